@@ -1,4 +1,4 @@
-//! What is known about one agent: how it is started, and what it keeps of each access level.
+//! Facts about one agent: how to start it, and how it enforces each access level.
 
 use std::{
     ffi::OsString,
@@ -20,39 +20,39 @@ pub(crate) struct KnownAgent {
     pub(crate) vendor: &'static str,
     /// The program, if none is named.
     pub(crate) program: &'static str,
-    /// What makes it speak the protocol.
+    /// Arguments that make it speak the protocol.
     pub(crate) arguments: &'static [&'static str],
-    /// How to get it.
+    /// Command that installs it.
     pub(crate) install: &'static str,
-    /// Whether a subscription's token can be lent to it. An API key always can.
+    /// True if it accepts a lent token of a subscription. It always accepts an API key.
     pub(crate) takes_plan: bool,
-    /// What keeps each level of [`ToolAccess::ALL`].
+    /// Enforcement of each level of [`ToolAccess::ALL`].
     pub(crate) levels: [Level; 4],
     /// The longest prompt that reaches its model whole, in bytes; `None` if any does.
     pub(crate) longest_prompt: Option<usize>,
-    /// Whether it takes pictures.
+    /// True if it accepts pictures.
     pub(crate) has_images: bool,
     /// Warnings about the pictures of a prompt that do not reach its model.
     pub(crate) dropped_pictures: fn(&[PromptBlock]) -> Vec<String>,
-    /// Whether instructions can be put above the prompt.
+    /// True if it accepts instructions above the prompt.
     pub(crate) has_system: bool,
-    /// Whether an answer of which nothing was counted is one that broke off.
+    /// True if an answer without counted tokens is an interrupted answer.
     pub(crate) is_broken_uncounted: bool,
-    /// How it names the tool of a call.
+    /// Source of a called tool's name.
     pub(crate) names: CallNames,
-    /// How the usage of a turn is told.
+    /// Form in which it reports the usage of a turn.
     pub(crate) usage: UsageReport,
-    /// Whether it says what a turn costs.
+    /// Form in which it reports the cost of a turn.
     pub(crate) cost: CostReport,
-    /// What its own words for an error mean, beyond the protocol's codes. [`any_kind`] if they say no more than anybody's.
+    /// Meaning of its own error messages, beyond the protocol's codes. [`any_kind`] if they are the usual ones.
     pub(crate) kind_of: fn(&str) -> Option<ErrorKind>,
-    /// How long it may take to end once its input is closed.
+    /// Longest time until it exits after its input is closed.
     pub(crate) exit: Duration,
     /// Makes everything ready for one process.
     pub(crate) set_up: fn(&ProcessSetup<'_>) -> Furnishing,
 }
 
-/// What an agent keeps of an access level. Each was measured: `docs/acp.md`.
+/// An agent's enforcement of an access level. Each was measured: `docs/acp.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// Not all of it, so that no turn is run at it.
@@ -66,18 +66,18 @@ pub(crate) enum Level {
     },
 }
 
-/// How an agent names the tool of a call, if not by `name`.
+/// Sources of a called tool's name other than `name`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallNames {
-    /// Where in `_meta`: a JSON pointer.
+    /// Path in `_meta`: a JSON pointer.
     pub(crate) in_meta: Option<&'static str>,
     /// Its tool by which the model calls those of servers, if they are not offered under their own names.
     pub(crate) wrapper: Option<&'static str>,
-    /// Whether the title of a call that is told to be of the kind `other` is its tool's name.
+    /// True if the title of a call of the kind `other` is its tool's name.
     pub(crate) are_titles: bool,
 }
 
-/// How an agent tells the usage of a turn.
+/// Form in which an agent reports the usage of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsageReport {
     /// In `usage` of the answer to the prompt, without what came from a cache.
@@ -88,12 +88,12 @@ pub(crate) enum UsageReport {
     None,
 }
 
-/// Of an agent whose words are nobody else's business: the common ones say what they mean.
+/// For an agent without error messages of its own: the usual messages decide.
 pub(crate) fn any_kind(_: &str) -> Option<ErrorKind> {
     None
 }
 
-/// Of an agent that drops no picture.
+/// For an agent that drops no picture.
 pub(crate) fn no_picture_dropped(_: &[PromptBlock]) -> Vec<String> {
     Vec::new()
 }
@@ -107,7 +107,7 @@ impl KnownAgent {
         }
     }
 
-    /// Who keeps a level.
+    /// Returns which part enforces a level.
     pub(crate) fn support(&self, access: ToolAccess) -> AccessSupport {
         match self.level(access) {
             Level::Kept { by, .. } => AccessSupport::Kept(by),
@@ -132,9 +132,9 @@ pub(crate) struct ProcessSetup<'a> {
     pub(crate) closed: &'a [PathBuf],
     /// The endpoint of the model, if it is not the vendor's own.
     pub(crate) base_url: Option<&'a str>,
-    /// What is lent.
+    /// Lent credential.
     pub(crate) token: &'a str,
-    /// What kind of credential that is.
+    /// Billing of the credential.
     pub(crate) billing: Billing,
     /// The model.
     pub(crate) model: Option<&'a str>,
@@ -142,7 +142,7 @@ pub(crate) struct ProcessSetup<'a> {
     pub(crate) system: Option<&'a str>,
 }
 
-/// What a process is given.
+/// Files and variables for a process.
 #[derive(Debug, Default)]
 pub(crate) struct Furnishing {
     /// Further arguments.

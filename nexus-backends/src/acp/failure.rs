@@ -1,4 +1,4 @@
-//! What an agent's errors mean.
+//! Classifies an agent's errors.
 
 use agent_client_protocol_schema::v1::AuthMethod;
 use nexus_core::{ErrorKind, harness::Failure};
@@ -20,18 +20,18 @@ pub(super) struct RpcError {
 const AUTHENTICATION_REQUIRED: i64 = -32000;
 /// "Resource not found", as of a session. Source: the protocol, error codes.
 const NOT_FOUND: i64 = -32002;
-/// What one agent answers when its server asks for patience. Source: observed with one of the known agents.
+/// Code of one agent when its server limits the rate. Source: observed with one of the known agents.
 const RATE_LIMITED: i64 = -32003;
 /// "Method not found". Source: JSON-RPC 2.0.
 const NO_METHOD: i64 = -32601;
 
-/// What an agent's own words for an error mean.
+/// Classifies an agent's own error messages.
 pub(super) type OwnWords = fn(&str) -> Option<ErrorKind>;
 
 /// Request that the agent refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedRequest {
-    /// One that prepares the turn.
+    /// A request that prepares the turn.
     Setup,
     /// Taking a conversation up.
     Resume,
@@ -39,9 +39,9 @@ pub(super) enum RefusedRequest {
     Prompt,
 }
 
-/// What an error means. The codes are the protocol's; the rest is told in words and numbers that differ from agent to agent.
+/// Classifies an error. The codes are the protocol's; words and numbers beyond them differ from agent to agent.
 ///
-/// `methods` are the ways of signing in that the agent named, for who has to do that.
+/// `methods` are the sign-in methods that the agent named, for a person who has to sign in.
 pub(super) fn of(
     error: &RpcError,
     refused: RefusedRequest,
@@ -64,7 +64,7 @@ pub(super) fn of(
         code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
         _ => match own(&words).or_else(|| by_words(&words)) {
             Some(kind) => kind,
-            // What is not known to be the server's failure is not known to pass.
+            // A failure counts as temporary only if it is known to be the server's.
             None => {
                 let kind = match refused {
                     RefusedRequest::Setup => ErrorKind::InvalidRequest,
@@ -79,7 +79,7 @@ pub(super) fn of(
     Failure::new(kind, told(kind, words, methods)).with_named_retry(None)
 }
 
-/// What a person has to do stands behind what the agent said.
+/// Appends the action that a person has to take to the agent's message.
 fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
     if kind != ErrorKind::Unauthenticated || methods.is_empty() {
         return words;
@@ -94,7 +94,7 @@ fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
     format!("{words}; sign in with the agent's own program: {}", ways.join(", or "))
 }
 
-/// Status codes of HTTP that agents write into their errors, and words, where there are none.
+/// Agents write HTTP status codes into their errors, and words where the server sent no status.
 fn by_words(words: &str) -> Option<ErrorKind> {
     let words = words.to_lowercase();
     let has = |part: &str| words.contains(part);
@@ -167,7 +167,7 @@ fn by_words(words: &str) -> Option<ErrorKind> {
         ),
     ];
     let kind = table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind);
-    // What ended the stream stands behind these words: here, an error that the server reported in it.
+    // The cause follows these words: here, an error that the server reported in the stream.
     kind.or_else(|| has("stream disconnected before completion: ").then_some(ErrorKind::VendorFailure))
 }
 

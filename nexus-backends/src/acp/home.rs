@@ -1,5 +1,5 @@
-//! Where an agent's files are, and the conversations that outlive their turn: a known agent has a home of its own, which is the
-//! conversation.
+//! Folders of an agent's files, and conversations that outlive their turn: a known agent has a private home,
+//! which is the conversation.
 
 use std::path::{Path, PathBuf};
 
@@ -25,9 +25,9 @@ pub(super) struct ProcessFolders {
     /// Removes it with the process, unless it is kept.
     pub(super) private: Option<PrivateHome>,
     pub(super) working_directory: PathBuf,
-    /// Where the conversation is kept.
+    /// Folder of the stored conversation.
     pub(super) session: Option<StoredSession>,
-    /// The conversation to go on from, as the agent names it.
+    /// Conversation to resume, by the agent's own id.
     pub(super) resume: Option<String>,
 }
 
@@ -56,7 +56,7 @@ struct SessionHandle {
 struct ConversationRecord {
     /// The agent's own name of the session.
     session: String,
-    /// Where it works.
+    /// Its working directory.
     directory: PathBuf,
 }
 
@@ -72,11 +72,11 @@ impl SessionHandle {
 }
 
 impl StoredSession {
-    /// Keeps what the agent calls the session, and returns the handle to go on with.
+    /// Stores the agent's id of the session, and returns the handle to resume it.
     ///
     /// # Errors
     ///
-    /// As [`unwritable`], if that cannot be written.
+    /// Those of [`unwritable`], if the id cannot be written.
     pub(super) fn handle(&self, backend: &BackendId, session: &str) -> Result<ResumeHandle, Failure> {
         let record = ConversationRecord { session: session.to_owned(), directory: self.directory.clone() };
         serde_json::to_vec(&record)
@@ -167,7 +167,7 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Proces
     })
 }
 
-/// What is kept of the conversation that a handle names.
+/// Stored files of the conversation that a handle names.
 pub(super) fn kept(nexus_home: &Path, handle: &ResumeHandle, agent: &str) -> Option<KeptConversation> {
     let state = SessionHandle::read(handle.state(), agent)?;
     let root = nexus_home.join(KEPT);

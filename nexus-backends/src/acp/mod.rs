@@ -1,22 +1,25 @@
 //! `acp`: any program that speaks the Agent Client Protocol, one process per turn.
 //!
-//! A **known agent** (`agent: NAME`) was driven, and what it keeps of each access level was measured (`docs/acp.md`): a level that it
-//! does not keep is refused. It has a private home, gone after the turn or kept with the conversation, is lent a credential, and is
-//! pointed at `base_url`. Who is known stands in the vendors' folders.
+//! The access levels of a **known agent** (`agent: NAME`) were measured with the real program (`docs/acp.md`):
+//! a level that it does not enforce is rejected. It has a private home, which is removed after the turn or
+//! stored with the conversation. It borrows a credential, and its requests go to `base_url`. The vendors'
+//! folders define the known agents.
 //!
-//! **Any other program** (`command: [PROGRAM, ARGUMENT…]`) runs as an editor would run it: with the user's home, and so with its own
-//! login, settings and sessions. What such a program does without asking nobody knows, so it is run at `unrestricted` alone.
+//! **Any other program** (`command: [PROGRAM, ARGUMENT…]`) runs as an editor would run it: with the user's
+//! home, and so with its own login, settings and sessions. Its actions without a permission request are
+//! unknown, so it runs at `unrestricted` alone.
 //!
-//! | what | here |
+//! | feature | here |
 //! | --- | --- |
-//! | the mode of the session | set on every session, where the level needs one; one that changes ends the turn |
-//! | permissions | answered by access level and path, then by the host's approver; a yes holds for that call alone |
-//! | the agent's files and terminals | not offered: it uses its own, under the level that it keeps |
-//! | the caller's tools | by MCP over HTTP; nothing is asked of the model before the agent has listed them |
-//! | `end_turn` | is an answer if there is one, and, from an agent that ends a broken stream so, if anything was counted of it |
+//! | the mode of the session | set on every session, where the level needs one; a change of the mode ends the turn |
+//! | permissions | answered by access level and path, then by the host's approver; an approval holds for that call alone |
+//! | the agent's files and terminals | not offered: it uses its own, under the level that it enforces |
+//! | the caller's tools | by MCP over HTTP; the prompt is sent after the agent has listed them |
+//! | `end_turn` | is an answer if it has text, and, from an agent that ends a broken stream so, if it has counted tokens |
 //! | a plan | an event of the kind `Unrecognized`, harmless: the seam has no other |
 //!
-//! Source of what is said of the protocol: its schema, revision 1, and the known agents before loopback servers.
+//! Source of the facts about the protocol: its schema, revision 1, and the known agents before loopback
+//! servers.
 
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub(crate) mod agent;
@@ -62,11 +65,12 @@ use crate::cli::{Attempt, Cli, CliBackend, KeptConversation, Prepared, StartupWa
 use crate::settings::part;
 use crate::vendor::Vendor;
 
-/// How long a program that is not known may take to end once its input is closed. Source: our own choice; the known ones take up to
-/// 2.2 s, or never end.
+/// Longest time until an unknown program exits after its input is closed. Source: our own choice; the known
+/// agents take up to 2.2 s, or never exit.
 const EXIT: Duration = Duration::from_secs(3);
 
-/// What is no vendor's own: the kind. Its agents stand in the vendors' folders, so whoever knows those makes it.
+/// The kind, which belongs to no vendor. The vendors' folders define its agents, so the code that knows those
+/// creates it.
 pub(crate) const VENDOR: Vendor = Vendor::new("acp", &[]);
 
 /// The kind `acp`: an agent that speaks the Agent Client Protocol.
@@ -371,7 +375,7 @@ impl Cli for LocalAgent {
         }
         let arguments: Vec<_> = match &self.program {
             AgentProgram::Known(agent) => {
-                // What is set up stands before the words that choose the protocol's own input and output.
+                // Set-up arguments come before the arguments that select the protocol.
                 furnishing.arguments.into_iter().chain(agent.arguments.iter().map(Into::into)).collect()
             }
             AgentProgram::Any { arguments, .. } => arguments.iter().map(Into::into).collect(),
@@ -384,7 +388,7 @@ impl Cli for LocalAgent {
             prompt: prompt(request),
             meta: furnishing.meta,
             mode: known.and_then(|agent| agent.mode(request.tool_access)),
-            // A known agent is told it before it starts.
+            // A known agent gets the model before it starts.
             model: model.filter(|_| known.is_none()).map(str::to_owned),
             tools: plan.tools.clone(),
             permissions: Permissions::of(plan),
@@ -417,10 +421,11 @@ impl Cli for LocalAgent {
     }
 }
 
-/// What is asked, as the protocol's blocks.
+/// The prompt, as the protocol's blocks.
 fn prompt(request: &TurnRequest) -> Vec<Value> {
     let block = |block: &PromptBlock| match block {
-        // What begins with a slash would be a command of the agent's own; after a line break it is a text.
+        // A text that begins with a slash would be a command of the agent; a line break before it prevents
+        // that.
         PromptBlock::Text { text } if text.starts_with('/') => {
             Some(json!({ "type": "text", "text": format!("\n{text}") }))
         }
@@ -441,7 +446,7 @@ fn prompt(request: &TurnRequest) -> Vec<Value> {
     blocks
 }
 
-/// How much text a prompt has, in bytes.
+/// Size of a prompt's text, in bytes.
 fn text_bytes(request: &TurnRequest) -> usize {
     let bytes = |block: &PromptBlock| match block {
         PromptBlock::Text { text } => text.len(),

@@ -1,4 +1,4 @@
-//! What the answers of a session say: its modes, its model, what a turn used.
+//! Answers about a session: its modes, its model, and the usage of a turn.
 
 use agent_client_protocol_schema::v1::SessionModeState;
 use nexus_core::Usage;

@@ -1,4 +1,4 @@
-//! The calls of an agent, as its updates tell of them piece by piece.
+//! Calls of an agent, from its partial updates.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use super::agent::CallNames;
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
-/// What agents put between a server's name and a tool's. Source: observed with each known agent.
+/// Separators between a server's name and a tool's. Source: observed with each known agent.
 const JOINTS: [&str; 4] = ["__", ".", "/", "_"];
-/// Where the text of an answer may stand in the raw one. Source: observed with one of the known agents.
+/// Path of an answer's text in the raw output. Source: observed with one of the known agents.
 const TEXT_IN_OUTPUT: &str = "/output/OkayOutput";
 /// The keys by which agents name the files of a call. Source: observed with each known agent.
 const PATH_KEYS: [&str; 8] =
@@ -30,7 +30,7 @@ pub(super) struct ReportedCalls {
     names: CallNames,
     prefix: String,
     calls: BTreeMap<String, ReportedCall>,
-    /// How many calls had a name already that an agent gave again.
+    /// Number of calls whose id an agent had used before.
     repeats: u32,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct ReportedCalls {
 #[derive(Debug, Default)]
 struct ReportedCall {
     name: String,
-    /// Whether the agent named it. Else the name is a title, in which a command may stand.
+    /// True if the agent named the tool. Else the name is a title, which may contain a command.
     is_named: bool,
     title: String,
     kind: ToolKind,
-    /// Whether the agent told the kind.
+    /// True if the agent sent the kind.
     has_kind: bool,
     input: Value,
     paths: Vec<PathBuf>,
@@ -62,9 +62,9 @@ pub(super) struct AskedCall {
     pub(super) action: ApprovalAction,
     pub(super) paths: Vec<PathBuf>,
     pub(super) input: Value,
-    /// Whether it is a tool of the caller's, on which the session decides.
+    /// True for a tool of the caller, on which the session decides.
     pub(super) is_callers: bool,
-    /// Whether it would change the mode of the session, and so the level.
+    /// True if it would change the mode of the session, and so the level.
     pub(super) changes_mode: bool,
 }
 
@@ -74,17 +74,17 @@ impl ReportedCalls {
         Self { tools, names, prefix, calls: BTreeMap::new(), repeats: 0 }
     }
 
-    /// Whether a call was not answered yet.
+    /// Returns true if a call has no answer yet.
     pub(super) fn are_open(&self) -> bool {
         self.calls.values().any(|call| call.is_begun && !call.is_over)
     }
 
-    /// Whether any call was told of.
+    /// Returns true if the agent reported a call.
     pub(super) fn are_known(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Something was said of a call: that it is there, what it is called with, or how it went.
+    /// Handles an update of a call: its start, its arguments, or its result.
     pub(super) fn update(&mut self, update: ToolCallUpdate, events: &mut Vec<TurnEvent>) {
         let id = update.tool_call_id.to_string();
         let meta = update.meta;
@@ -132,7 +132,7 @@ impl ReportedCalls {
             }
         }
         let raw_output = fields.raw_output.filter(|output| !is_empty(output));
-        // A command that failed is told as one that was completed.
+        // The agent reports a failed command as completed.
         let exit_code = raw_output.as_ref().and_then(|output| output.get("exit_code")?.as_i64());
         if call.output.is_empty()
             && let Some(output) = raw_output
@@ -158,17 +158,18 @@ impl ReportedCalls {
         }
     }
 
-    /// What an agent asks the permission for.
+    /// The call for which an agent asks permission.
     pub(super) fn asked(&mut self, mut update: ToolCallUpdate, events: &mut Vec<TurnEvent>) -> AskedCall {
         let id = update.tool_call_id.to_string();
-        // Of a call of the caller's some describe the question here, and not what they told of before.
+        // For a call of the caller's tools, some agents describe the question here instead of the call that
+        // they reported before.
         if self.served(&id).is_some() {
             update.fields.raw_input = None;
             update.fields.title = None;
         }
         self.update(update, events);
         self.begin(&id, events);
-        // Also one that is not there: the server says so.
+        // A tool that does not exist counts too: the server rejects the call.
         let is_callers = self.served(&id).is_some();
         let call = self.calls.entry(id).or_default();
         let mut paths = call.paths.clone();
@@ -333,7 +334,7 @@ fn effects(kind: ToolKind) -> Effects {
     }
 }
 
-/// What a call gave, as far as it can be shown.
+/// Result of a call, as far as it can be shown.
 fn shown(content: &ToolCallContent) -> Option<ToolContent> {
     match content {
         ToolCallContent::Content(content) => match &content.content {

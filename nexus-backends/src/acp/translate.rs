@@ -1,7 +1,8 @@
-//! Reads what an agent writes, and says what to write back.
+//! Reads an agent's messages, and decides which messages to send.
 //!
-//! The exchange: `initialize`; `session/new`, or `session/resume` or `session/load` for a conversation that goes on;
-//! `session/set_mode`, where the level needs one; `session/prompt`, whose answer, held against what else was heard, is the verdict.
+//! The exchange: `initialize`; `session/new`, or `session/resume` or `session/load` for a resumed conversation;
+//! `session/set_mode`, where the level needs one; `session/prompt`, whose answer, together with the other
+//! messages, decides the outcome.
 
 use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
@@ -30,11 +31,11 @@ use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// The revision of the protocol that is spoken. Source: the protocol.
 const PROTOCOL: u64 = 1;
-/// How long an agent may take to ask which tools the caller has, once its session is there. Source: our own choice; the known ones
-/// take up to 2 s.
+/// Longest time, in ticks, until an agent asks for the caller's tools after its session began. Source: our own
+/// choice; the known agents take up to 2 s.
 const TOOLS_PATIENCE: u32 = 20;
 
-/// What one process is asked, and how its answers are read.
+/// Requests of one process, and the state that reads its answers.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) backend: BackendId,
@@ -44,18 +45,18 @@ pub(super) struct Script {
     pub(super) meta: Option<Value>,
     /// The mode that the level needs.
     pub(super) mode: Option<&'static str>,
-    /// The model, where the agent is told it by the session.
+    /// The model, where the session sets it.
     pub(super) model: Option<String>,
     pub(super) tools: Option<CallerTools>,
     pub(super) permissions: Permissions,
-    /// Where the conversation is kept, if it is.
+    /// Folder of the stored conversation, if it is stored.
     pub(super) session: Option<StoredSession>,
-    /// The conversation to go on from, as the agent names it.
+    /// Conversation to resume, by the agent's own id.
     pub(super) resume: Option<String>,
     pub(super) usage: UsageReport,
     pub(super) names: CallNames,
     pub(super) is_broken_uncounted: bool,
-    /// What the agent's own words for an error mean.
+    /// Classifies the agent's own error messages.
     pub(super) own_words: OwnWords,
     pub(super) exit: Duration,
     /// Keeps the messages and calls of several processes apart.
@@ -71,7 +72,7 @@ pub(crate) struct AcpTranslator {
     stage: Stage,
     agent: InitializeResponse,
     session: Option<String>,
-    /// How often the program was looked at while it did not list the caller's tools.
+    /// Number of ticks during which the program did not list the caller's tools.
     looks: u32,
     message: Option<OpenMessage>,
     messages: u32,
@@ -80,20 +81,20 @@ pub(crate) struct AcpTranslator {
     calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
-    /// Permissions that the host is asked for, by the numbers of the questions.
+    /// Permissions that the host is asked for, by the ids of the questions.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
-    /// Whether a permission was refused.
+    /// True after a permission was denied.
     has_refused: bool,
     is_stopping: bool,
     halves: HalfJoiner,
     /// Halves of characters at the ends of the line that is read.
     line_halves: Halves,
-    /// Whether a piece of the answer could not be read.
+    /// True if a part of the answer could not be read.
     has_lost_chunk: bool,
 }
 
-/// What a request was for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
@@ -123,7 +124,7 @@ struct OpenMessage {
     text: String,
 }
 
-/// A permission that the host is asked for.
+/// A permission question for the host.
 #[derive(Debug)]
 struct Question {
     id: Value,
@@ -142,7 +143,7 @@ struct Line {
 }
 
 impl AcpTranslator {
-    /// A process that is about to be asked `script`.
+    /// A process that gets the requests of `script`.
     pub(super) fn new(script: Script) -> Self {
         let calls = ReportedCalls::new(script.tools.clone(), script.names, script.prefix.clone());
         Self {
@@ -178,7 +179,7 @@ impl AcpTranslator {
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
             (Ok(result), _) => result,
-            // The mode or the model that was asked for is not set: nothing was sent yet.
+            // The agent did not set the mode or the model. The prompt was not sent yet.
             (Err(error), Asked::Mode) => {
                 let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
                 failure.kind = ErrorKind::Unsupported;
@@ -387,7 +388,7 @@ impl AcpTranslator {
             }
             return;
         }
-        // What a session repeats while it is loaded was said before.
+        // Messages that a session repeats while it is loaded belong to earlier turns.
         if self.stage == Stage::Opening || params["sessionId"].as_str() != self.session.as_deref() {
             return;
         }
@@ -476,7 +477,7 @@ impl AcpTranslator {
         }
     }
 
-    /// What the session cost so far. What it cost before this turn is not the turn's.
+    /// Cost of the session so far. The cost before this turn does not belong to the turn.
     fn cost(&mut self, update: &UsageUpdate, step: &mut Step) {
         let Some(cost) = update.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
         if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
@@ -488,7 +489,8 @@ impl AcpTranslator {
         }
     }
 
-    /// The session is in another mode: if not in the one that keeps the level, nothing that it does is wanted.
+    /// The session changed its mode: in any mode but the one that enforces the level, its actions are not
+    /// wanted.
     fn mode_changed(&mut self, mode: &str, step: &mut Step) {
         if let Some(own) = self.script.mode
             && own != mode

@@ -1,7 +1,8 @@
 //! Claude Code over the Agent Client Protocol, by the adapter `claude-agent-acp`.
 //!
-//! The level is kept by what the adapter passes on to the SDK: the list of tools (`_meta.claudeCode.options`), without the settings of the
-//! user and the project, in a mode in which it asks for whatever changes something.
+//! The adapter passes options on to the SDK that enforce the level: the list of tools
+//! (`_meta.claudeCode.options`), without the settings of the user and the project, in a mode in which it asks
+//! before any change.
 //!
 //! Source: observed with `@agentclientprotocol/claude-agent-acp` 0.49.0.
 
@@ -22,7 +23,7 @@ const ASKING: Level = Level::Kept { mode: Some("default"), by: AccessEnforcer::V
 
 /// Set in every process, after those of the CLI.
 const OWN_SWITCHES: [(&str, &str); 4] = [
-    // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+    // When it repeats a request, it sends the text of the interrupted answer a second time, without a marker.
     ("CLAUDE_CODE_MAX_RETRIES", "0"),
     ("CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK", "1"),
     ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "0"),
@@ -30,7 +31,7 @@ const OWN_SWITCHES: [(&str, &str); 4] = [
     ("CLAUDE_CODE_EAGER_FLUSH", "1"),
 ];
 
-/// What is known of it.
+/// Facts about this agent.
 pub(crate) const AGENT: KnownAgent = KnownAgent {
     name: "claude-agent-acp",
     vendor: "anthropic",

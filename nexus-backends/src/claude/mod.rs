@@ -8,7 +8,7 @@ pub use cli::ClaudeCli;
 
 use crate::vendor::{Vendor, kind};
 
-/// What this vendor has.
+/// Backends, logins and sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");
     #[cfg(feature = "acp")]

@@ -17,10 +17,11 @@ use super::sweep::sweep;
 use super::turn::{DriverSettings, TurnRunner};
 use nexus_process::containment::{ContainmentPolicy, strongest};
 
-/// One CLI as an [`ExecutionBackend`]: what every vendor's CLI has in common.
+/// One CLI as an [`ExecutionBackend`]: the parts that every vendor's CLI shares.
 ///
-/// One turn is one process, or several where an answer has to be asked for again. It keeps limits of time, counted
-/// limits and cancellation; stops the whole process tree; checks structured output; and serves the caller's tools.
+/// One turn is one process, or several where the answer has to be requested again. The backend enforces limits
+/// of time, counted limits and cancellation; stops the whole process tree; checks structured output; and serves
+/// the caller's tools.
 #[derive(Debug)]
 pub struct CliBackend<C> {
     id: BackendId,
@@ -93,7 +94,7 @@ impl<C: Cli> CliBackend<C> {
     }
 }
 
-/// The server of a URL. A build without what reads URLs tells of none.
+/// The server of a URL. A build without a URL parser returns `None`.
 fn server_of(url: &str) -> Option<ServerAddress> {
     #[cfg(any(feature = "native", feature = "login"))]
     return crate::server_address::server_address(url);
@@ -112,7 +113,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.cli.capabilities();
-        // At every access level, hence also where the agent keeps its privileges.
+        // Set at every access level, because at some the agent keeps its privileges.
         capabilities.server.clone_from(&self.server);
         capabilities.containment = strongest(self.driver.containment, true).ok();
         capabilities

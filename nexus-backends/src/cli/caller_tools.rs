@@ -1,5 +1,5 @@
-//! The caller's tools as one turn's program is given them: where they are served, and how calls of them are told from
-//! calls of the program's own tools.
+//! The caller's tools for one turn's program: the address of their server, and the distinction of their calls
+//! from calls of the program's own tools.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::mcp_server::McpServer;
 /// The name of the server, for every program: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
 pub(crate) const SERVER: &str = "nexus";
 
-/// The host that they are served at. No proxy is to be asked for it: it would be shown the token.
+/// Host of their server. No proxy may be used for it: the proxy would see the token.
 pub(crate) const HOST: &str = "127.0.0.1";
 
 /// The variable that carries the token to the program, where it takes it from one.
@@ -33,7 +33,7 @@ impl CallerTools {
     /// The host in [`CallerTools::url`]. A CLI must not ask a proxy for it: the proxy would be shown the token.
     pub const HOST: &'static str = HOST;
 
-    /// Those that `server` serves.
+    /// Tools that `server` serves.
     pub(super) fn served_by(server: &McpServer) -> Self {
         Self {
             session: Arc::clone(server.session()),
@@ -42,44 +42,44 @@ impl CallerTools {
         }
     }
 
-    /// Those of `session`, as if they were served at `url`.
+    /// Tools of `session`, as if a server at `url` served them.
     #[cfg(test)]
     pub(crate) fn new(session: Arc<Session>, url: String) -> Self {
         Self { session, url, activity: Arc::default() }
     }
 
-    /// Where they are served: MCP over streamable HTTP, on loopback.
+    /// Address of their server: MCP over streamable HTTP, on loopback.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What every request must bear.
+    /// Token that every request must have.
     pub fn token(&self) -> &SessionToken {
         self.session.token()
     }
 
-    /// What the program must offer to the model, by the names that the caller knows.
+    /// Tools that the program must offer to the model, by the names that the caller knows.
     pub fn definitions(&self) -> &[ToolDefinition] {
         self.session.definitions()
     }
 
-    /// What a call may change. A tool that is not there changes nothing: the call is denied.
+    /// Possible changes by a call. A tool that does not exist changes nothing: the call is denied.
     pub fn effects(&self, name: &str) -> Effects {
         self.definitions().iter().find(|tool| tool.name == name).map_or(Effects::None, |tool| tool.effects)
     }
 
-    /// Whether the session denied a call of this turn that came back as an error. Where calls are alike it can be that
-    /// one of them was and this cannot be told; then the answer is no.
+    /// Returns true if the session denied a call of this turn that came back as an error. Where some of several
+    /// equal calls were denied, it returns false, because they cannot be distinguished.
     pub fn was_denied(&self, name: &str, arguments: &Value) -> bool {
         self.session.was_denied(name, arguments)
     }
 
-    /// Whether the program has asked the server which tools there are, and was told.
+    /// Returns true if the program has requested the list of tools, and got it.
     pub fn were_listed(&self) -> bool {
         self.activity.is_listed()
     }
 
-    /// Whether a call reached the session, whatever was decided.
+    /// Returns true if a call reached the session, with any decision.
     pub(super) fn were_called(&self) -> bool {
         self.activity.were_decided()
     }
@@ -89,7 +89,7 @@ impl CallerTools {
         self.activity.changed().await;
     }
 
-    /// Whether a tool runs.
+    /// Returns true while a tool runs.
     pub(super) fn are_busy(&self) -> bool {
         self.activity.is_busy()
     }

@@ -1,4 +1,4 @@
-//! What a vendor's CLI supplies to the driver: what it can do, and how one process of it is prepared.
+//! The interface of a vendor's CLI to the driver: its capabilities, and the preparation of one process.
 
 use std::{
     collections::BTreeMap,
@@ -33,10 +33,10 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// Reads the output of one process.
     type Translator: Translator;
 
-    /// As [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
+    /// See [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
     fn capabilities(&self) -> Capabilities;
 
-    /// As [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
+    /// See [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
     async fn probe(&self) -> Availability;
 
     /// Makes everything ready for one process: version checked, credential borrowed, home written, arguments
@@ -51,11 +51,12 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt)
     -> Result<Prepared<Self::Translator>, Failure>;
 
-    /// What is kept of the conversation that a handle of this backend names: what
-    /// [`forget`](nexus_core::ExecutionBackend::forget) deletes, and turns that resume it work in. It need not be there. `None`: the
-    /// handle names no conversation of this CLI. It may come from anywhere, so whatever becomes part of a path is checked.
+    /// Files of the conversation that a handle of this backend names:
+    /// [`forget`](nexus_core::ExecutionBackend::forget) deletes them, and turns that resume the conversation
+    /// work in them. They need not exist. Returns `None` if the handle names no conversation of this CLI. A
+    /// handle may come from anywhere, so every part that enters a path is checked.
     ///
-    /// Default: no conversation is kept.
+    /// Default: no conversation is stored.
     fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
         let _ = (nexus_home, handle);
         None
@@ -70,47 +71,47 @@ pub struct TurnPlan {
     pub backend: BackendId,
     /// The run: its homes are made here, so that a crash leaves nothing; its name marks every process.
     pub run: RunEntry,
-    /// What was asked.
+    /// The request of the turn.
     pub request: Arc<TurnRequest>,
     /// The effort asked for, clamped to the backend's range.
     pub effort: Option<AppliedEffort>,
     /// The caller's tools, if there are any.
     pub tools: Option<CallerTools>,
-    /// Whether the host can be asked about calls that its level neither allows nor forbids.
+    /// True if the host can be asked about calls that its level neither allows nor forbids.
     pub has_approver: bool,
-    /// Whether something may be said to the agent while its turn runs.
+    /// True if the caller may send inputs to the agent while its turn runs.
     pub is_steered: bool,
-    /// Where the process works: the request's directory made absolute, or an empty private one.
+    /// Working directory of the process: the request's directory made absolute, or an empty private one.
     pub working_directory: PathBuf,
-    /// Whether the working directory is a private one that the request did not name.
+    /// True if the working directory is a private one that the request did not name.
     pub is_private_directory: bool,
     /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
     pub nexus_home: PathBuf,
-    /// What was lent in place of a credential that the vendor refused in this turn.
+    /// Credential that replaces one that the vendor rejected in this turn.
     pub(crate) renewed: Option<Credential>,
-    /// Takes secrets out of everything that the turn says. It knows the token of the caller's tools and what
-    /// [`TurnPlan::borrow`] lends; whatever else a process is shown that nobody may see, it has to learn.
+    /// Removes secrets from all output of the turn. It knows the token of the caller's tools and the
+    /// credentials that [`TurnPlan::borrow`] lends; any other secret that a process gets has to be added.
     pub redactor: Redactor,
 }
 
-/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+/// Assumed duration of a turn without a deadline, when a credential is borrowed for it.
 pub(super) const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// The folder of the logins, below `$NEXUS_HOME`.
 const LOGINS: &str = "auth";
 
 impl TurnPlan {
-    /// How long a credential borrowed for the turn should live.
+    /// Required lifetime of a credential that is borrowed for the turn.
     pub fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// Borrows a credential of `source` for one process, and has it taken out of everything that the turn says: in the second try of a turn whose first one was refused, the one
-    /// that was renewed for it.
+    /// Borrows a credential of `source` for one process, and removes it from all output of the turn. In the
+    /// second try of a turn whose first credential was rejected, it returns the renewed one.
     ///
     /// # Errors
     ///
-    /// As [`CredentialSource::credential`].
+    /// Those of [`CredentialSource::credential`].
     pub async fn borrow(&self, source: &Arc<dyn CredentialSource>) -> Result<Lease, CredentialError> {
         let lease = match &self.renewed {
             Some(renewed) => Lease::of(source, renewed.clone()),
@@ -147,7 +148,7 @@ impl TurnPlan {
     }
 }
 
-/// Which process of the turn is prepared.
+/// Kind of the process to prepare.
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum Attempt {
@@ -155,11 +156,11 @@ pub enum Attempt {
     First,
     /// The conversation to resume was lost, and the request says to start afresh.
     Fresh,
-    /// One that asks again, because the answer did not have the shape asked for.
+    /// A process that asks again, because the answer did not have the required shape.
     Repair {
-        /// What the model is told.
+        /// Instruction for the model.
         instruction: String,
-        /// Where the conversation goes on, as [`Step::resume`](super::Step::resume) named it.
+        /// Conversation to resume, as [`Step::resume`](super::Step::resume) named it.
         resume: ResumeHandle,
         /// The home of the process before, with its session in it.
         home: Option<PrivateHome>,
@@ -178,11 +179,11 @@ pub struct Prepared<T> {
     pub home: Option<PrivateHome>,
     /// The credential that the process is lent. The turn ends before it does.
     pub(crate) lease: Option<Lease>,
-    /// What it waits for before it starts.
+    /// Wait before it starts.
     pub startup: StartupWait,
     /// The version of the program, if it is known before it runs.
     pub version: Option<String>,
-    /// What the caller should know before the turn starts, such as an untested version.
+    /// Warnings for the caller before the turn starts, such as an untested version.
     pub warnings: Vec<String>,
 }
 

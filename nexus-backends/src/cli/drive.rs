@@ -21,17 +21,17 @@ use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnO
 use nexus_process::lines::{Line, LineEnding};
 use nexus_process::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 
-/// How long a process may take to say its last words once it was asked to stop.
+/// Longest time that a process may continue to write after a request to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Most calls beyond the budget, where the process does not show when the model was told of the first. Source: our own
-/// bound, above what one reply calls.
+/// Most calls beyond the budget, where the process does not show when the model got the answer to the first.
+/// Source: our own bound, above the calls of one reply.
 const MAX_OVERRUN: u32 = 64;
 
 /// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
 const MAX_FREE_FINDS: usize = 64;
 
-/// How long the process is silent before the translator looks elsewhere, and how often it looks.
+/// Time of silence after which the translator checks its other sources, and interval of these checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest wait before a retry that is waited for, so that a router can go elsewhere. Source: our own choice, above what
@@ -45,7 +45,7 @@ const LINES_PER_ROUND: usize = 64;
 /// process's queue by default.
 const UNSENT_BYTES: usize = 8 << 20;
 
-/// What is kept of a line that nobody can read, in bytes.
+/// Bytes of an unreadable line that are retained.
 const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 
 /// Drives one process to its end.
@@ -55,23 +55,23 @@ pub(super) struct Drive<'a> {
     pub(super) tools: Option<&'a CallerTools>,
     /// The session of the turn, which asks the host.
     pub(super) session: &'a Session,
-    /// What the host was asked, and has not answered.
+    /// Questions that the host has not answered.
     pub(super) asks: Asks<'a>,
-    /// What is said to the agent while its turn runs.
+    /// Inputs for the agent while its turn runs.
     pub(super) steered: &'a SteeredTurn,
-    /// What was handed to the process, which has not said that it took it.
+    /// Inputs that were written to the process, which has not confirmed them.
     pub(super) handed: Handed,
     pub(super) home: Option<&'a Path>,
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
     pub(super) events: &'a mut dyn EventSink,
-    /// Whether the process has asked the model.
+    /// True if the process has sent a request to the model.
     pub(super) has_asked: bool,
     /// Bytes of the lines that were read since the sink had taken everything.
     pub(super) unsent_bytes: usize,
 }
 
-/// Inputs by their numbers. Those that are dropped go back.
+/// Inputs by their numbers. Dropping it returns them to the queue.
 #[derive(Default)]
 pub(super) struct Handed {
     inputs: BTreeMap<u64, PendingInput>,
@@ -90,9 +90,9 @@ pub(super) enum FinishedProcess {
         /// The value, if a schema was set.
         output: Option<Value>,
     },
-    /// With one that cannot; a new process is to ask again.
+    /// With a process that cannot; a new process asks again.
     AskAgain {
-        /// What the model is told.
+        /// Instruction for the model.
         instruction: String,
     },
 }
@@ -103,13 +103,13 @@ enum ProcessPhase {
     Running,
     /// It has answered, or given up, and ends by itself.
     Finishing { decision: Result<FinishedProcess, Failure>, until: Instant },
-    /// It was asked to stop, and may say its last words.
+    /// The process got a request to stop, and may continue to write until `until`.
     Stopping { decision: Result<FinishedProcess, Failure>, asked: StopRequest, until: Instant },
 }
 
 impl Drive<'_> {
-    /// Drives the process to its end. When this returns, no process of the tree is left but those that the
-    /// report names.
+    /// Drives the process to its end. When this returns, all processes of the tree have ended except those that
+    /// the report names.
     pub(super) async fn run(mut self) -> Result<FinishedProcess, Failure> {
         let mut step = Step::default();
         self.translator.open(&mut step);
@@ -186,7 +186,7 @@ impl Drive<'_> {
         self.finish(state).await
     }
 
-    /// Reads a line, and those that wait behind it.
+    /// Reads a line, and all lines that already wait behind it.
     fn lines(&mut self, first: Line, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
         let mut next = Some(first);
@@ -209,8 +209,9 @@ impl Drive<'_> {
         state
     }
 
-    /// Whether more may be read: not while much waits for the sink, which may be slow. The process is held up then, once its
-    /// pipe is full. One that ends is read further, so that its last words are not left behind what it was held up with.
+    /// Returns true if more lines may be read: not while many events wait for the sink, which may be slow. The
+    /// process then blocks once its pipe is full. After the process has ended, reading continues, so that its
+    /// last lines are not lost behind the blocked ones.
     fn may_read(&mut self, is_running: bool) -> bool {
         let outbox = &self.turn.log.outbox;
         if outbox.is_empty() {
@@ -234,7 +235,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Hands to the process what is said to its agent, if it takes it now.
+    /// Sends the caller's inputs to the process, if it accepts them now.
     fn hand_inputs(&mut self, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
         while let ProcessPhase::Running = state {
@@ -366,7 +367,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Something was heard. A tool of the caller's that runs, and a question to the host, is a phase of the turn, whether or not the process says so.
+    /// Handles output of the process. A running tool of the caller, and a question to the host, is a phase of
+    /// the turn, with or without a report of the process.
     fn heard(&mut self) {
         if !self.has_asked && self.translator.phase() != Phase::Start {
             self.has_asked = true;
@@ -387,13 +389,13 @@ impl Drive<'_> {
         }
     }
 
-    /// Whether the answer was handed in, and what the tool answered is on its way to the process.
+    /// Returns true if the answer was submitted, and the tool's answer is on its way to the process.
     fn is_submitted(&self) -> bool {
         self.tools.is_some_and(|tools| !tools.are_busy() && is_submitted(tools.session(), self.request))
     }
 
-    /// Whether the process has said that the call ended which handed in the answer. It goes on to ask the model, which is
-    /// what it is stopped for.
+    /// Returns true if the process has reported the end of the call that submitted the answer. It then
+    /// continues to ask the model, which is the reason to stop it.
     fn has_reported_submission(&self) -> bool {
         let mut calls = self.turn.log.recorder.tool_calls().iter();
         calls.any(|call| {
@@ -423,8 +425,8 @@ impl Drive<'_> {
         over_limit_with(own + tools.session().calls_made() as usize, &self.turn.log, &self.request.limits)
     }
 
-    /// Whether a call of the process's own is how its model finds the caller's tools, where it has no others. Such
-    /// calls are the process's way of offering them, and cost nothing.
+    /// Returns true if the process's own call is the way in which its model finds the caller's tools, without
+    /// any other tools. Such calls cost nothing.
     fn finds_tools(&self, call: &ToolCallRecord) -> bool {
         self.request.tool_access == ToolAccess::ScopedOnly
             && self.translator.tool_search() == Some(call.name.as_str())
@@ -561,7 +563,7 @@ impl Drive<'_> {
     }
 }
 
-/// Waits until a call of the caller's tools was decided on or has ended; forever, if there are none.
+/// Waits until a call of the caller's tools was decided or has ended; forever, if the caller has no tools.
 async fn change_of(tools: Option<&CallerTools>) {
     match tools {
         Some(tools) => tools.changed().await,

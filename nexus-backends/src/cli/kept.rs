@@ -1,8 +1,9 @@
 //! Conversations that outlive their turn: turns that work in one, and deleting it.
 //!
-//! A turn that takes a conversation up holds a lock on a file that the conversation names, shared with other turns in the same
-//! conversation; whoever forgets it takes the lock alone. So nothing is deleted below a program that runs, and no turn that ends
-//! puts back what was deleted meanwhile. The kernel frees the lock of a process that dies.
+//! A turn that resumes a conversation holds a lock on a file that the conversation names, shared with other
+//! turns in the same conversation; the caller that deletes it takes the lock alone. So nothing is deleted below
+//! a running program, and no ending turn restores a deleted file. The kernel frees the lock of a process that
+//! dies.
 
 use std::{
     fs, io,
@@ -16,12 +17,12 @@ use nexus_files::FileLock;
 
 /// The folder of the locks, below `$NEXUS_HOME`. The kept conversations are beside it.
 const LOCKS: &str = "sessions/locks";
-/// What a folder is called while it is deleted: no handle names it so.
+/// Name of a folder while it is deleted: no handle names it so.
 const GONE: &str = "gone";
 /// Longest name of a lock, in bytes. Names that are the same up to there share a lock, which does no harm.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What a CLI keeps of one conversation, by its handle: [`Cli::kept`](super::Cli::kept).
+/// Files that a CLI stores of one conversation, by its handle: [`Cli::kept`](super::Cli::kept).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConversation {
     name: String,
@@ -62,7 +63,8 @@ impl KeptConversation {
         self
     }
 
-    /// Says that a turn works in it, once nobody deletes it. Without a lock the turn goes on: it is forgetting that refuses then.
+    /// Marks that a turn works in it, once no caller deletes it. Without a lock the turn continues: in that
+    /// case deleting is refused.
     pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<FileLock> {
         let path = self.lock_path(nexus_home);
         let lock = run_blocking(move || {
@@ -130,17 +132,17 @@ impl StoredPath {
         }
         let path = folder.join(name);
         if self.is_folder {
-            // What a deletion left that was interrupted.
+            // Remains of an interrupted deletion.
             let gone = path.with_added_extension(GONE);
             if kind(&path)?.is_some_and(|kind| kind.is_dir()) {
                 delete_folder(&gone, found)?;
-                // From here on it is nobody's conversation, whatever becomes of the files.
+                // From here on it does not belong to a conversation, even if its files remain.
                 fs::rename(&path, &gone)?;
             }
             return delete_folder(&gone, found);
         }
         match kind(&path)? {
-            // Of a link the link goes, and not what it leads to.
+            // For a link, the link is removed and not its target.
             Some(kind) if !kind.is_dir() => {
                 found.count(&path)?;
                 fs::remove_file(&path)
@@ -185,7 +187,7 @@ fn real(path: &Path) -> io::Result<Option<PathBuf>> {
     there(fs::canonicalize(path))
 }
 
-/// What is not there is no error.
+/// A missing file is `None`, not an error.
 fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -72,7 +72,7 @@ pub use kept::KeptConversation;
 pub use startup::StartupWait;
 pub use translator::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
-// What `Cli::prepare` is written with.
+// Types for implementing `Cli::prepare`.
 pub use nexus_process::{
     environment::Environment,
     executable::Executable,

@@ -1,10 +1,10 @@
-//! Numbers as CLIs write them: one that comes as `7.0` or `"7"` is still seven, and one that cannot be read costs
-//! itself and not its line.
+//! Numbers as CLIs write them: `7.0` and `"7"` are seven, and an unreadable number costs its field and not its
+//! line.
 
 use serde::{Deserialize as _, Deserializer};
 use serde_json::Value;
 
-/// Reads a count; `None` if it is none.
+/// Reads a count; `None` for any other value.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(whole)),
@@ -13,7 +13,7 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     })
 }
 
-/// Reads an amount; `None` if it is none, or less than nothing: it would make room in a budget.
+/// Reads an amount; `None` for any other value, and for a negative one: it would add to a budget.
 pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let amount = match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_f64(),

@@ -1,4 +1,4 @@
-//! What an access level says of a call whose permission a program asks for.
+//! Decision of an access level on a call for which a program asks permission.
 //!
 //! | | `ScopedOnly` | `ReadOnly` | `WorkspaceWrite` | `Unrestricted` |
 //! | --- | --- | --- | --- | --- |
@@ -10,8 +10,9 @@
 //! | load from the network | no | ask | ask | yes |
 //! | anything else | no | no | ask | yes |
 //!
-//! `ask` is for the host's approver; its yes holds for this call and never for what is no here. Nothing that names the folder of our
-//! logins is allowed. A program that runs may read and write whatever its user may: that is what is asked for.
+//! `ask` is for the host's approver; its approval holds for this call and never for a `no` of this table. A
+//! call that names the folder of our logins is never allowed. A running program may read and write all that its
+//! user may: the approver decides on that.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -19,14 +20,14 @@ use nexus_core::{ApprovalAction, ToolAccess};
 
 use super::contract::TurnPlan;
 
-/// What a level says of a call.
+/// A level's decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
     /// It covers the call.
     Yes,
     /// It forbids the call.
     No,
-    /// It says nothing: the host is asked.
+    /// The level does not decide: the host is asked.
     Ask,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Permissions {
 }
 
 impl Permissions {
-    /// Those of a turn.
+    /// Permissions of a turn.
     pub(crate) fn of(plan: &TurnPlan) -> Self {
         let extra = plan.request.extra_roots.iter();
         let roots = extra.chain([&plan.working_directory]).map(|root| real(root)).collect();
@@ -52,13 +53,14 @@ impl Permissions {
         }
     }
 
-    /// Those of a turn that works in one folder.
+    /// Permissions of a turn that works in one folder.
     #[cfg(test)]
     pub(crate) fn in_folder(access: ToolAccess, folder: &Path) -> Self {
         Self { access, working_directory: folder.to_owned(), roots: vec![real(folder)], closed: Vec::new() }
     }
 
-    /// What the level says of a call for `action` that names `paths`; relative ones are below the working directory.
+    /// The level's decision on a call for `action` that names `paths`; relative ones are below the working
+    /// directory.
     pub(crate) fn of_call(&self, action: ApprovalAction, paths: &[PathBuf]) -> Permission {
         let paths: Vec<PathBuf> = paths.iter().map(|path| real(&self.working_directory.join(path))).collect();
         let is_in =
@@ -66,7 +68,7 @@ impl Permissions {
         if paths.iter().any(|path| is_in(&self.closed, path)) {
             return Permission::No;
         }
-        // A call that names no file says nothing of where it works.
+        // A call that names no file may work anywhere.
         let is_inside = !paths.is_empty() && paths.iter().all(|path| is_in(&self.roots, path));
         match (self.access, action) {
             (ToolAccess::Unrestricted, _) => Permission::Yes,
@@ -82,7 +84,7 @@ impl Permissions {
     }
 }
 
-/// Where a path leads: links followed as far as there is something, `.` and `..` taken out of the rest.
+/// Target of a path: links are followed as far as files exist, and `.` and `..` are removed from the rest.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut found = PathBuf::new();
@@ -103,7 +105,7 @@ fn real(path: &Path) -> PathBuf {
     found
 }
 
-/// Where a link leads that leads to nothing.
+/// Target of a link to a missing file.
 fn dangling(path: &Path) -> std::io::Result<PathBuf> {
     let target = std::fs::read_link(path)?;
     let target = path.parent().unwrap_or(Path::new("/")).join(target);

@@ -16,7 +16,7 @@ use crate::settings::credential_source;
 #[derive(Debug)]
 pub(crate) struct CredentialProvider {
     source: Option<Arc<dyn CredentialSource>>,
-    /// What to do where there is nothing to lend; of a source that was named or is shared, its own error tells.
+    /// Advice for a missing credential; `None` for a named or shared source, whose own error has advice.
     remedy: Option<&'static str>,
 }
 
@@ -54,7 +54,7 @@ impl CredentialProvider {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unauthenticated`] if there is none; else as [`CredentialError`] becomes a [`Failure`].
+    /// [`ErrorKind::Unauthenticated`] without a credential; else the [`Failure`] of a [`CredentialError`].
     pub(crate) async fn lend(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
         let Some(source) = &self.source else {
             return Err(Failure::new(ErrorKind::Unauthenticated, self.remedy.unwrap_or_default()));
@@ -68,7 +68,7 @@ impl CredentialProvider {
         })
     }
 
-    /// Why nothing could be lent now, as far as can be told without spending or asking anything.
+    /// Reason why no credential could be lent now, as far as it can be known without any request.
     pub(crate) async fn refusal(&self) -> Option<Availability> {
         let remedy = match (&self.source, self.remedy) {
             (None, remedy) => remedy.unwrap_or_default().to_owned(),

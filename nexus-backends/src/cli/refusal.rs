@@ -1,4 +1,5 @@
-//! What the machine refused to a turn, as the turn's failure: a want that passes is told from what has to be set up.
+//! Turns a refusal of the operating system into the turn's failure: a temporary shortage is distinguished from
+//! a missing set-up.
 
 use std::{fmt, io, path::Path};
 
@@ -15,7 +16,7 @@ pub(crate) fn unwritable(place: impl fmt::Display, error: io::Error) -> Failure 
     Failure::new(kind, format!("{place} cannot be written: {way_out}")).with_source(error)
 }
 
-/// A program that did not tell its version. `install` says how to get one that does.
+/// Failure of a program that did not report its version. `install` is the advice for getting a working one.
 pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Failure {
     let mut failure = match error {
         VersionError::Spawn(error) => not_started(error),

@@ -1,4 +1,4 @@
-//! What `nexus.yaml` says about a delegated backend: one set of keys for every CLI.
+//! Settings of a delegated backend in `nexus.yaml`: one set of keys for every CLI.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -26,28 +26,30 @@ pub(crate) struct Settings {
     /// Longest line taken whole, in bytes. Default: 67108864.
     #[schemars(range(min = 1024))]
     pub(crate) max_line_bytes: Option<usize>,
-    /// What ends the CLI's processes with it. auto: the strongest that this machine allows (a PID namespace, a cgroup, a
-    /// subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search. Default: auto.
+    /// Mechanism that ends the CLI's processes with it. auto: the strongest that this machine allows (a PID
+    /// namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a
+    /// search. Default: auto.
     pub(crate) containment: ContainmentPolicy,
     pub(crate) network: NetworkSettings,
     pub(crate) versions: VersionsSetting,
 }
 
-/// Which versions of the program are run: also one that was not tested, with a warning (the default), or only one that passed
-/// everything; or any, without a turn being refused that it is known to fail. One below the floor never is.
+/// Versions of the program that may run: untested ones too, with a warning (the default); only those that
+/// passed all tests; or any, without rejecting turns that the version is known to fail. A version below the
+/// floor never runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum VersionsSetting {
-    /// Also one that was not tested, with a warning.
+    /// Untested versions too, with a warning.
     #[default]
     Warn,
-    /// One that was tested and passed everything.
+    /// Versions that passed all tests.
     Tested,
-    /// Any, with a warning, and for any turn: also one that it is known not to bring to an end.
+    /// Any version, with a warning, and for any turn: even one that it is known not to finish.
     Any,
 }
 
-/// What of the host's network settings a CLI is given.
+/// The host's network settings that a CLI gets.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NetworkSettings {

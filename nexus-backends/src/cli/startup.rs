@@ -1,4 +1,4 @@
-//! What a process waits for when all else is ready: other processes of its vendor.
+//! The last wait of a prepared process: for other processes of its vendor.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What one turn keeps over all of its processes.
+//! State of one turn over all of its processes.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use super::contract::USUAL_LIFETIME;
 use super::stats::ProcessStats;
 use crate::auth::Lease;
 
-/// What one turn keeps over all of its processes.
+/// State of one turn over all of its processes.
 pub(super) struct TurnState {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
@@ -20,9 +20,9 @@ pub(super) struct TurnState {
     pub(super) overrun: Overrun,
     pub(super) answer: AnswerCheck,
     pub(super) renewal: Renewal,
-    /// What the last process was lent, if the vendor refused it; the files are erased.
+    /// Credential of the last process, if the vendor rejected it; its files are erased.
     pub(super) refused: Option<Lease>,
-    /// Where the credential comes from whose end is the turn's deadline, if it is earlier than the request's.
+    /// Source of the credential whose expiry is the turn's deadline, if it is earlier than the request's.
     ended_by: Option<String>,
 }
 
@@ -50,12 +50,12 @@ impl TurnState {
         }
     }
 
-    /// Ends the turn before the credential that its process is lent: no running CLI can be given another. Says so
-    /// where it is sooner than was asked for.
+    /// Ends the turn before its process's credential expires: a running CLI cannot get another one. Reports it
+    /// where that is earlier than the request's deadline.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unauthenticated`] if the credential has ended.
+    /// [`ErrorKind::Unauthenticated`] if the credential has expired.
     pub(super) fn end_with(&mut self, lease: &Lease) -> Result<(), Failure> {
         let now = SystemTime::now();
         let Some(last_use) = lease.last_use(now) else { return Ok(()) };

@@ -1,9 +1,9 @@
-//! What a process has told so far, added to the turn's record: each process of a turn counts from zero.
+//! Adds a process's counts to the turn's record: each process of a turn counts from zero.
 
 use super::translator::Step;
 use nexus_core::harness::TurnLog;
 
-/// What the processes before this one used.
+/// Usage of the earlier processes.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStats {
     model_calls: u32,

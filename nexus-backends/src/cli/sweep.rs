@@ -1,4 +1,4 @@
-//! What dead hosts left behind is ended before anything new begins.
+//! Ends the processes of dead hosts, and removes their files, before a new turn begins.
 
 use std::path::Path;
 

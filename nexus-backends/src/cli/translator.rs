@@ -1,7 +1,7 @@
-//! What reads the output of one process: a state machine, lines in, [`Step`]s out.
+//! Reads the output of one process: a state machine, lines in, [`Step`]s out.
 //!
-//! While the process runs, a translator may look at the record that the CLI keeps in its home, and does no other input
-//! or output, so that a recorded transcript is its whole test.
+//! While the process runs, a translator may read the record that the CLI writes in its home. It does no other
+//! input or output, so that a recorded transcript is its whole test.
 
 use std::{path::Path, time::Duration};
 
@@ -55,7 +55,7 @@ pub trait Translator: std::fmt::Debug + Send {
         self.unreadable(line, step);
     }
 
-    /// The turn is to stop. Says how the process is asked politely.
+    /// Handles a stop of the turn. Returns the polite way to stop the process.
     fn interrupt(&mut self, step: &mut Step) -> StopRequest;
 
     /// The answer does not have the shape asked for. Says who asks again; with [`Repair::SameProcess`], the
@@ -65,18 +65,18 @@ pub trait Translator: std::fmt::Debug + Send {
     /// The phase the turn is in, which chooses the idle limit.
     fn phase(&self) -> Phase;
 
-    /// The model has been silent for a while, or the turn is about to end because of it. Looks at what the program says of it
-    /// elsewhere than in its lines: in its record, or on standard error, of which `stderr_tail` gives the end so far.
+    /// Handles silence of the model, also when the turn is about to end because of it. Reads the program's
+    /// other reports: its record, or standard error, of which `stderr_tail` returns the end so far.
     ///
-    /// Default: it says nothing elsewhere.
+    /// Default: the program has no other reports.
     fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step) {
         let _ = (stderr_tail, step);
     }
 
-    /// The host has answered a question of [`Step::ask`]. What is not answered when the turn stops never is: whoever waits for it
-    /// is told by [`Translator::interrupt`].
+    /// Handles the host's answer to a question of [`Step::ask`]. A question that is open when the turn stops
+    /// never gets an answer: [`Translator::interrupt`] handles that.
     ///
-    /// Default: nothing is ever asked.
+    /// Default: the translator never asks.
     fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
         let _ = (question, answer, step);
     }
@@ -88,10 +88,10 @@ pub trait Translator: std::fmt::Debug + Send {
         let _ = step;
     }
 
-    /// Whether something that was said to the agent may be handed to the process now: while a call runs, so that the model is asked
-    /// once more after it. Asked after every line.
+    /// Returns true if the process accepts an input for its agent now: while a call runs, so that another model
+    /// call follows it. Called after every line.
     ///
-    /// Default: never, as is right for a CLI that cannot be steered.
+    /// Default: false, as is right for a CLI that cannot be steered.
     fn takes_input(&self) -> bool {
         false
     }
@@ -105,16 +105,16 @@ pub trait Translator: std::fmt::Debug + Send {
         step.returned.push(number);
     }
 
-    /// How long the process may take to end by itself once it has answered and its input is closed. Default: 10 s, since some wait for
-    /// background work.
+    /// Longest time until the process exits by itself after its answer, once its input is closed. Default: 10
+    /// s, since some wait for background work.
     fn exit_grace(&self) -> Duration {
         Duration::from_secs(10)
     }
 
-    /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
-    /// it. Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
+    /// The program's own tool by which its model finds the caller's tools, if they are not simply in its list.
+    /// Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
     ///
-    /// Default: there is none.
+    /// Default: `None`.
     fn tool_search(&self) -> Option<&'static str> {
         None
     }
@@ -148,7 +148,7 @@ impl OutputLine<'_> {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct ProcessEnd<'a> {
@@ -158,11 +158,11 @@ pub struct ProcessEnd<'a> {
     pub stderr_tail: &'a str,
     /// The home of the process, with the vendor's record in it.
     pub home: Option<&'a Path>,
-    /// Whether the process was stopped by us.
+    /// True if Nexus stopped the process.
     pub was_stopped: bool,
 }
 
-/// How a process is asked to stop.
+/// Request to a process to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopRequest {
     /// By what the translator wrote to its standard input.
@@ -171,7 +171,7 @@ pub enum StopRequest {
     Signals,
 }
 
-/// Who asks the model again.
+/// Process that asks the model again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// The running process.
@@ -180,13 +180,13 @@ pub enum Repair {
     NewProcess,
 }
 
-/// What follows from a line: the translator fills it, the driver carries it out and empties it.
+/// Results of a line: the translator fills it, the driver carries it out and empties it.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Step {
-    /// What happened.
+    /// Events, in order.
     pub events: Vec<TurnEvent>,
-    /// What to write to standard input, in order.
+    /// Bytes for standard input, in order.
     pub writes: Vec<Bytes>,
     /// Close standard input, after the writes.
     pub close_stdin: bool,
@@ -194,7 +194,7 @@ pub struct Step {
     pub usage: Option<Usage>,
     /// The turn's cost so far.
     pub cost: Option<Cost>,
-    /// Where the conversation can be resumed.
+    /// Handle with which the conversation can be resumed.
     pub resume: Option<ResumeHandle>,
     /// The model, as the vendor names it.
     pub model: Option<ModelId>,
@@ -208,7 +208,7 @@ pub struct Step {
     pub model_calls_ended: Vec<ModelCall>,
     /// The vendor's name of the conversation: for the trace.
     pub conversation: Option<String>,
-    /// How long the program waits before the retry that was reported last, where that is learnt later than the retry.
+    /// The program's wait before the retry that was reported last, where it is known later than the retry.
     pub retry_delay: Option<Duration>,
     /// Calls of the program's own tools that the host has to approve, each with the number by which it is answered.
     pub asks: Vec<(u64, ApprovalRequest)>,
@@ -216,9 +216,9 @@ pub struct Step {
     pub delivered: Vec<u64>,
     /// Inputs that the process did not take.
     pub returned: Vec<u64>,
-    /// How the turn ended.
+    /// Outcome of the turn.
     pub outcome: Option<TurnOutcome>,
-    /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.
+    /// True if a failed process is stopped at once: its further actions are not wanted.
     pub stops: bool,
 }
 
@@ -255,7 +255,7 @@ impl Step {
     }
 }
 
-/// How a turn ended, by the vendor's structured record.
+/// Outcome of a turn, from the vendor's structured record.
 #[derive(Debug)]
 pub enum TurnOutcome {
     /// The last message is the answer.
@@ -266,6 +266,6 @@ pub enum TurnOutcome {
         /// checked again.
         output: Option<Value>,
     },
-    /// There is none.
+    /// A failure.
     Failed(Failure),
 }

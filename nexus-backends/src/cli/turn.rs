@@ -28,14 +28,14 @@ use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Bounds;
 
-/// How many times a process is started again that did not find the caller's tools. Source: our own choice.
+/// Number of restarts of a process that did not find the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
 
-/// The variable by which a program is told of the trace that it is part of. Source: OpenTelemetry specification, environment
-/// variables as context propagation carriers. A program that does not know it passes over it.
+/// The variable with the trace to which a program belongs. Source: OpenTelemetry specification, environment
+/// variables as context propagation carriers. A program that does not know it ignores it.
 const TRACEPARENT: &str = "TRACEPARENT";
 
-/// What every turn of one backend runs with.
+/// Parts that all turns of one backend share.
 #[derive(Debug)]
 pub(super) struct DriverSettings {
     /// The folder of everything that Nexus keeps.
@@ -44,7 +44,7 @@ pub(super) struct DriverSettings {
     pub(super) capture: Option<PathBuf>,
     /// Longest line taken whole, in bytes.
     pub(super) max_line_bytes: Option<usize>,
-    /// How much containment a process must have.
+    /// Required containment of a process.
     pub(super) containment: ContainmentPolicy,
 }
 
@@ -108,7 +108,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
     /// Runs the turn to its end.
     pub(super) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let outcome = self.run_with_tools(events).await;
-        // Also of calls that no process told of, such as one that ended while a tool ran.
+        // Includes calls that no process reported, such as one during which the process ended.
         self.state.log.recorder.add_effects(self.session.effects());
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.state.log.flush(events, &self.state.cancel, &self.state.watch, is_cancelled).await;
@@ -241,12 +241,12 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         failure.kind == ErrorKind::ConversationLost && wants_fresh
     }
 
-    /// Whether a process did nothing but miss the caller's tools.
+    /// Returns true if the only event of the process was that it missed the caller's tools.
     fn may_restart(&self, plan: &TurnPlan, failure: &Failure) -> bool {
         failure.kind == ErrorKind::ToolsUnavailable && plan.tools.is_some() && self.has_done_nothing(plan)
     }
 
-    /// Whether no tool was called so far, so that the turn may be run again as if it had not begun.
+    /// Returns true if no tool was called so far, so that the turn may run again from its beginning.
     fn has_done_nothing(&self, plan: &TurnPlan) -> bool {
         let recorder = &self.state.log.recorder;
         recorder.effects() == Effects::None
@@ -254,11 +254,11 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             && plan.tools.as_ref().is_none_or(|tools| !tools.were_called())
     }
 
-    /// Has a credential renewed that the vendor refused, once in a turn, for a turn that did nothing so far; whether there
-    /// is another one. A turn that has done something ends with the refusal: the next one finds the credential refused
-    /// at its first request.
+    /// Renews a credential that the vendor rejected, once in a turn, if the turn did nothing so far. Returns
+    /// true if it got another one. A turn that has done something ends with the rejection: the next turn finds
+    /// the credential rejected at its first request.
     ///
-    /// A conversation that is taken up holds the question twice then, since the program wrote down that it was asked.
+    /// A resumed conversation contains the question twice then, because the program recorded that it was asked.
     async fn renews(
         &mut self,
         plan: &mut TurnPlan,
@@ -305,7 +305,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             }
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
-        // The home is dropped last, and before it what was lent: whoever was lent it is gone by then.
+        // The home is dropped last, after the lent credential: the process that used it has ended by then.
         let Prepared { invocation, mut translator, home, mut lease, startup, version, warnings } = prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
@@ -323,7 +323,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             .containment(self.driver.containment)
             .end_with_host();
         if self.request.tool_access == ToolAccess::Unrestricted {
-            // What the user may do with `sudo` and `ssh`, the agent may do.
+            // The agent may do what its user may do with `sudo` and `ssh`.
             invocation = invocation.keep_privileges();
         }
         if let Some(parent) = self.trace_context.as_ref().and_then(TraceContext::traceparent) {
@@ -339,7 +339,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             bounds.line_bytes = line_bytes;
             invocation = invocation.bounds(bounds);
         }
-        // Declared after the home, hence dropped before it: nobody writes there any more.
+        // Declared after the home, so dropped before it: no process writes there any more.
         let process = invocation.spawn().map_err(|error| not_started(&error))?;
         self.state.log.provenance.containment = Some(process.containment());
         self.state.stats.begin_process(&self.state.log);

@@ -1,5 +1,5 @@
-//! Which versions of a vendor's program are known: the floor, and those that `nexus-judge` tried, as `versions.json` beside
-//! the vendor's code says.
+//! Known versions of a vendor's program: the floor, and those that `nexus-judge` tried, as listed in
+//! `versions.json` beside the vendor's code.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use super::settings::VersionsSetting;
 /// The scenario without which no answer has a shape: below it some versions never come to an end.
 const OUTPUT_SCENARIO: &str = "an_answer_in_shape_is_a_value";
 
-/// What is known of the versions of one program.
+/// Facts about the versions of one program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionTable {
     /// The program, in words.
     program: String,
-    /// What it says to `--version` stands before the number.
+    /// Text before the number in the output of `--version`.
     before: String,
-    /// What it says to `--version` stands after the number.
+    /// Text after the number in the output of `--version`.
     after: String,
     /// The command that brings the newest version.
     upgrade: String,
     floor: Floor,
-    /// What was tried, oldest first.
+    /// Tried versions, oldest first.
     judged: Vec<Judged>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct VersionTable {
 #[serde(deny_unknown_fields)]
 struct Floor {
     version: Version,
-    /// What is wrong with older ones, to follow "it".
+    /// Problem of older versions, as a continuation of "it".
     because: String,
 }
 
@@ -44,7 +44,7 @@ struct Judged {
     version: Version,
     /// The scenarios that it did not pass.
     failed: Vec<String>,
-    /// How many it was tried with.
+    /// Number of cases of the trial.
     #[allow(dead_code, reason = "for people and for the program that writes the table")]
     scenarios: usize,
     /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
@@ -66,12 +66,12 @@ impl VersionTable {
         serde_json::from_str(json).expect("the tables of this build are read by its tests")
     }
 
-    /// Judges what the program at `path` says to `--version`.
+    /// Judges the program at `path` by its output of `--version`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotInstalled`] if it is another program; [`ErrorKind::Unsupported`] below the floor, and for a version
-    /// that was not tested where the setting asks for one that was.
+    /// [`ErrorKind::NotInstalled`] if it is another program; [`ErrorKind::Unsupported`] below the floor, and
+    /// for an untested version where the setting requires a tested one.
     pub(crate) fn admit(
         &self,
         path: &std::path::Path,
@@ -165,7 +165,7 @@ impl VersionTable {
         self.around(version).and_then(|judged| judged.description_units)
     }
 
-    /// What is known of a version: itself, else the one before it, else the oldest.
+    /// Facts about a version: itself, else the one before it, else the oldest.
     fn around(&self, version: &Version) -> Option<&Judged> {
         let before = self.judged.iter().rev().find(|judged| judged.version <= *version);
         before.or_else(|| self.judged.first())

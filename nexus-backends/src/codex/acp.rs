@@ -1,7 +1,7 @@
 //! Codex over the Agent Client Protocol, by the adapter `codex-acp`.
 //!
-//! The level is kept by the mode, which chooses the sandbox of the commands and what is asked for. It tells errors of its model's server
-//! as errors; it never ends by itself.
+//! The mode enforces the level: it selects the sandbox of the commands and the permission requests. The adapter
+//! reports errors of its model's server as errors; it never ends by itself.
 //!
 //! Source: observed with `@zed-industries/codex-acp` 0.16.0.
 
@@ -18,7 +18,7 @@ use crate::acp::agent::{
 /// The variable that carries the token. No command of the agent's sees it.
 const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
 
-/// What is known of it.
+/// Facts about this agent.
 pub(crate) const AGENT: KnownAgent = KnownAgent {
     name: "codex-acp",
     vendor: "openai",
@@ -66,7 +66,8 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
                 "wire_api": "responses",
                 "env_key": TOKEN_VARIABLE,
                 "request_max_retries": 1,
-                // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+                // When it repeats a request, it sends the text of the interrupted answer a second time, without
+                // a marker.
                 "stream_max_retries": 0,
             },
         },

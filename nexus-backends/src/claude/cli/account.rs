@@ -1,7 +1,7 @@
-//! Who would pay: what the CLI says about the credential it found, before any request.
+//! The payer: the CLI's report of the credential that it found, before any request.
 //!
-//! Source: the answer to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer
-//! token, a subscription token, a subscription's login, and none of them.
+//! Source: the answer to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer token,
+//! a subscription token, a subscription's login, and without a credential.
 
 use nexus_core::{ErrorKind, harness::Failure};
 
@@ -12,19 +12,19 @@ use crate::cli::settings::Billing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payer {
     Known(Billing),
-    /// There is no credential.
+    /// Without a credential.
     Nobody,
     Unknown,
 }
 
-/// Holds the credential that the CLI found against the configuration. Nothing has been spent yet.
+/// Compares the credential that the CLI found with the configuration. Nothing was spent yet.
 ///
-/// Says what to warn of, if anything.
+/// Returns a warning, if it has one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthenticated`] without a credential, [`ErrorKind::BillingMismatch`] with one that another
-/// pays for.
+/// [`ErrorKind::Unauthenticated`] without a credential, [`ErrorKind::BillingMismatch`] for a credential with
+/// another payer.
 pub(super) fn check(account: Option<&Account>, expected: Option<Billing>) -> Result<Option<String>, Failure> {
     match (account.map_or(Payer::Unknown, payer), expected) {
         (Payer::Nobody, _) => Err(Failure::new(

@@ -99,7 +99,7 @@ pub(super) fn arguments(
     arguments
 }
 
-/// Settings that deny the CLI's tools these folders, whatever else allows them.
+/// Settings that deny these folders to the CLI's tools, with any other permissions.
 pub(in crate::claude) fn closing(folders: &[PathBuf]) -> Value {
     let folders = || folders.iter().map(|folder| folder.display());
     // One slash more than the path has makes it one from the root. A rule for reading holds for searching, too.

@@ -1,4 +1,4 @@
-//! Where a conversation is kept, what its handle says, and what was counted before this turn.
+//! Folder of a conversation, content of its handle, and counts before this turn.
 
 use std::{
     fs, io,
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::wire::{ModelUsage, ResultLine};
 use crate::cli::KeptConversation;
 
-/// Where kept conversations are, below `$NEXUS_HOME`: a folder each.
+/// Folder of stored conversations, below `$NEXUS_HOME`, one folder each.
 const SESSIONS: &str = "sessions/claude-cli";
 /// The note in such a folder.
 const NOTE: &str = "kept.json";
@@ -23,15 +23,15 @@ const NOTE: &str = "kept.json";
 pub(super) struct RetainedSession {
     /// The CLI's own name for the conversation.
     pub(super) session: String,
-    /// Where the turn worked. Claude 2.1.197 finds a conversation only from there.
+    /// Working directory of the turn. Claude 2.1.197 finds a conversation only from there.
     pub(super) directory: PathBuf,
-    /// The folder of the conversation, below that of all. With the user's own login, the CLI keeps what was said with the user's own
-    /// conversations, and in the folder there is a note of it.
+    /// Folder of the conversation, below the common one. With the user's own login, the CLI stores the
+    /// conversation with the user's own, and the folder holds a note of it.
     pub(super) folder: String,
-    /// What the CLI had counted when the turn ended.
+    /// Counts of the CLI at the end of the turn.
     #[serde(default)]
     usage: Usage,
-    /// What it had cost then, in dollars.
+    /// Cost at that time, in dollars.
     #[serde(default)]
     cost: f64,
 }
@@ -48,8 +48,8 @@ impl RetainedSession {
         (fits && kept.directory.is_absolute()).then_some(kept)
     }
 
-    /// What is kept of it, for [`Cli::kept`](crate::cli::Cli::kept). The CLI goes on under one name, so all handles of a conversation
-    /// name the same. `None` if the folder is that of another conversation.
+    /// Stored files of it, for [`Cli::kept`](crate::cli::Cli::kept). The CLI continues under the same id, so
+    /// all handles of a conversation name the same files. `None` if the folder belongs to another conversation.
     pub(super) fn place(&self, nexus_home: &Path) -> Option<KeptConversation> {
         let folder = KeptFolder::of(nexus_home, &self.folder);
         let kept = KeptConversation::new(&format!("claude-{}", self.folder));
@@ -87,7 +87,7 @@ impl KeptFolder {
         self.path.join("config")
     }
 
-    /// Where turns work that name no folder.
+    /// Working directory of turns that name no folder.
     pub(super) fn work(&self) -> PathBuf {
         self.path.join("work")
     }
@@ -107,19 +107,19 @@ impl KeptFolder {
     }
 }
 
-/// Which conversation a folder is for. Handles may be forged: of the user's own conversations, only the one that was made by a turn
-/// of ours is deleted.
+/// The conversation to which a folder belongs. Handles may be forged: of the user's own conversations, only
+/// those that a turn of ours created are deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     session: String,
     directory: PathBuf,
-    /// The user's own folder of the CLI, if what was said is there.
+    /// The user's own folder of the CLI, if it holds the conversation.
     users: Option<PathBuf>,
 }
 
 impl Note {
-    /// Adds what the CLI keeps of the conversation in the user's own folder. `.claude.json` goes on naming it as the last one of its
-    /// working directory, without what was said.
+    /// Adds the files of the conversation that the CLI stores in the user's own folder. `.claude.json`
+    /// continues to name it as the last conversation of its working directory, without its text.
     ///
     /// Source: observed with claude 2.1.197 and 2.1.329, but for `file-history`, which no headless run left.
     fn with_users(&self, mut kept: KeptConversation) -> KeptConversation {
@@ -159,12 +159,12 @@ struct ConversationFolder {
 }
 
 impl ConversationState {
-    /// One that is forgotten.
+    /// A conversation that is deleted after the turn.
     pub(super) fn forgotten(backend: BackendId) -> Self {
         Self { backend, place: None, before: None, id: None, usage: Usage::new(), cost: 0.0 }
     }
 
-    /// One that is kept, and goes on from an earlier one if `before` says so.
+    /// A stored conversation, which continues `before` if it is given.
     pub(super) fn kept(
         backend: BackendId,
         directory: &Path,
@@ -176,12 +176,12 @@ impl ConversationState {
         Self { place, before, ..Self::forgotten(backend) }
     }
 
-    /// Whether it outlives the turn.
+    /// Returns true if it outlives the turn.
     pub(super) fn is_kept(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Whether it goes on from an earlier one.
+    /// Returns true if it continues an earlier conversation.
     pub(super) fn resumes(&self) -> bool {
         self.before.is_some()
     }
@@ -191,7 +191,7 @@ impl ConversationState {
         self.id = Some(id);
     }
 
-    /// How a later turn goes on from here.
+    /// Handle with which a later turn resumes it.
     pub(super) fn handle(&self) -> Option<ResumeHandle> {
         let place = self.place.as_ref()?;
         let kept = RetainedSession {
@@ -212,11 +212,11 @@ impl ConversationState {
         if place.folder.note().as_ref() == Some(&note) { Ok(()) } else { place.folder.write_note(&note) }
     }
 
-    /// What this turn used and cost in dollars, by its `result` line; `None` if the line does not say.
+    /// Usage and cost in dollars of this turn, from its `result` line; `None` if the line has no counts.
     ///
-    /// A later version counts over the whole conversation, an earlier one over the process alone. `own` is what
-    /// the messages of this process used at least, and tells the two apart. Source: observed with claude
-    /// 2.1.329 and 2.1.197.
+    /// A later version counts over the whole conversation, an earlier one over the process alone. `own` is a
+    /// lower bound of the usage of this process's messages, and distinguishes the two. Source: observed with
+    /// claude 2.1.329 and 2.1.197.
     pub(super) fn account(&mut self, line: &ResultLine, own: &Usage) -> Option<(Usage, Option<f64>)> {
         let cost = line.total_cost_usd.filter(|cost| cost.is_finite());
         if line.model_usage.is_empty() {

@@ -1,13 +1,15 @@
-//! Where a process of `claude` lives: its folders, its environment, and where its conversation is kept.
+//! Environment of a process of `claude`: its folders, its variables, and the folder of its conversation.
 //!
-//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private: below
-//! `$NEXUS_HOME/sessions` if the conversation is kept, else in the run's home, gone with it. Without one the
-//! CLI runs with the user's login and hence in the user's own folder; there it rewrites `.claude.json`, adds
-//! to `.claude/backups` and `.claude/plugins/store`, and a conversation that is kept to `.claude/projects`; a note of
-//! it is below `$NEXUS_HOME/sessions` then.
-//! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of their
-//! connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI clears it away after some weeks.
-//! No code here opens a credential of the CLI's.
+//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private. It lies below
+//! `$NEXUS_HOME/sessions` if the conversation is stored, else in the run's home, which is removed with the run.
+//!
+//! Without a credential the CLI runs with the user's login and hence in the user's own folder. There it
+//! rewrites `.claude.json`, adds to `.claude/backups` and `.claude/plugins/store`, and adds a stored
+//! conversation to `.claude/projects`. A note of the conversation is then below `$NEXUS_HOME/sessions`.
+//!
+//! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of
+//! their connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI removes it after some
+//! weeks. No code here opens a credential of the CLI.
 
 use std::{
     io,
@@ -31,7 +33,7 @@ const MAX_RETRIES: &str = "3";
 ///
 /// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
 pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
-    // `@path` in a prompt would be read from the disk, whatever the tools.
+    // The CLI would read `@path` in a prompt from the disk, with any tools.
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES),
@@ -49,7 +51,7 @@ pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
     // nor answered with the name of a task in the background.
     ("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", "0"),
     ("CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS", "0"),
-    // What the caller says about a tool arrives whole. Not before 2.1.329.
+    // The caller's description of a tool arrives whole. Not before 2.1.329.
     ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
 ];
 
@@ -60,7 +62,7 @@ pub(super) struct PreparedHome {
     pub(super) environment: Environment,
     pub(super) working_directory: PathBuf,
     pub(super) session: ConversationState,
-    /// The conversation to go on from, as the CLI names it.
+    /// Conversation to resume, by the CLI's own id.
     pub(super) resume: Option<String>,
 }
 
@@ -96,7 +98,7 @@ pub(super) fn settle(
     Ok(PreparedHome { home, environment, working_directory, session, resume })
 }
 
-/// Where the process works and where its conversation is.
+/// Working directory of the process, and folder of its conversation.
 struct Location {
     working_directory: PathBuf,
     /// The folder of the conversation, if it is kept.
@@ -208,7 +210,7 @@ fn environment(
     Ok(environment)
 }
 
-/// Whether the CLI itself reads the variable.
+/// Returns true if the CLI itself reads the variable.
 fn steers_the_cli(name: &str) -> bool {
     ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_", "MCP_"].iter().any(|prefix| name.starts_with(prefix))
         || ["HOME", "PATH"].contains(&name)

@@ -1,11 +1,11 @@
-//! What is said to the agent while its turn runs, on its way through the CLI.
+//! Inputs for the agent during its turn, on their way through the CLI.
 
 use std::collections::BTreeMap;
 
 use crate::cli::TurnOutcome;
 
-/// How often in a row nothing is heard, about a second each, before an answer stands although an input waits. Source: our own
-/// bound; the CLI goes on within some milliseconds.
+/// Number of silent ticks in a row, about a second each, after which an answer stands although an input waits.
+/// Source: our own bound; the CLI continues within some milliseconds.
 const PATIENCE: u32 = 10;
 
 /// The inputs of one process that it has not taken.
@@ -13,7 +13,8 @@ const PATIENCE: u32 = 10;
 pub(super) struct Inputs {
     /// By the names that the CLI is given, which come back.
     waiting: BTreeMap<String, u64>,
-    /// The answer that was given before the CLI came to an input: it goes on with that by itself, and gives another answer.
+    /// Answer that the CLI gave before it read an input: it continues by itself with the input, and gives
+    /// another answer.
     held: Option<TurnOutcome>,
     silences: u32,
 }
@@ -31,7 +32,7 @@ impl Inputs {
         self.waiting.remove(name)
     }
 
-    /// Whether the CLI has not taken one.
+    /// Returns true if the CLI has not read an input.
     pub(super) fn are_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -51,7 +52,7 @@ impl Inputs {
         self.silences = 0;
     }
 
-    /// Nothing was heard for a while. The answer that stands, if the CLI does not go on.
+    /// Handles a silent tick. Returns the answer that stands, if the CLI does not continue.
     pub(super) fn is_silent(&mut self) -> Option<TurnOutcome> {
         self.held.as_ref()?;
         self.silences += 1;

@@ -1,8 +1,9 @@
-//! How the CLI is connected to the caller's tools, and what it must report before they count as connected.
+//! Connects the CLI to the caller's tools, and checks its report before the tools count as connected.
 //!
-//! It is told of the server by a control request on standard input, `mcp_set_servers`, whose answer waits for the
-//! connection. So the server's token stands on no command line, in no file and in no environment, and nothing that
-//! the CLI starts can read it there. Then it is asked which tools it has (`mcp_status`), all before the prompt.
+//! The CLI learns of the server by a control request on standard input, `mcp_set_servers`, whose answer waits
+//! for the connection. So the server's token is on no command line, in no file and in no environment, and no
+//! child of the CLI can read it there. Then a request asks for its list of tools (`mcp_status`), all before the
+//! prompt.
 //!
 //! Source: observed with claude 2.1.197 and 2.1.329, at a gateway and at the vendor's own host.
 
@@ -14,35 +15,34 @@ use super::wire::{ControlAnswer, ServerStatus};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::versions::Version;
 
-/// What the rule is called that lets every call of the caller's tools through. Which of them there are, the session
-/// decides.
+/// Rule that lets every call of the caller's tools through. The session decides which tools exist.
 pub(super) const EVERY_TOOL: &str = "mcp__nexus__*";
 
-/// What stands before the caller's name for a tool in the model's.
+/// Prefix of the caller's tools in the names that the model sees.
 const PREFIX: &str = "mcp__nexus__";
 
-/// What stands before the name of any server's tool.
+/// Prefix of any server's tool.
 const ANY_SERVER: &str = "mcp__";
 
 /// Longest name of a tool that the API takes, in bytes. Source: the vendor's API; a 2.1.329 leaves a tool out whose
 /// name is longer, observed.
 const MAX_NAME_BYTES: usize = 128;
 
-/// How long one call may take before the CLI gives it up, in milliseconds. Close to the longest that it takes
+/// Longest time of one call before the CLI abandons it, in milliseconds. Close to the longest that it accepts
 /// (2³¹ - 1); the turn's own limits end a call long before.
 const CALL_TIMEOUT_MILLISECONDS: u32 = 2_000_000_000;
 
-/// The caller's name for the tool that the model calls `name`, if it is one of the caller's server.
+/// The caller's name for the tool that the model calls `name`, if the caller's server has it.
 pub(super) fn caller_name(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)
 }
 
-/// Whether the model's tool `name` is served by some server, the caller's or another.
+/// Returns true if a server has the model's tool `name`: the caller's or another.
 pub(super) fn is_served(name: &str) -> bool {
     name.starts_with(ANY_SERVER)
 }
 
-/// Whether `name` is a tool of the caller's.
+/// Returns true if `name` is a tool of the caller.
 pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
     tools.definitions().iter().any(|tool| tool.name == name)
 }
@@ -54,7 +54,7 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
 /// [`ErrorKind::InvalidRequest`] for a name that the model cannot be given.
 pub(super) fn inspect(tools: &[ToolDefinition], version: &Version) -> Result<Vec<String>, Failure> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    // Of a longer description some versions cut the end off in silence.
+    // Some versions cut the end of a longer description without a message.
     let most = VERSIONS.description_units(version);
     let mut warnings = Vec::new();
     for tool in tools {
@@ -89,11 +89,11 @@ pub(super) fn servers(tools: &CallerTools) -> Value {
     json!({ SERVER: server })
 }
 
-/// Reads what became of the connection.
+/// Reads the result of the connection.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ToolsUnavailable`] if there is none.
+/// [`ErrorKind::ToolsUnavailable`] without a connection.
 pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
     match answer.errors.get(SERVER) {
         None => Ok(()),
@@ -117,7 +117,7 @@ pub(super) fn ready(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), F
     all_there(tools, "the CLI does not list them", |name| lists(server, name))
 }
 
-/// Holds the tools that the model is given against those that the turn is to have.
+/// Compares the tools that the model gets with the tools of the turn.
 ///
 /// # Errors
 ///
@@ -127,7 +127,7 @@ pub(super) fn offered(offered: &[String], tools: &CallerTools) -> Result<(), Fai
     all_there(tools, "the CLI does not give them to the model", is_offered)
 }
 
-/// That the CLI would not take a request about the server.
+/// Failure for a CLI that rejects a request about the server.
 pub(super) fn refused(tools: &CallerTools, error: Option<String>) -> Failure {
     let reason = error.unwrap_or_else(|| "the CLI does not say why".to_owned());
     unavailable(&every(tools), &reason)

@@ -19,7 +19,7 @@ use nexus_core::{
 use super::wire::ApiUsage;
 use crate::cli::Step;
 
-/// What a block holds.
+/// Content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockKind {
     Text,
@@ -31,7 +31,7 @@ pub(super) enum BlockKind {
 pub(super) struct Messages {
     /// The message that the turn's own agent is at.
     own: Option<Open>,
-    /// Those that its sub-agents are at, by the call that started them.
+    /// Open messages of its sub-agents, by the call that started them.
     subs: BTreeMap<String, Open>,
     used_ids: BTreeSet<String>,
     calls: u32,
@@ -108,9 +108,9 @@ impl Messages {
         }
     }
 
-    /// The stream of the message is over. An abandoned one is closed as well, without being confirmed. One that broke off
-    /// behind whole blocks stands: claude 2.1.329 keeps these in the conversation and asks the model to go on from there.
-    /// Transcript v2_1_329_cut_behind_blocks.
+    /// Handles the end of a message's stream. An abandoned message is closed too, without being confirmed. A
+    /// message that broke off after whole blocks stands: claude 2.1.329 retains these in the conversation and
+    /// asks the model to continue from there. Transcript v2_1_329_cut_behind_blocks.
     pub(super) fn stop(&mut self, step: &mut Step) {
         let is_whole = self
             .own
@@ -165,7 +165,7 @@ impl Messages {
         }
     }
 
-    /// What the whole message used and why it stopped, where the line says so: it was not streamed.
+    /// Usage and stop reason of the whole message, where the line has them: it was not streamed.
     pub(super) fn reported(&mut self, stop_reason: Option<String>, usage: Option<ApiUsage>) {
         if stop_reason.is_some() {
             self.last_word(stop_reason, usage);
@@ -199,7 +199,7 @@ impl Messages {
         if blocks.is_empty() {
             return;
         }
-        // What was confirmed stands, under a name of its own.
+        // Confirmed text stands, under an id of its own.
         let id = self.fresh_id(&format!("{}~kept", open.vendor_id));
         let kept = Open { id, blocks, ..Open::new(open.id, &open.vendor_id, None) };
         for block in &kept.blocks {
@@ -214,7 +214,7 @@ impl Messages {
         self.last_text = open.text();
     }
 
-    /// Takes the last message of the turn's own agent back: it is no answer of the shape asked for.
+    /// Retracts the last message of the turn's own agent: it does not have the required shape.
     pub(super) fn take_back(&mut self, step: &mut Step) {
         self.close(step);
         if let Some(last) = self.last.take() {
@@ -248,7 +248,7 @@ impl Messages {
         &self.last_text
     }
 
-    /// What the messages of the turn's own agent used, as far as they said so.
+    /// Usage of the messages of the turn's own agent, as far as they report it.
     pub(super) fn counted(&self) -> Usage {
         self.counted
     }
@@ -285,7 +285,7 @@ impl Open {
         }
     }
 
-    /// Whether everything that was streamed is real.
+    /// Returns true if the CLI confirmed everything that was streamed.
     fn is_whole(&self) -> bool {
         self.blocks.iter().all(|block| block.confirmed.is_some() || !block.has_streamed)
     }
@@ -318,13 +318,13 @@ impl Open {
         );
     }
 
-    /// Ends a message of a sub-agent: one model call, of which neither usage nor the reason of its end is told.
+    /// Ends a message of a sub-agent: one model call, whose usage and stop reason the CLI does not report.
     fn end_sub(self, step: &mut Step) {
         step.model_calls_ended.push(ModelCall::new().with_parent(self.parent.clone()));
         self.end(step);
     }
 
-    /// What the model call used. A message that broke off says only where it began.
+    /// Usage of the model call. An interrupted message has only the counts of its beginning.
     fn counted(&self) -> Usage {
         match (&self.stop_reason, self.usage) {
             (Some(_), Some(usage)) => counted(&usage),

@@ -1,44 +1,45 @@
 //! `claude-cli`: Anthropic's Claude Code runs the loop.
 //!
-//! One process is one turn, driven by JSON lines in both directions. System text, schema, the caller's tools and the prompt
-//! go by standard input; the billing, and that the tools are connected, is known before the prompt is sent. `args` builds
-//! the command line, `home` the folders and the environment, `wire` has the vendor's lines, `translate` turns them into
-//! events, `mcp_config` names the server of the caller's tools.
+//! One process is one turn, driven by JSON lines in both directions. System text, schema, the caller's tools
+//! and the prompt go by standard input; the billing, and that the tools are connected, is known before the
+//! prompt is sent. `args` builds the command line, `home` the folders and the environment, `wire` has the
+//! vendor's lines, `translate` turns them into events, `mcp_config` names the server of the caller's tools.
 //!
-//! Two things are left as the CLI does them. A model call whose stream breaks is repeated by the CLI itself, by
-//! 2.1.197 without streaming, by 2.1.329 mostly with it: what was shown of it is taken back, and the turn goes
-//! on. A background task of the agent's keeps the turn open, because the CLI tells the model when it ends and
-//! the answer changes; 2.1.197 ends a shell command five seconds after the answer, 2.1.329 waits for it, so that
-//! only a deadline bounds one that never ends.
+//! Two behaviours of the CLI remain. First, the CLI itself repeats a model call whose stream breaks, 2.1.197
+//! without streaming, 2.1.329 mostly with it: the backend retracts the events of the interrupted answer, and
+//! the turn continues. Second, a background task of the agent keeps the turn open, because the CLI reports its
+//! end to the model and the answer changes. 2.1.197 ends a shell command five seconds after the answer; 2.1.329
+//! waits for it, so that only a deadline bounds a task that never ends.
 //!
-//! Each access level is kept by the CLI's own rules. `ScopedOnly` and `ReadOnly` are lists of tools, and the
-//! list that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run what
-//! the CLI can tell to stay inside; other commands are denied, as nobody is there to be asked.
+//! The CLI's own rules enforce each access level. `ScopedOnly` and `ReadOnly` are lists of tools, and the list
+//! that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run commands
+//! that the CLI recognises as staying inside; other commands are denied, because nobody can be asked.
 //!
-//! The caller's tools are there at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to the model,
-//! so 116 characters are the most for a name). In `ScopedOnly` the model has them and nothing else, but for
-//! `StructuredOutput` where the answer must have a shape: the CLI takes the answer by it, and it reaches nothing. A
-//! call of anything else the CLI answers itself, as a tool that is not there; no such call is carried out or comes to
-//! the session. A call may take as long as the turn; the CLI makes calls of tools that only read at once, and all
-//! others one after another. Of an answer of more than 500,000 characters it shows the model the beginning, which is
-//! told as a warning. A rule of the machine's administrator may keep the tools away
-//! (`/etc/claude-code/managed-settings.json`): such a turn ends before it is spent, or before an answer is believed.
+//! The caller's tools are available at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to
+//! the model, so a name has 116 characters at most). In `ScopedOnly` the model has them and nothing else,
+//! except `StructuredOutput` where the answer must have a shape: the CLI takes the answer by it, and it reaches
+//! nothing. The CLI itself answers a call of any other tool, as a tool that does not exist; such a call never
+//! runs and never reaches the session. A call may take as long as the turn. The CLI runs calls of read-only
+//! tools at once, and all others one after another. Of an answer of more than 500,000 characters it shows the
+//! model the beginning, which becomes a warning. A rule of the machine's administrator may remove the tools
+//! (`/etc/claude-code/managed-settings.json`): such a turn ends before it is spent, or before an answer is
+//! believed.
 //!
-//! The credential stands in the environment of the process, never on a command line and in no file. The CLI
-//! takes a subscription's token out of what its shell sees, and leaves an API key in; so at the levels with a
+//! The credential is in the environment of the process, never on a command line and in no file. The CLI removes
+//! a subscription's token from the environment of its shell, and leaves an API key in. So at the levels with a
 //! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
 //! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
 //!
-//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read or write files, at
-//! every level. What its shell runs goes by no such rule, unless the CLI can tell from the command that it reads
-//! there: at the levels with a shell, a command can read logins that lie in files. A keyring keeps them from that
-//! folder.
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read or write
+//! files, at every level. That rule does not bind programs that its shell runs, unless the CLI can see in the
+//! command that it reads there: at the levels with a shell, a command can read logins that lie in files. A
+//! keyring keeps them from that folder.
 //!
-//! The user's own login is never opened here; the CLI refreshes it itself. So that parallel starts do not race for
-//! that, the first process runs alone until the model has answered it or its turn has ended, and others wait for that,
-//! each for 15 seconds at most in all; after an answer nobody waits for five minutes. A turn that waits says so after
-//! half a second, can be cancelled, and keeps its deadline; its limits on silence begin when it may start. With a
-//! credential in the configuration nothing waits.
+//! Nexus never opens the user's own login; the CLI refreshes it itself. Parallel starts must not race for that
+//! refresh. So the first process runs alone until the model has answered it or its turn has ended, and others
+//! wait for that, each for 15 seconds at most in all. After an answer no process waits for five minutes. A turn
+//! that waits reports it after half a second, can be cancelled, and keeps its deadline; its limits on silence
+//! begin when it may start. With a credential in the configuration no process waits.
 
 mod account;
 pub(super) mod args;
@@ -95,7 +96,7 @@ use nexus_process::version::version_line;
 /// The program, where the settings name no other.
 const PROGRAM: &str = "claude";
 
-/// How to get the program.
+/// Advice for a missing program.
 const INSTALL: &str = "install Claude Code, or name the program as `executable`";
 
 backend_kind! {
@@ -151,7 +152,7 @@ impl Claude {
         Ok(Some(plan.borrow(source).await?))
     }
 
-    /// Whether the user has logged in, as far as that shows without opening anything.
+    /// Returns the user's login, as far as it is visible without opening a file.
     fn login(&self) -> VisibleLogin {
         let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
         let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {

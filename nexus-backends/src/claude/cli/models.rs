@@ -2,7 +2,8 @@
 
 use super::wire::ModelInfo;
 
-/// Whether the model takes the effort, by the CLI's model list. A model that is not on it is taken to.
+/// Returns true if the model accepts the effort, by the CLI's model list. A model that is not on it counts as
+/// accepting it.
 pub(super) fn takes_effort(models: &[ModelInfo], model: &str, effort: &str) -> bool {
     let is_it = |known: &&ModelInfo| known.value == model || known.resolved_model.as_deref() == Some(model);
     let Some(known) = models.iter().find(is_it) else { return true };
@@ -12,7 +13,7 @@ pub(super) fn takes_effort(models: &[ModelInfo], model: &str, effort: &str) -> b
             levels.is_empty() || levels.iter().any(|level| level == effort)
         }
         Some(false) => false,
-        // Where the list speaks of effort at all, silence is a no.
+        // A model without the field does not accept it, where other models of the list have the field.
         None => models.iter().all(|other| other.supports_effort.is_none()),
     }
 }

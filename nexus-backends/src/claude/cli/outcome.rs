@@ -1,7 +1,7 @@
-//! How a turn ended, judged from its `result` line and from the errors that the CLI reported before it.
+//! Outcome of a turn, from its `result` line and from the errors that the CLI reported before it.
 //!
-//! `subtype: success` is no success by itself, and the exit code is none either. The model's words are never
-//! read; where the CLI gives a failure no class, its own sentence decides by a table of beginnings.
+//! Neither `subtype: success` nor the exit code proves success. The model's words are never read; where the CLI
+//! gives a failure without a class, its own sentence decides by a table of beginnings.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,18 +15,18 @@ use crate::vendor_words::speaks_of_length;
 /// Longest line of standard error that a message repeats, in characters.
 const WORDS_CHARACTERS: usize = 300;
 
-/// What the CLI said about failures before its `result` line.
+/// The CLI's reports of failures before its `result` line.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     /// The class on the last message that the CLI made up.
     pub(super) error: Option<String>,
     /// The limit that refused the last model call.
     pub(super) rejected: Option<RateLimitInfo>,
-    /// Whether this process was to go on from an earlier conversation.
+    /// True if this process resumes an earlier conversation.
     pub(super) resumes: bool,
 }
 
-/// The finish reason of an answer, or why there is none.
+/// The finish reason of an answer, or the failure.
 pub(super) fn judge(result: &ResultLine, witness: &Witness) -> Result<FinishReason, Failure> {
     match result.subtype.as_str() {
         "success" if result.is_error => Err(reported(result, witness)),
@@ -77,7 +77,7 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
             .unwrap_or_else(|| by_sentence(&words(result)))
     };
     let (kind, named) = match (kind, &witness.rejected) {
-        // Also a server that is busy for a moment is told as rejected, then without naming a limit.
+        // The CLI reports a server that is busy for a moment as rejected too, but without a limit.
         (ErrorKind::RateLimited, Some(limit))
             if limit.resets_at.is_some() || limit.rate_limit_type.is_some() =>
         {
@@ -90,17 +90,18 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
     };
     let failure = Failure::new(kind, words(result));
     match kind {
-        // What is not known to pass by itself.
+        // Without a status, the failure may be permanent.
         ErrorKind::VendorFailure if result.api_error_status.is_none() => failure.with_retry(Retry::Never),
         _ => failure.with_named_retry(named),
     }
 }
 
-/// The vendor's words for a limit that the account's owner has set, whatever the CLI puts before them. Source: public
+/// The vendor's words for a limit that the account's owner has set, after any prefix of the CLI. Source: public
 /// threads about the API's status 400.
 const OWN_LIMIT: &str = "You have reached your specified API usage limits";
 
-/// When an account gets its access back, as in "You will regain access on 2026-12-01 at 00:00 UTC". Source: as of [`OWN_LIMIT`].
+/// Time at which an account regains access, from "You will regain access on 2026-12-01 at 00:00 UTC". Source:
+/// that of [`OWN_LIMIT`].
 fn regained_at(words: &str) -> Option<SystemTime> {
     let (_, rest) = words.split_once("regain access on ")?;
     let (date, rest) = rest.split_once(" at ")?;
@@ -136,8 +137,8 @@ fn by_status(result: &ResultLine, witness: &Witness) -> Option<ErrorKind> {
     })
 }
 
-/// The class that the CLI gives a failure which has no status. `server_error` and `unknown` are no classes:
-/// a refused connection has them as well.
+/// The CLI's class of a failure without a status. `server_error` and `unknown` do not count: a refused
+/// connection has them as well.
 fn by_class(witness: &Witness) -> Option<ErrorKind> {
     match witness.error.as_deref()? {
         "authentication_failed" => Some(ErrorKind::Unauthenticated),
@@ -150,7 +151,7 @@ fn by_class(witness: &Witness) -> Option<ErrorKind> {
     }
 }
 
-/// How sentences of the CLI begin that come without a class, and what they mean.
+/// Beginnings of sentences of the CLI that have no class, and their kinds.
 const SENTENCES: [(&str, ErrorKind); 13] = [
     // Transcript fail_529.
     ("API Error: Repeated 529 Overloaded errors", ErrorKind::Overloaded),
@@ -211,7 +212,7 @@ fn limit(result: &ResultLine, limit: Limit) -> Failure {
     Failure::new(ErrorKind::LimitReached(limit), words(result))
 }
 
-/// What the CLI says about it.
+/// The CLI's message.
 fn words(result: &ResultLine) -> String {
     match &result.result {
         Some(text) => text.clone(),

@@ -17,7 +17,7 @@ pub(super) fn initialize(id: &str, system: System<'_>, schema: Option<&Value>) -
     line(&json!({ "type": "control_request", "request_id": id, "request": request }))
 }
 
-/// What becomes of the vendor's own system text.
+/// Use of the vendor's own system text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System<'a> {
     /// These stand in its place.
@@ -70,11 +70,12 @@ pub(super) fn user(content: &[Value]) -> Bytes {
     line(&json!({ "type": "user", "message": { "role": "user", "content": content } }))
 }
 
-/// A user message of these blocks for a turn that runs. Its name comes back when the model is about to be given it.
+/// A user message of these blocks for a running turn. Its name returns when the CLI is about to give it to the
+/// model.
 ///
-/// Source: observed with claude 2.1.197 and 2.1.329. While a tool runs the CLI keeps the message, and gives it to the model beside
-/// the answer to the call; while the model writes, the message waits for the next call or, if there is none, is asked for by itself
-/// after the `result` line, which another one follows then.
+/// Source: observed with claude 2.1.197 and 2.1.329. While a tool runs the CLI holds the message, and gives it
+/// to the model beside the answer to the call. While the model writes, the message waits for the next call.
+/// Without a next call the CLI sends it after the `result` line, and another `result` line follows.
 pub(super) fn input(name: &str, content: &[Value]) -> Bytes {
     line(&json!({ "type": "user", "uuid": name, "message": { "role": "user", "content": content } }))
 }

@@ -31,15 +31,15 @@ const LOCK: &str = "claude-cli.lock";
 /// Its modification time is when a process was answered last.
 const ANSWERED: &str = "claude-cli.answered";
 
-/// How long one process runs alone, and how long another waits in all, however many are before it. Source: our own choice;
-/// a first answer takes two to five seconds, and one with a refresh a little longer.
+/// Longest time that one process runs alone, and that another waits in all, with any number before it. Source:
+/// our own choice; a first answer takes two to five seconds, and one with a refresh a little longer.
 const ALONE: Duration = Duration::from_secs(15);
-/// How long no process waits after one was answered. Source: our own choice; longer than a burst of turns takes to start,
-/// and short beside the hours between two refreshes.
+/// Time after an answer during which no process waits. Source: our own choice; longer than a burst of turns
+/// takes to start, and short beside the hours between two refreshes.
 const OPEN: Duration = Duration::from_secs(300);
 /// Poll interval of a waiting process: the first, and the longest.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
-/// How long a process waits before it says so.
+/// Time after which a waiting process reports that it waits.
 const UNNOTICED: Duration = Duration::from_millis(500);
 
 /// One process's part in the throttle. Dropped without an answer, it lets those start that wait for it.
@@ -80,7 +80,7 @@ struct QueuedProcess {
     nexus_home: PathBuf,
     alone: Arc<Mutex<Option<Alone>>>,
     until: Instant,
-    /// When the wait is reported; `None` once it was.
+    /// Time of the report; `None` after it.
     tells: Option<Instant>,
     has_looked: bool,
     pause: Duration,
@@ -180,8 +180,8 @@ impl Alone {
     }
 }
 
-/// Whether a file was marked not longer ago than `time`. One from the future was marked by a clock that was set
-/// back since, and counts for nothing.
+/// Returns true if a file was marked at most `time` ago. A mark in the future comes from a clock that was set
+/// back since, and does not count.
 fn is_within(file: &Path, time: Duration) -> bool {
     let marked = fs::metadata(file).and_then(|metadata| metadata.modified());
     marked.is_ok_and(|marked| SystemTime::now().duration_since(marked).is_ok_and(|age| age <= time))

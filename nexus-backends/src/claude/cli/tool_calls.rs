@@ -20,9 +20,9 @@ use crate::cli::caller_tools::CallerTools;
 pub(super) struct ProcessCalls {
     access: ToolAccess,
     callers: Option<CallerTools>,
-    /// Those without an answer, oldest first.
+    /// Calls without an answer, oldest first.
     waiting: Vec<WaitingCall>,
-    /// How many calls had each of the vendor's ids, which may come twice.
+    /// Number of calls with each of the vendor's ids, which may repeat.
     known: BTreeMap<String, u32>,
     denied: BTreeSet<String>,
     /// The tools that the model has, once the CLI has named them.
@@ -43,17 +43,17 @@ struct WaitingCall {
 enum WaitingKind {
     /// A tool of the harness's own, or of the vendor's server.
     Own {
-        /// The tool, if it is in no list of those that the model has: a call of it does nothing.
+        /// The tool, if the model's lists do not contain it: a call of it does nothing.
         unlisted: Option<String>,
     },
     /// A tool of the caller's, by the caller's name.
     Callers { name: String, arguments: Value },
-    /// The model hands in an answer that must have a shape.
+    /// The model submits an answer that must have a shape.
     Answer,
 }
 
 impl ProcessCalls {
-    /// None yet. Those of `callers` are told apart from the harness's own.
+    /// Without any call. Calls of `callers` are distinguished from the harness's own.
     pub(super) fn new(access: ToolAccess, callers: Option<CallerTools>) -> Self {
         Self { access, callers, ..Self::default() }
     }
@@ -117,7 +117,7 @@ impl ProcessCalls {
         self.denied.remove(id);
     }
 
-    /// The CLI was told to stop: from now on it answers in the place of tools that it no longer waits for.
+    /// Handles a stop: the CLI now answers in the name of tools for which it does not wait any more.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
     }
@@ -177,20 +177,20 @@ impl ProcessCalls {
         }
     }
 
-    /// Whether a call of the caller's tools was not let through: by the session, or by the CLI, which knows of no
-    /// tool beyond the session's.
+    /// Returns true if a call of the caller's tools was denied: by the session, or by the CLI, which knows only
+    /// the session's tools.
     fn was_denied(&self, name: &str, arguments: &Value) -> bool {
         let denied =
             |callers: &CallerTools| !mcp_config::has(callers, name) || callers.was_denied(name, arguments);
         self.callers.as_ref().is_some_and(denied)
     }
 
-    /// Whether a call has no answer yet.
+    /// Returns true if a call has no answer yet.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether a call has no answer yet that the model goes on from.
+    /// Returns true if a call whose answer the model needs to continue has no answer yet.
     pub(super) fn is_going_on(&self) -> bool {
         self.waiting.iter().any(|waiting| !matches!(waiting.kind, WaitingKind::Answer))
     }

@@ -16,10 +16,10 @@ pub(super) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 /// The tools that only read, which a `ReadOnly` turn gets.
 pub(super) const READERS: [&str; 3] = ["Read", "Glob", "Grep"];
 
-/// The tools that an `Unrestricted` turn may call anywhere. A name that a version does not have is ignored by
-/// it; one that is missing here is sandboxed as in `WorkspaceWrite`.
+/// The tools that an `Unrestricted` turn may call anywhere. A version ignores the names that it does not have.
+/// A tool that is missing here is sandboxed as in `WorkspaceWrite`.
 ///
-/// Bare names, because `bypassPermissions` is refused to root. Source: observed with claude 2.1.197 and
+/// Bare names, because the CLI rejects `bypassPermissions` for root. Source: observed with claude 2.1.197 and
 /// 2.1.329.
 pub(super) const EVERYTHING: [&str; 29] = [
     "Agent",
@@ -63,7 +63,7 @@ fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Whether a level is a list of tools, and kept by nothing else.
+/// Returns true if a list of tools alone enforces the level.
 pub(super) fn is_list(access: ToolAccess) -> bool {
     whole_list(access).is_some()
 }
@@ -82,7 +82,8 @@ pub(super) fn forbidden<'o>(
     offered.iter().map(String::as_str).find(|tool| !is_allowed(tool))
 }
 
-/// What a call may change. The calls of a sub-agent are reported one by one, so starting one changes nothing.
+/// Possible changes by a call. The CLI reports the calls of a sub-agent one by one, so starting one changes
+/// nothing.
 pub(super) fn effects(tool: &str) -> Effects {
     match tool {
         "Agent" | "Task" | "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "TodoWrite"
@@ -96,7 +97,7 @@ pub(super) fn effects(tool: &str) -> Effects {
     }
 }
 
-/// What a call is for whose permission the CLI asks for.
+/// Action of a call for which the CLI asks permission.
 pub(super) fn action(tool: &str) -> ApprovalAction {
     match tool {
         "Read" | "Glob" | "Grep" | "LS" => ApprovalAction::Read,
@@ -107,8 +108,8 @@ pub(super) fn action(tool: &str) -> ApprovalAction {
     }
 }
 
-/// Whether the model has the tool. Where the list need not be whole, only what is known to be the harness's own, or a
-/// server's, can be told to be missing.
+/// Returns true if the model has the tool. Where the list may be partial, only tools that are known to belong
+/// to the harness or to a server can be found missing.
 pub(super) fn is_offered(tool: &str, access: ToolAccess, offered: &BTreeSet<String>) -> bool {
     // The list calls it by its old name.
     let name = if tool == "Agent" { "Task" } else { tool };
@@ -117,8 +118,8 @@ pub(super) fn is_offered(tool: &str, access: ToolAccess, offered: &BTreeSet<Stri
     offered.contains(name) || offered.contains(tool) || !can_be_missing
 }
 
-/// How the answers to calls begin that were not let through. The structured list comes with the `result` line
-/// only, and from 2.1.223 a `permission_denied` line comes first.
+/// Beginnings of the answers to denied calls. The structured list comes with the `result` line only, and from
+/// 2.1.223 a `permission_denied` line comes first.
 ///
 /// Source: transcripts full_dontask, full_plan, mcp_perm_none; observed with claude 2.1.197.
 const REFUSALS: [&str; 6] = [
@@ -130,29 +131,30 @@ const REFUSALS: [&str; 6] = [
     "Output redirection to ",
 ];
 
-/// What the answer to a blocked shell command says after naming the command. Source: transcript full_plan.
+/// Words behind the command in the answer to a blocked shell command. Source: transcript full_plan.
 const BLOCKED: &str = " was blocked. For security, Claude Code may only ";
 
-/// Whether this answer to a call says that it was not let through.
+/// Returns true if this answer to a call is a denial.
 pub(super) fn is_refusal(answer: &Block) -> bool {
     let text = match &answer.content {
         Value::String(text) => text.as_str(),
         Value::Array(parts) => parts.first().and_then(|part| part.get("text")?.as_str()).unwrap_or_default(),
         _ => "",
     };
-    // What a command wrote comes after a first line of the CLI's.
+    // A command's own output comes after a first line of the CLI.
     let first_line = text.lines().next().unwrap_or_default();
     REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || first_line.contains(BLOCKED)
 }
 
-/// Whether the CLI put a file's name and the beginning in the place of what a server's tool answered. What a server
-/// answers well is a list of blocks; text in its place is the CLI's own. Source: transcript mcp_tool_big_90000.
+/// Returns true if the CLI replaced a server's answer by a file's name and the beginning of the answer. A
+/// successful answer of a server is a list of blocks; a text instead is the CLI's own. Source: transcript
+/// mcp_tool_big_90000.
 pub(super) fn is_cut(answer: &Block) -> bool {
     let is_note = |text: &str| text.starts_with("<persisted-output>");
     !answer.is_error && answer.content.as_str().is_some_and(is_note)
 }
 
-/// What a call was answered.
+/// Answer to a call.
 pub(super) fn output(answer: &Block) -> Vec<ToolContent> {
     match &answer.content {
         Value::Null => Vec::new(),

@@ -49,26 +49,26 @@ const STOP: &str = "nexus-stop";
 /// Longest piece of what the CLI tells the model between two calls that a warning repeats, in characters.
 const NUDGE_CHARACTERS: usize = 200;
 
-/// What a conversation is about.
+/// Inputs of a conversation.
 #[derive(Debug)]
 pub(super) struct Opening {
-    /// What is asked, as blocks of the vendor's API.
+    /// The prompt, as blocks of the vendor's API.
     pub(super) prompt: Vec<Value>,
     /// The caller's instructions.
     pub(super) system: Option<String>,
     /// The shape of the answer.
     pub(super) schema: Option<Value>,
-    /// Which tools of the harness's own the turn may have.
+    /// Access level of the harness's own tools.
     pub(super) access: ToolAccess,
-    /// What that level says of calls whose permission the CLI asks for.
+    /// Decisions of that level on calls for which the CLI asks permission.
     pub(super) permissions: Permissions,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
-    /// Who is expected to pay.
+    /// Expected payer.
     pub(super) billing: Option<Billing>,
     /// The model and the effort that stand on the command line.
     pub(super) model_and_effort: Option<(String, String)>,
-    /// Where the conversation is kept.
+    /// State of the conversation on disk.
     pub(super) session: ConversationState,
     /// Held until the model answers, if others wait for that.
     pub(super) first_turn: Option<FirstTurn>,
@@ -79,7 +79,7 @@ pub(super) struct Opening {
 pub(crate) struct ClaudeTranslator {
     opening: Opening,
     stage: Stage,
-    /// Whether the CLI has said which tools its model has, and they are those that it may have.
+    /// True if the CLI has listed its model's tools, and the list is as expected.
     is_listed: bool,
     is_streaming: bool,
     is_stopping: bool,
@@ -90,7 +90,7 @@ pub(crate) struct ClaudeTranslator {
     /// The verdict that waits for them.
     held: Option<TurnOutcome>,
     witness: Witness,
-    /// What the CLI said in the model's place; it matters only if the turn goes on.
+    /// The CLI's text in the model's place; it matters only if the turn continues.
     excuse: Option<String>,
     /// The questions that the host has not answered, by their numbers.
     questions: BTreeMap<u64, Question>,
@@ -146,7 +146,7 @@ impl ClaudeTranslator {
         &mut self.opening
     }
 
-    /// Reads a line; `None` if it is not one of those that we know.
+    /// Reads a line; `None` for an unknown line.
     fn read(&mut self, output: OutputLine<'_>, step: &mut Step) -> Option<()> {
         let line = output.bytes;
         let head: Head<'_> = serde_json::from_slice(line).ok()?;
@@ -169,7 +169,7 @@ impl ClaudeTranslator {
                 }
                 self.result(result, step)
             }
-            // What becomes of an input of ours; the echo of it says so in every version.
+            // Progress of an input of ours; every version reports it by an echo too.
             "command_lifecycle" => Some(()),
             "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
             "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
@@ -289,7 +289,7 @@ impl ClaudeTranslator {
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
                 "text" if is_nudge => self.nudged(&block.text, step),
-                // What is said to a sub-agent, and what was said by the caller.
+                // Text for a sub-agent, and text from the caller.
                 "text" | "image" | "document" => {}
                 _ => step.event(Unrecognized::new(Some(format!("user/{}", block.kind)), raw)),
             }
@@ -388,7 +388,7 @@ impl ClaudeTranslator {
         }
     }
 
-    /// Holds the tools that the model is given against those that it must have and must not.
+    /// Compares the model's tools with the required and the forbidden ones.
     fn check_tools(&self, offered: &[String]) -> Result<(), Failure> {
         let Opening { access, tools, .. } = &self.opening;
         if let Some(tool) = tools::forbidden(*access, offered, tools.as_ref()) {
@@ -542,7 +542,7 @@ impl ClaudeTranslator {
         }
     }
 
-    /// The turn's own agent goes on: whatever the CLI said in its place was not the end.
+    /// The turn's own agent continues: the CLI's text in its place was not the end.
     fn goes_on(&mut self, step: &mut Step) {
         self.witness.error = None;
         if let Some(excuse) = self.excuse.take() {
@@ -580,7 +580,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// The model is told when the background tasks end, and gives another answer then.
+    /// The CLI reports the end of background tasks to the model, which then gives another answer.
     fn hold(&mut self, verdict: TurnOutcome, step: &mut Step) {
         step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
         self.held = Some(verdict);
@@ -636,7 +636,7 @@ impl Translator for ClaudeTranslator {
             Some(subtype) => format!("{}/{subtype}", head.kind),
             None => head.kind.into_owned(),
         });
-        // What streams is confirmed, block by block, by lines of their own.
+        // The CLI confirms streamed text, block by block, by lines of their own.
         let is_streamed = name.as_deref() == Some("stream_event");
         let unknown = Unrecognized::of_line(name, line);
         if is_streamed { unknown.harmless() } else { unknown }
@@ -690,7 +690,7 @@ impl Translator for ClaudeTranslator {
         self.calls.stop();
         match self.stage {
             Stage::Asked => step.write(interrupt(STOP)),
-            // Nothing was asked yet: without input it ends by itself.
+            // No prompt was sent yet: without input the process ends by itself.
             _ => step.close_stdin = true,
         }
         StopRequest::Written

@@ -1,10 +1,10 @@
-//! Which versions of Claude Code this backend knows.
+//! Versions of Claude Code that this backend knows.
 
 use std::sync::LazyLock;
 
 use crate::cli::versions::VersionTable;
 
-/// What is known of its versions.
+/// Facts about its versions.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 

@@ -43,7 +43,7 @@ pub(super) struct StreamEvent<'a> {
     pub(super) usage: Option<ApiUsage>,
 }
 
-/// What is added to a block, or to the message as a whole.
+/// Addition to a block, or to the message as a whole.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -106,7 +106,7 @@ pub(super) struct AssistantMessage {
 }
 
 impl AssistantMessage {
-    /// Whether the CLI made the message up: an error text, or the reply to a command.
+    /// Returns true if the CLI composed the message: an error text, or the reply to a command.
     pub(super) fn is_synthetic(&self) -> bool {
         self.model.as_deref() == Some("<synthetic>")
     }
@@ -146,7 +146,7 @@ pub(super) struct UserLine {
     /// An echo of one of our own messages.
     #[serde(default, rename = "isReplay", deserialize_with = "lenient")]
     pub(super) is_replay: bool,
-    /// Of such an echo, the name that the message was given.
+    /// Name that such an echo's message has.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) uuid: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -161,8 +161,8 @@ pub(super) struct UserMessage {
     pub(super) content: Value,
 }
 
-/// Subtypes of `system` that say nothing which is not said elsewhere, or that concern nobody, and a recording that has
-/// each; one without a recording is in the vendor's documents.
+/// Subtypes of `system` that only repeat other lines, or that do not matter here, each with a recording; a
+/// subtype without a recording is in the vendor's documents.
 const HARMLESS: [(&str, &str); 9] = [
     ("status", "agent_sub_partial"),
     ("thinking_tokens", "recommended_scoped"),
@@ -175,7 +175,7 @@ const HARMLESS: [(&str, &str); 9] = [
     ("session_state_changed", ""),
 ];
 
-/// Whether a `system` line of this subtype can be passed over.
+/// Returns true if a `system` line of this subtype can be skipped.
 pub(super) fn is_harmless(subtype: &str) -> bool {
     HARMLESS.iter().any(|(known, _)| *known == subtype)
 }
@@ -211,7 +211,7 @@ pub(super) struct SystemLine {
     pub(super) patch: TaskPatch,
 }
 
-/// What changed about a background task.
+/// Changes of a background task.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TaskPatch {
@@ -253,7 +253,7 @@ pub(super) struct ResultLine {
     pub(super) permission_denials: Vec<PermissionDenial>,
 }
 
-/// What one model used, sub-agents and repeated calls included.
+/// Usage of one model, sub-agents and repeated calls included.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ModelUsage {
@@ -346,8 +346,8 @@ pub(super) struct ControlResponse {
     pub(super) response: ControlAnswer,
 }
 
-/// What was asked for: by `initialize` the account and the models, by `mcp_set_servers` the errors, by `mcp_status`
-/// the servers.
+/// Requested data: the account and the models for `initialize`, the errors for `mcp_set_servers`, the servers
+/// for `mcp_status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ControlAnswer {
@@ -362,7 +362,7 @@ pub(super) struct ControlAnswer {
     pub(super) mcp_servers: Vec<ServerStatus>,
 }
 
-/// How a server of tools stands.
+/// State of a server of tools.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ServerStatus {
@@ -385,7 +385,7 @@ pub(super) struct ServerTool {
     pub(super) name: String,
 }
 
-/// Which credential the CLI found.
+/// Credential that the CLI found.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Account {

@@ -32,7 +32,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     issuer,
 };
 
-/// The issuer, at which nobody is registered yet.
+/// The issuer, which has no registered client of Nexus yet.
 fn issuer() -> Issuer {
     Issuer::new("https://auth.openai.com", "dynamic_agent_client")
         .with_registration(SignInRegistration::new(OUR_NAME, "agent_name_hint", "ext_agent_host_id"))

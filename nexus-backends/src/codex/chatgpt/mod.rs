@@ -1,12 +1,13 @@
 //! `chatgpt-sub-token`: the public Responses API, on a ChatGPT plan.
 //!
-//! A request has what the pages allow and no more: history in `input`, system text as a first `developer` message, tools
-//! in an `additional_tools` item, and none of the fields that are refused (`max_output_tokens`, `temperature`, `truncation`,
-//! `metadata` and others). The server's list of models is one of the account's, in another form than for API keys.
+//! A request has the fields that the pages allow and no more: history in `input`, system text as a first
+//! `developer` message, tools in an `additional_tools` item. It has none of the rejected fields
+//! (`max_output_tokens`, `temperature`, `truncation`, `metadata` and others). The server's list of models is
+//! the account's, in another form than for API keys.
 //!
-//! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps: models and inference, errors and
-//! recovery, preview limitations; `additional_tools` as in the reference of the Responses API, and as Codex writes it.
-//! Nothing here was tried against the vendor's own server.
+//! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps: models and inference,
+//! errors and recovery, preview limitations; `additional_tools` as in the reference of the Responses API, and
+//! as Codex writes it. Nothing here was tried against the vendor's own server.
 
 pub mod login;
 
@@ -34,15 +35,15 @@ use nexus_core::settings_schema;
 
 /// The public API, without the path of a request.
 pub(super) const BASE_URL: &str = "https://api.openai.com/v1";
-/// How an API key begins, which is no plan.
+/// Prefix of API keys, which do not belong to a plan.
 const KEY_PREFIX: &str = "sk-";
 
 /// The steps of effort that some listed model takes.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-/// The steps that are asked of a model whose entry names none.
+/// Efforts for a model whose entry lists none.
 const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// How every model is asked.
+/// Shape of the requests to every model.
 const SHAPE: Shape = Shape {
     system: SystemPosition::DeveloperMessage,
     text: TextShape::Parts,
@@ -88,7 +89,8 @@ impl Chatgpt {
         }
     }
 
-    /// What is asked of `model`, by its entry in the list; `warning` says why there is none.
+    /// Plan of the requests to `model`, from its entry in the list; `warning` is the reason for a missing
+    /// entry.
     fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         let efforts = entry.map(ModelEntry::efforts).filter(|efforts| !efforts.is_empty());
         ModelPlan {
@@ -160,8 +162,8 @@ impl Dialect for Chatgpt {
     }
 }
 
-/// What the codes of the plan mean, by status or within a stream, and what to do about it. The pages call the list not
-/// exhaustive; what is not in it is judged as at any server.
+/// Meaning of the plan's codes, by status or within a stream, with advice. The pages call the list not
+/// exhaustive; any other code is judged as at any server.
 pub(super) fn meaning(code: &str, param: Option<&str>) -> Option<(ErrorKind, Option<&'static str>)> {
     const SETTINGS: &str = "how much of the plan this program may use stands in chatgpt.com/settings/usage";
     Some(match code {

@@ -1,4 +1,4 @@
-//! What the program is given: its arguments, which are always the same, and the requests on its standard input.
+//! Inputs of the program: its arguments, which are always the same, and the requests on its standard input.
 
 use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Value, json};
@@ -108,9 +108,9 @@ fn check_length(input: &[Value]) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::InvalidRequest, reason))
 }
 
-/// Whether the vendor takes the schema as it is: every object lists all its properties as required and allows
-/// no other, and the root is an object. Any other is refused with 400, so it is told to the model instead.
-/// Source: the vendor's documentation of structured outputs.
+/// Returns true if the vendor accepts the schema unchanged: every object requires all its properties and allows
+/// no other, and the root is an object. The vendor answers any other schema with 400, so that the prompt has to
+/// contain it instead. Source: the vendor's documentation of structured outputs.
 fn is_strict(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object") && is_strict_within(schema)
 }

@@ -1,4 +1,4 @@
-//! What the program can do, and who keeps it inside.
+//! The program's capabilities, and the part that enforces each access level.
 
 use nexus_core::{
     AccessEnforcer, AccessSupport, Capabilities, Effort, Enforcement, ForgetSupport, LimitSupport, LoopMode,
@@ -9,7 +9,7 @@ use nexus_core::{
 /// `ultra` has no name among ours.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
 
-/// What every backend of this kind can do.
+/// Capabilities of every backend of this kind.
 pub(super) fn capabilities() -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Delegated);
     capabilities.provider = Some("openai".to_owned());
@@ -30,7 +30,7 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.access.read_only = AccessSupport::Kept(AccessEnforcer::Os);
     capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
-    // The program reports no cost, so nobody can keep a limit on it.
+    // The program reports no cost, so a limit on it cannot be enforced.
     let (ours, nobody) = (Enforcement::Ours, Enforcement::Unsupported);
     capabilities.limits = LimitSupport::new()
         .with_tool_calls(ours)

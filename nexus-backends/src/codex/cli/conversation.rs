@@ -16,7 +16,7 @@ const SESSIONS: &str = "sessions";
 /// Longest path of a record below it, in bytes. Source: codex 0.169.0 writes `2026/11/21/rollout-TIME-UUID.jsonl`.
 const MAX_PATH_BYTES: usize = 200;
 
-/// Where a conversation is: what a [`ResumeHandle`] of this backend holds.
+/// Identity of a conversation: the content of a [`ResumeHandle`] of this backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeptSession {
@@ -50,12 +50,12 @@ impl KeptSession {
         (is_name(&session.thread) && is_inside && session.rollout.file_name().is_some()).then_some(session)
     }
 
-    /// As a handle.
+    /// Converts it to a handle.
     pub(super) fn into_handle(self, backend: BackendId) -> ResumeHandle {
         ResumeHandle::new(backend, serde_json::json!({ "thread": self.thread, "rollout": self.rollout }))
     }
 
-    /// What is kept of it. Handles of one conversation name the same file.
+    /// Stored files of it. Handles of one conversation name the same file.
     pub(super) fn kept(&self, store: &ConversationStore) -> KeptConversation {
         let name = format!("codex-{}", self.rollout.display());
         KeptConversation::new(&name).with_file(&store.folder, store.folder.join(&self.rollout))
@@ -83,11 +83,11 @@ impl ConversationStore {
         Self { folder: nexus_home.join(SESSIONS).join("codex") }
     }
 
-    /// Keeps the record at `path`, which is below `sessions`. An older one is replaced in one step.
+    /// Stores the record at `path`, which is below `sessions`. It replaces an older one in one step.
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses.
+    /// Those of the file system.
     pub(super) fn keep(&self, sessions: &Path, path: &Path) -> io::Result<()> {
         let relative = path.strip_prefix(sessions).map_err(io::Error::other)?;
         copy(path, &self.folder.join(relative))

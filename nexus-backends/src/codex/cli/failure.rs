@@ -1,8 +1,8 @@
-//! Which kind of failure the program reports.
+//! Classifies a failure that the program reports.
 //!
-//! A typed word decides where there is one. For the word `other`, and for words that cover several cases, the
-//! program's own sentence decides, by its beginning: each row of the table names the recording it was read
-//! from. What matches nothing is [`ErrorKind::VendorFailure`].
+//! A typed word decides where the program sends one. For the word `other`, and for words that cover several
+//! cases, the program's own sentence decides, by its beginning: each row of the table names its recording. Any
+//! other sentence is [`ErrorKind::VendorFailure`].
 
 use std::time::{Duration, SystemTime};
 
@@ -131,8 +131,9 @@ fn by_body(sentence: &str) -> Option<ErrorKind> {
     Some(by_error(&body_error(sentence)?).unwrap_or(ErrorKind::InvalidRequest))
 }
 
-/// The kind of a refusal with status 404 whose sentence quotes the body, or the message in it: `unexpected status 404 Not
-/// Found: BODY, url: …`. As for the native backends, one that speaks of a model is about the model's name.
+/// Kind of a response with status 404 whose sentence quotes the body, or the message in it: `unexpected status
+/// 404 Not Found: BODY, url: …`. As for the native backends, a body that mentions a model is about the model's
+/// name.
 ///
 /// Source: observed with codex 0.169.0 (the body) and 0.158.0 to 0.164.0 (its message).
 fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
@@ -145,14 +146,14 @@ fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
             }
             error.get("message").or_else(|| error.get("detail"))?.as_str()?.to_owned()
         }
-        // A page of a proxy's is no word of the model's server.
+        // An HTML page comes from a proxy and not from the model's server.
         _ if quoted.starts_with('<') => return None,
         _ => quoted.rsplit_once(", url: ")?.0.to_owned(),
     };
     words.to_lowercase().contains("model").then_some(ErrorKind::ModelUnavailable)
 }
 
-/// What the error in a body names, if it is anything but a request that cannot be used.
+/// Kind of the error in a body, except for an invalid request.
 fn by_error(error: &Value) -> Option<ErrorKind> {
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let words = text("message").to_lowercase() + &text("detail").to_lowercase();
@@ -173,7 +174,7 @@ fn body_error(sentence: &str) -> Option<Value> {
     serde_json::from_str(sentence).ok().map(error_in)
 }
 
-/// What is in the field `error` of a body, or else the body.
+/// The field `error` of a body, or else the body.
 fn error_in(mut body: Value) -> Value {
     match body.get_mut("error") {
         Some(error) if error.is_object() => error.take(),
@@ -187,7 +188,7 @@ fn body_message(sentence: &str) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
-/// When the limit is reset, as the server's answer says: `resets_at` in Unix seconds. Source: observed, beside
+/// Reset time of the limit, from the server's answer: `resets_at` in Unix seconds. Source: observed, beside
 /// `usage_limit_reached`.
 fn body_reset(sentence: &str) -> Option<SystemTime> {
     unix_time(body_error(sentence)?.get("resets_at")?.as_i64()?)
@@ -218,8 +219,7 @@ fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<System
     now.timezone().from_local_datetime(&local).earliest().map(SystemTime::from)
 }
 
-/// When the limit that was reached is reset: the latest of the windows that are used up, else the one that
-/// comes first.
+/// Reset time of the exhausted limit: the latest of the windows that are used up, else the earliest.
 fn resets_at(limits: &RateLimits) -> Option<SystemTime> {
     let windows = || [limits.primary, limits.secondary].into_iter().flatten();
     let used_up =

@@ -26,11 +26,11 @@ pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
 /// The vendor's endpoint for subscriptions. Source: the built-in provider of codex 0.169.0.
 const PLAN_URL: &str = "https://chatgpt.com/backend-api/codex";
 
-/// How often the program repeats a request, and a stream that broke off. Source: our own choice; its defaults
-/// are 4 and 5, which make 30 requests of one that is refused with 500.
+/// Number of repetitions of a request, and of an interrupted stream, by the program. Source: our own choice;
+/// its defaults are 4 and 5, which make 30 requests of one that is refused with 500.
 const RETRIES: u32 = 2;
 
-/// How long a stream may be silent before the program tries again, in milliseconds. Source: its own default.
+/// Longest silence of a stream before the program tries again, in milliseconds. Source: its own default.
 const STREAM_IDLE_MILLISECONDS: u64 = 300_000;
 
 /// Folders of a run's home.
@@ -68,12 +68,12 @@ impl Folders {
     }
 }
 
-/// Where the records of conversations are, in a run's home.
+/// Folder of the conversations' records in a run's home.
 pub(super) fn sessions(root: &Path) -> PathBuf {
     Folders::below(root).codex().join("sessions")
 }
 
-/// Who is asked, and on whose account.
+/// Server of the model, and the account that pays.
 #[derive(Debug)]
 pub(super) struct Provider<'a> {
     pub(super) settings: &'a Settings,
@@ -199,7 +199,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// The environment of the program, but for the token.
+/// The environment of the program, without the token.
 ///
 /// # Errors
 ///
@@ -226,7 +226,7 @@ pub(super) fn environment(
         .with("HOME", folders.user())
         .with("CODEX_HOME", folders.codex())
         .with("TMPDIR", folders.temporary())
-        // What it says of the wait before a retry, which its protocol leaves out.
+        // The wait before a retry, which its protocol leaves out.
         .with("RUST_LOG", "error,codex_core::responses_retry=warn");
     if let Some(file) = &settings.network.ca_file {
         builder = builder.with("CODEX_CA_CERTIFICATE", file);

@@ -1,8 +1,8 @@
-//! The caller's tools, as the program is told about them and as it names them.
+//! The caller's tools, in the program's configuration and by the program's names.
 //!
-//! They are a server in its configuration, reached over loopback. It must be there before a conversation opens, its
-//! tools stand in the model's list whatever the model, and no call of them waits for an approval that nobody could
-//! give. Source: what codex 0.169.0 offers a loopback model with each of these keys.
+//! They are a server in its configuration, reached over loopback. It must run before a conversation opens. Its
+//! tools are in the list of every model, and no call of them waits for an approval that nobody could give.
+//! Source: the requests of codex 0.169.0 to a loopback model with each of these keys.
 
 use nexus_core::{ErrorKind, ToolCallStatus, harness::Failure};
 use serde_json::{Map, Value, json};
@@ -14,10 +14,11 @@ use crate::cli::caller_tools::{CallerTools, SERVER};
 /// The namespace of the tools, in the model's words.
 pub(super) const NAMESPACE: &str = "mcp__nexus";
 
-/// How long the program may take to connect, in seconds. Source: our own bound; on an idle machine it takes 0.1.
+/// Longest time until the program is connected, in seconds. Source: our own bound; on an idle machine it takes
+/// 0.1.
 const CONNECT_SECONDS: u64 = 60;
 
-/// How long a call may take, in seconds. Source: our own bound, a month: the turn's limits end a call, not the
+/// Longest time of a call, in seconds. Source: our own bound, a month: the turn's limits end a call, not the
 /// program, whose default is 60.
 const CALL_SECONDS: u64 = 30 * 24 * 3600;
 
@@ -30,10 +31,10 @@ pub(in crate::codex) const RESULT_TOKENS: u64 = 1 << 18;
 /// with codex 0.169.0, which allows 128 characters with the namespace.
 const MAX_NAME_CHARS: usize = 128 - NAMESPACE.len() - "__".len();
 
-/// What the program begins its refusal of a call with that it has no tool for: a function, or a tool of free text.
+/// Beginnings of the program's answer to a call of an unknown tool: a function, or a tool of free text.
 const UNSUPPORTED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
-/// What the configuration says about them.
+/// Their section of the configuration.
 pub(super) fn configuration(tools: &CallerTools) -> Value {
     let names: Vec<_> = tools.definitions().iter().map(|tool| tool.name.as_str()).collect();
     json!({
@@ -55,7 +56,7 @@ pub(super) fn configuration(tools: &CallerTools) -> Value {
     })
 }
 
-/// What the caller should know about names: which of them the model does not see as they are.
+/// Warning for the caller about names that the model sees changed.
 pub(super) fn renamed(tools: &CallerTools) -> Option<String> {
     let names = || tools.definitions().iter().map(|tool| tool.name.as_str());
     let is_shared = |name: &str| names().filter(|other| plain(other) == plain(name)).count() > 1;
@@ -75,10 +76,10 @@ fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
 
-/// What a conversation is opened with so that no server starts but the caller's: every other one that `read` names is
-/// switched off. `None` if there is none.
+/// Configuration that lets a conversation start no server but the caller's: it disables every other one that
+/// `read` names. `None` if `read` names no other.
 pub(super) fn switched_off(tools: Option<&CallerTools>, read: Result<Value, RpcError>) -> Option<Value> {
-    // What cannot be read is not switched off, and then found connected.
+    // An unreadable server stays enabled, and is found connected later.
     let read = read.ok().and_then(|read| serde_json::from_value::<ConfigRead>(read).ok()).unwrap_or_default();
     let names = read.config.mcp_servers.into_keys().filter(|name| !is_callers(tools, name));
     let off: Map<_, _> = names.map(|name| (name, json!({ "enabled": false }))).collect();
@@ -131,7 +132,7 @@ fn is_callers(tools: Option<&CallerTools>, server: &str) -> bool {
     tools.is_some() && server == SERVER
 }
 
-/// Whether a server is neither the caller's nor switched off.
+/// Returns true if a server is neither the caller's nor disabled.
 fn is_foreign(tools: Option<&CallerTools>, server: &ServerStatus) -> bool {
     let is_off = server.runtime_status.as_deref() == Some("disabled") && server.tools.is_empty();
     !is_off && !is_callers(tools, &server.name)
@@ -149,7 +150,7 @@ fn unavailable(tools: &CallerTools, is_connected: impl Fn(&str) -> bool, reason:
     Failure::new(ErrorKind::ToolsUnavailable, format!("codex has not connected {missing}: {reason}"))
 }
 
-/// Whether `name` is one of the caller's.
+/// Returns true if `name` is a tool of the caller.
 pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
     tools.definitions().iter().any(|tool| tool.name == name)
 }
@@ -158,18 +159,19 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
 /// they reach is that server, and the caller's has no resources.
 const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
 
-/// Whether a call by this name is one of such a helper's.
+/// Returns true if a call by this name belongs to such a helper.
 pub(super) fn is_helper(name: &str) -> bool {
     HELPERS.contains(&name)
 }
 
-/// Whether the program reports, under a server's name, a helper of its own: under that of the server that was asked, or
-/// under the program's own name where none was.
+/// Returns true if the program reports, under a server's name, a helper of its own: under that of the requested
+/// server, or under the program's own name without one.
 pub(super) fn is_call_of_helper(server: &str, name: &str) -> bool {
     matches!(server, "codex" | SERVER) && is_helper(name)
 }
 
-/// Why the turn cannot be: tools of the caller's whose calls could not be told from those of the helpers.
+/// Failure of the turn if tools of the caller have names that cannot be distinguished from those of the
+/// helpers.
 pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
     let names = tools.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| is_helper(name));
     let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
@@ -179,12 +181,12 @@ pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
     (!names.is_empty()).then(|| Failure::new(ErrorKind::Unsupported, reason()))
 }
 
-/// What became of a call that the program did not pass on, by what it told the model.
+/// Status of a call that the program did not pass on, from its answer to the model.
 pub(super) fn refusal(output: &str) -> ToolCallStatus {
     if is_unsupported(output) { ToolCallStatus::Denied } else { ToolCallStatus::Failed }
 }
 
-/// Whether the program told the model that it has no such tool.
+/// Returns true if the program answered the model that it has no such tool.
 pub(super) fn is_unsupported(output: &str) -> bool {
     UNSUPPORTED.iter().any(|words| output.starts_with(words))
 }

@@ -1,4 +1,4 @@
-//! Which message each piece of text belongs to.
+//! Assigns each piece of text to its message.
 //!
 //! The program's item names repeat between model calls, so messages get names of their own. Thinking that comes
 //! before a message belongs to it.
@@ -102,13 +102,14 @@ impl Messages {
         Some(MessageEnded::new(message, "").with_parent(parent.cloned()).into())
     }
 
-    /// What is complete stands, whatever becomes of the model call: it is over, or a call that the model made has begun.
+    /// Confirms complete text, independently of the model call's further course: it is over, or a call of the
+    /// model has begun.
     pub(super) fn stand(&mut self) {
         self.ended.clear();
     }
 
-    /// A model call is made again: what it brought is void. The program has told of a message that was complete, and the
-    /// next answer says the same once more. Observed with codex 0.169.0.
+    /// Handles a repeated model call, which makes its earlier text void. The program has reported a complete
+    /// message, and the next answer repeats it. Observed with codex 0.169.0.
     pub(super) fn void(&mut self) -> Vec<TurnEvent> {
         self.summaries.clear();
         self.streamed.clear();
@@ -117,7 +118,8 @@ impl Messages {
         void.map(|message| MessageVoided::new(message, VoidCause::Retry).into()).collect()
     }
 
-    /// The model was interrupted in what it was saying, and begins anew. What it had said stands. Observed with codex 0.169.0.
+    /// Handles an interrupted model call, which begins again. Its complete text stands. Observed with codex
+    /// 0.169.0.
     pub(super) fn void_open(&mut self) -> Vec<TurnEvent> {
         self.summaries.clear();
         self.streamed.clear();
