@@ -127,7 +127,7 @@ mod tests {
         let expected = json!({
             "type": "object",
             "properties": {
-                "guests": { "type": "array", "items": guest, "description": "Who comes." },
+                "guests": { "type": "array", "items": guest, "description": "The guests." },
                 "nights": { "type": ["integer", "null"], "minimum": 0, "maximum": 255 },
             },
             "required": ["guests"],

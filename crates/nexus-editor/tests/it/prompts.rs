@@ -57,7 +57,11 @@ async fn an_answer_is_streamed_with_its_thinking_and_who_ran_it() {
             assert_eq!(meta["nexus"]["backend"], "alpha");
             assert_eq!(meta["nexus"]["conversation"]["continuity"], "first");
             assert_eq!(editor.said(), "Half and half[2J.");
-            assert_eq!(editor.told(), "Hm.");
+            assert_eq!(
+                editor.told(),
+                "Hm.[nexus] the text of a finished message differs from what was shown of it as it came; the finished \
+                 one counts\n\n"
+            );
             let ids: Vec<_> = editor
                 .seen()
                 .into_iter()
