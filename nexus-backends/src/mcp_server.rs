@@ -64,7 +64,7 @@ impl McpServer {
         SessionServer::open(session, meta).await.map(Self)
     }
 
-    /// Where the tools are served, such as `http://127.0.0.1:40123/mcp`.
+    /// Address of the server, such as `http://127.0.0.1:40123/mcp`.
     pub fn url(&self) -> String {
         self.0.url()
     }

@@ -32,17 +32,17 @@ impl OwnLogin {
         self.file_name
     }
 
-    /// What it is a login of, for help texts.
+    /// Plan of the login, for help texts.
     pub fn plan(self) -> &'static str {
         self.plan
     }
 
-    /// What to do where there is nothing to lend.
+    /// Advice for a missing login.
     pub fn remedy(self) -> &'static str {
         self.remedy
     }
 
-    /// Which backends are lent it, for help texts.
+    /// Backends that borrow it, for help texts.
     pub fn used_by(self) -> &'static str {
         self.used_by
     }
@@ -52,11 +52,11 @@ impl OwnLogin {
         (self.issuer)()
     }
 
-    /// How it is made, refreshed and given up. A caller may change the strategy before a manager is given it.
+    /// Flow that creates, refreshes and revokes it. A caller may change the strategy before a manager gets it.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for what stands in `network`.
+    /// [`SettingsError`] for the content of `network`.
     pub fn sign_in(self, context: &BuildContext, network: &Network) -> Result<OAuthSignIn, SettingsError> {
         let remedy = format!("run `nexus login {self}`");
         let sign_in = OAuthSignIn::new(self.file_name, remedy, self.issuer(), context, network)?;
@@ -76,13 +76,14 @@ impl OwnLogin {
         Ok(CredentialManager::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
     }
 
-    /// What lends it to a backend whose settings name no credential: its owner, where the login is shared between machines. The login
-    /// need not be there yet. Its issuer is reached as the backend's own server is.
+    /// Source that lends it to a backend whose settings name no credential: its owner, where several machines
+    /// share the login. The login need not exist yet. Requests to its issuer take the same way as those to the
+    /// backend's own server.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for how the issuer is reached, and for a `base_url` that is neither the vendor's nor this
-    /// machine: a line of configuration must not be enough to send a login somewhere else.
+    /// [`SettingsError`] for the network settings of the issuer, and for a `base_url` that is neither the
+    /// vendor's nor this machine: a line of configuration must not be enough to send a login somewhere else.
     pub(crate) fn source(
         self,
         context: &BuildContext,
@@ -102,7 +103,7 @@ impl OwnLogin {
         Ok(Arc::new(self.manager(context, &network)?))
     }
 
-    /// Whether a server may be sent the token: the vendor's own, by TLS, or one on this machine.
+    /// Returns true if a server may get the token: the vendor's own, by TLS, or one on this machine.
     fn may_be_sent_to(self, url: &str) -> bool {
         url::Url::parse(url).is_ok_and(|url| {
             is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(self.host))

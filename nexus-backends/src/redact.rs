@@ -1,4 +1,4 @@
-//! What the vendors' own keys look like, for the [`Redactor`].
+//! Forms of the vendors' own keys, for the [`Redactor`].
 
 use nexus_core::redact::Redactor;
 

@@ -55,7 +55,7 @@ pub fn logins() -> impl Iterator<Item = OwnLogin> {
 ///
 /// # Errors
 ///
-/// [`UnknownLogin`], which lists those that there are.
+/// [`UnknownLogin`], which lists the known ones.
 #[cfg(feature = "login")]
 pub fn login(word: &str) -> Result<OwnLogin, UnknownLogin> {
     logins()

@@ -15,7 +15,7 @@ pub(crate) fn server_address(url: &str) -> Option<ServerAddress> {
     Some(ServerAddress { host: canonical_host(&url.host()?), port })
 }
 
-/// The server of a URL as the name of its vendor: without a port that is one of HTTP's own.
+/// The server of a URL as the name of its vendor, without a default port of HTTP.
 pub(crate) fn vendor_of_server(url: &str) -> Option<String> {
     let ServerAddress { host, port } = server_address(url)?;
     Some(match port {

@@ -1,5 +1,5 @@
-//! What the settings of every backend share: reading by key, who pays, where the credential comes from, and
-//! paths and URLs as `nexus.yaml` writes them.
+//! Settings that every backend shares: reading by key, payer, source of the credential, and paths and URLs in
+//! the notation of `nexus.yaml`.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::auth::{CredentialSource, StaticToken};
 use nexus_core::settings_schema;
 
-/// Who is expected to pay: a subscription, or a metered API key.
+/// The expected payer: a subscription, or a metered API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Billing {
@@ -81,13 +81,13 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
     }
 }
 
-/// Whether an address has something before an `@` in front of its host.
+/// Returns true if an address has a user before its host, with an `@`.
 fn has_user(url: &str) -> bool {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     after_scheme.split(['/', '?', '#', '\\']).next().is_some_and(|authority| authority.contains('@'))
 }
 
-/// Where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
+/// Source of a credential: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
 // A key may stand in any of them by mistake, so `Debug` shows only which are there.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -140,7 +140,7 @@ impl CredentialSetting {
             ("account", self.account.clone(), "write the name of the account"),
         ];
         for (key, name, advice) in names {
-            // Of a path the last name: folders may have any.
+            // Only the last name of a path counts: folders may have any.
             let last = name.as_deref().map(|name| name.rsplit('/').next().unwrap_or_default());
             if last.is_some_and(looks_like_key) {
                 return Err(wrong(key, &format!("looks like a key, and is not shown: {advice}")));

@@ -14,14 +14,14 @@ const TOO_LONG: [&str; 10] = [
     "exceeded model token limit",         // Moonshot
 ];
 
-/// Whether the words say that the conversation is too long.
+/// Returns true if the message is about a conversation that is too long.
 pub(crate) fn speaks_of_length(words: &str) -> bool {
     let words = words.to_lowercase();
     TOO_LONG.iter().any(|too_long| words.contains(too_long))
 }
 
-/// Whether the words say that a stream held bytes that are no UTF-8. Source: observed with a vendor's program, whose parser of
-/// event streams others use, too.
+/// Returns true if the message is about bytes in a stream that are not UTF-8. Source: observed with a vendor's
+/// program, whose parser of event streams others use, too.
 pub(crate) fn speaks_of_invalid_text(words: &str) -> bool {
     let words = words.to_lowercase();
     words.contains("utf8 error") || words.contains("invalid utf-8")

@@ -1,7 +1,7 @@
-//! What of the vendors' names the common parts have to know.
+//! Facts about the vendors' names that the common parts need.
 
-/// How keys of the vendors begin, beyond what every redactor knows: of all vendors, also those that this build leaves
-/// out, since any program may print any key.
+/// Prefixes of the vendors' keys, beyond those that every redactor knows: of all vendors, also those that this
+/// build leaves out, since any program may print any key.
 #[cfg(any(feature = "cli", feature = "native"))]
 pub(crate) const KEY_PREFIXES: &[&str] = &["xai-"];
 

@@ -81,7 +81,7 @@ pub(crate) struct AcpTranslator {
     calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
-    /// Permissions that the host is asked for, by the ids of the questions.
+    /// Permission questions for the host, by their ids.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
     /// True after a permission was denied.

@@ -23,7 +23,7 @@ const ASKING: Level = Level::Kept { mode: Some("default"), by: AccessEnforcer::V
 
 /// Set in every process, after those of the CLI.
 const OWN_SWITCHES: [(&str, &str); 4] = [
-    // When it repeats a request, it sends the text of the interrupted answer a second time, without a marker.
+    // A repeated request sends the text of the interrupted answer a second time, without a marker.
     ("CLAUDE_CODE_MAX_RETRIES", "0"),
     ("CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK", "1"),
     ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "0"),

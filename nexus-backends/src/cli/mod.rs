@@ -1,44 +1,53 @@
-//! The driver of a line-speaking CLI: the vendor's own program runs the loop, and its lines are read here.
+//! The driver of a line-speaking CLI: the vendor's own program runs the loop, and this module reads its lines.
 //!
 //! ```text
-//!   CliBackend                refuses what cannot be run, before anything is spent
-//!     turn                    the processes of one turn: repair, a fresh start; how it ends
+//!   CliBackend                rejects requests that cannot run, before anything is spent
+//!     turn                    the processes of one turn: repair, a fresh start; the outcome
 //!       drive                 one process: lines in, events out, limits, stop
-//!         nexus_process       the process itself: fed, drained, its whole tree stopped
+//!         nexus_process       the process itself: input, output, end of its whole tree
 //!       Translator (yours)    a state machine without input or output of its own
 //! ```
 //!
-//! To add a CLI, implement [`Cli`] (what it can do, how one process is prepared) and [`Translator`] (its lines into
-//! [`Step`]s), and hand the `Cli` to [`CliBackend`]. Everything that must be the same for all is done here: limits of
-//! time by phase, counted limits, cancellation, the polite stop and the signals, the check of structured output, the
-//! caller's tools over MCP, private homes, and the sweep of what a killed host left behind.
+//! To add a CLI, implement [`Cli`] (its capabilities, and the preparation of one process) and [`Translator`]
+//! (its lines into [`Step`]s), and pass the `Cli` to [`CliBackend`]. The driver does everything that is the
+//! same for all: limits of time by phase, counted limits, cancellation, the polite stop and the signals, the
+//! check of structured output, the caller's tools over MCP, private homes, and the sweep of a killed host's
+//! remains.
 //!
 //! # Adding a CLI
 //!
-//! `examples/custom_cli/` of the repository adds a fourth CLI and passes the conformance suite (`tests/custom_cli.rs`). What to
-//! know before you start:
+//! `examples/custom_cli/` of the repository adds a fourth CLI and passes the conformance suite
+//! (`tests/custom_cli.rs`). Before you start:
 //!
-//! - **Capabilities** are promises. Leave out what you do not keep: the driver refuses such requests before anything is spent.
-//!   A counted limit that the driver keeps is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It sees a call when its line
-//!   comes, and the program runs ahead: where the program takes a limit as an argument, pass it as well.
-//! - **[`Cli::prepare`]** finds the program ([`Executable`]), builds its environment from
-//!   an allow-list and the variables that the request names ([`TurnPlan::environment`]), and makes a private home
-//!   ([`TurnPlan::home`]).
-//!   Prompt and instructions go through standard input or a file of the home: an argument list is for every user of the machine
-//!   to read.
-//! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation says
-//!   [`StdinMode::Open`]. The driver closes it once there is an outcome.
-//! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) is yours to put into the prompt, as
-//!   [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction) words it. The driver checks the answer and calls
-//!   [`Translator::repair`].
-//! - **The outcome** comes from a line, by [`Step::answered`] or [`Step::failed`], or from the record that the program left, in
-//!   [`Translator::ended`]. Without one the turn is [`Crashed`](nexus_core::ErrorKind::Crashed), whatever the exit code.
-//! - **Phases** choose the limit on silence: start with [`Phase::Start`](nexus_core::Phase::Start); once the model is asked,
-//!   [`FirstByte`](nexus_core::Phase::FirstByte); while it writes, [`Model`](nexus_core::Phase::Model); while a tool runs,
-//!   [`Tool`](nexus_core::Phase::Tool).
-//! - **A conversation** that outlives its turn is kept below `$NEXUS_HOME/sessions`; [`Cli::kept`] says where, by its handle, and the driver
-//!   deletes it and keeps turns and that apart.
-//! - **A line that you do not understand** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
+//! - **Capabilities** are promises. Leave out a capability that the CLI does not have: the driver rejects such
+//!   requests before anything is
+//! spent. A counted limit that the driver enforces is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It
+//! sees a call when its line comes, and the program runs ahead: where the program takes a limit as an argument,
+//! pass it as well.
+//! - **[`Cli::prepare`]** finds the program ([`Executable`]), builds its environment from an allow-list and the
+//!   variables that the request
+//! names ([`TurnPlan::environment`]), and creates a private home ([`TurnPlan::home`]). Pass prompt and
+//! instructions through standard input or a file of the home: every user of the machine can read an argument
+//! list.
+//! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation
+//!   has [`StdinMode::Open`]. The
+//! driver closes it after the outcome.
+//! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) has to be in the
+//!   prompt, in the words of
+//! [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction). The driver checks the answer and calls
+//! [`Translator::repair`].
+//! - **The outcome** comes from a line, by [`Step::answered`] or [`Step::failed`], or from the record that the
+//!   program left, in
+//! [`Translator::ended`]. Without either the turn is [`Crashed`](nexus_core::ErrorKind::Crashed), with any exit
+//! code.
+//! - **Phases** choose the limit on silence: start with [`Phase::Start`](nexus_core::Phase::Start); after the
+//!   request to the model,
+//! [`FirstByte`](nexus_core::Phase::FirstByte); while it writes, [`Model`](nexus_core::Phase::Model); while a
+//! tool runs, [`Tool`](nexus_core::Phase::Tool).
+//! - **A conversation** that outlives its turn is stored below `$NEXUS_HOME/sessions`. [`Cli::kept`] returns
+//!   its files for a handle. The
+//! driver deletes them, and never while a turn uses them.
+//! - **An unknown line** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
 
 pub(crate) mod backend;
 pub(crate) mod caller_tools;

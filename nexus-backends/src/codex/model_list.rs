@@ -19,7 +19,7 @@ pub(super) struct Models {
 #[serde(default)]
 pub(super) struct ModelEntry {
     pub(super) slug: String,
-    /// Whether its requests have the lite shape. Nothing else tells.
+    /// True if its requests have the lite shape. No other field shows it.
     #[serde(deserialize_with = "models::or_default")]
     pub(super) use_responses_lite: bool,
     #[serde(deserialize_with = "models::readable")]
@@ -35,7 +35,7 @@ struct ReasoningLevel {
 }
 
 impl Models {
-    /// The list in a body; `None` if it is none.
+    /// The list in a body; `None` for any other body.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
@@ -46,7 +46,7 @@ impl Models {
         named.max_by_key(|entry| entry.slug.len())
     }
 
-    /// The entry to use where no model is named: the first of those that are shown.
+    /// The entry to use where no model is named: the first visible one.
     pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         let shown = self.entries().filter(|entry| entry.visibility.as_deref() == Some("list"));
         shown.min_by_key(|entry| entry.priority.unwrap_or(i64::MAX))

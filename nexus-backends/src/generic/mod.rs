@@ -8,5 +8,5 @@ pub use stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 
 use crate::vendor::{Vendor, kind};
 
-/// What this vendor has.
+/// Backends of this vendor.
 pub(crate) const VENDOR: Vendor = Vendor::new("generic", &[kind::<Responses>]);

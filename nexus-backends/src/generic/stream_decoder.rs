@@ -28,7 +28,7 @@ pub struct StreamDecoder {
     is_too_long: bool,
 }
 
-/// What a recorded stream holds.
+/// Content of a recorded stream.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
@@ -38,7 +38,7 @@ pub struct Decoded {
     pub calls: Vec<DecodedCall>,
     /// The types of all items, in order.
     pub items: Vec<String>,
-    /// Whether the model refused.
+    /// True if the model refused.
     pub refused: bool,
     /// Tokens.
     pub usage: Option<Usage>,
@@ -46,7 +46,7 @@ pub struct Decoded {
     pub cost: Option<Cost>,
     /// The model that the server says it was.
     pub model: Option<ModelId>,
-    /// How it ended.
+    /// End of the stream.
     pub ending: DecodedEnding,
 }
 
@@ -62,7 +62,7 @@ pub struct DecodedCall {
     pub arguments: String,
 }
 
-/// How a recorded stream ended.
+/// End of a recorded stream.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodedEnding {

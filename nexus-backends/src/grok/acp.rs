@@ -1,6 +1,6 @@
 //! Grok Build over the Agent Client Protocol, which its program speaks by itself.
 //!
-//! It asks before whatever changes something, and ends its turn where that is refused.
+//! It asks before each change, and ends its turn after a denial.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -17,10 +17,11 @@ use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, 
 /// It asks, at every level.
 const ASKING: Level = Level::Kept { mode: None, by: AccessEnforcer::Vendor };
 
-/// Of what is longer its model is shown the beginning and the end alone, without a word. Source: observed with grok 1.0.41.
+/// Longest prompt that reaches the model whole: of a longer one it sees the beginning and the end alone,
+/// without a notice. Source: observed with grok 1.0.41.
 const LONGEST_PROMPT: usize = 64 << 10;
 
-/// What is known of it.
+/// Facts about this agent.
 pub(crate) const AGENT: KnownAgent = KnownAgent {
     name: "grok",
     vendor: "xai",
@@ -43,7 +44,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
 };
 
 fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
-    // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+    // A repeated request sends the text of the interrupted answer a second time, without a marker.
     let config = CONFIG.replace("max_retries = 3", "max_retries = 0");
     let config = format!("{config}[auth]\npreferred_method = \"api_key\"\n");
     let mut furnishing = Furnishing { files: vec![("grok/config.toml", config)], ..Furnishing::default() };
@@ -64,7 +65,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     furnishing
 }
 
-/// What is refused for its rate stands behind words that the program's other output lacks.
+/// The words before a rate limit's message differ from those of the program's other output.
 fn kind_of(words: &str) -> Option<ErrorKind> {
     let kind = failure::kind_of_words(words.trim_start_matches("Rate limited: "));
     (kind != ErrorKind::VendorFailure).then_some(kind)

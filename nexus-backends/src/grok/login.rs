@@ -1,18 +1,19 @@
 //! The login `grok-build`: a SuperGrok plan, by the registration of the vendor's program.
 //!
-//! Source: requests of grok 1.0.41, and its public source at 1.0.6. Nothing here was tried against the vendor's own
-//! server.
+//! Source: requests of grok 1.0.41, and its public source at 1.0.6. Nothing here was tried against the vendor's
+//! own server.
 //!
-//! It is a login of our own, by a device code: the program's login is neither read nor written. A refresh token that
-//! two parties hold is dead for one of them after the first refresh, and the program deletes its login then.
+//! It is a login of our own, by a device code: Nexus neither reads nor writes the program's login. If two
+//! parties hold a refresh token, it is invalid for one of them after the first refresh, and the program deletes
+//! its login then.
 //!
-//! Left out are `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, by which the
-//! vendor's program tells of itself; whether the issuer wants them is unknown. The way through a browser is left out as
-//! well: where its page is, the vendor's program asks the issuer. The issuer has no known way to be told
-//! that a login is over: the program's own logout only deletes its file.
+//! Left out are `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, by
+//! which the vendor's program identifies itself; it is unknown if the issuer wants them. Sign-in by a browser
+//! is left out as well: the vendor's program asks the issuer for the page. The issuer has no known endpoint to
+//! revoke a login: the program's own logout only deletes its file.
 //!
-//! The program takes `invalid_grant` and `invalid_client` for the end of a login, which are final at every issuer, and
-//! is known to take no other code and no plain 401 for it. So nothing of the kind is set here.
+//! The program takes `invalid_grant` and `invalid_client` for the end of a login, which are final at every
+//! issuer. It is not known to take another code or a plain 401 for it. So nothing of the kind is set here.
 
 use std::collections::BTreeMap;
 

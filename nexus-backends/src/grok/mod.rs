@@ -12,7 +12,7 @@ pub use native::GrokSubToken;
 
 use crate::vendor::{Vendor, kind};
 
-/// What this vendor has.
+/// Backends, logins and sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);
     #[cfg(feature = "acp")]

@@ -2,8 +2,8 @@
 
 use nexus_core::PromptBlock;
 
-/// Least number of pixels of a picture that reaches the model. The program tells its model of one that it drops, and nobody else.
-/// Source: observed with grok 1.0.41.
+/// Least number of pixels of a picture that reaches the model. The program reports a dropped picture to its
+/// model alone. Source: observed with grok 1.0.41.
 const LEAST_PIXELS: u64 = 512;
 
 /// Warnings about the pictures that the program drops.

@@ -14,9 +14,10 @@ use super::model_server::ModelServer;
 use super::request::holds_conversation;
 use super::turn_loop::TurnLoop;
 
-/// How long a probe waits for a server's answer.
+/// Longest wait of a probe for a server's answer.
 const REACH_PATIENCE: Duration = Duration::from_secs(5);
-/// How far the clocks of a server and of this machine may be apart before a probe says so: tokens expire by them.
+/// Difference of the clocks of a server and of this machine above which a probe reports it: tokens expire by
+/// them.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
 
 /// One server that speaks the Responses API, as an [`ExecutionBackend`].
@@ -63,7 +64,8 @@ impl ExecutionBackend for NativeBackend {
         }
     }
 
-    // As `async_trait` would write it, but for the box: a future keeps what it was given as long as it lives.
+    // Equal to the expansion of `async_trait`, but without the box: a future holds its arguments as long as it
+    // lives.
     fn run_turn<'s, 'e, 't>(
         &'s self,
         request: TurnRequest,
@@ -98,7 +100,7 @@ impl NativeBackend {
     }
 }
 
-/// What to say of a server whose clock is far from ours.
+/// Note about a server whose clock is far from ours.
 fn clock_note(server: SystemTime, now: SystemTime) -> Option<String> {
     let (apart, which) = match now.duration_since(server) {
         Ok(ahead) => (ahead, "ahead of"),

@@ -9,7 +9,7 @@ use crate::settings::Billing;
 /// The name that requests give as the client's.
 pub(crate) const OUR_NAME: &str = "nexus";
 
-/// How an access token of a subscription, which is a JWT, begins.
+/// Prefix of an access token of a subscription, which is a JWT.
 const ACCESS_TOKEN_PREFIX: &str = "eyJ";
 
 /// Headers of every request: authorization and user agent.
@@ -37,8 +37,8 @@ pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// Fails where a credential cannot be sent, so that no request goes out without it, and where the token is not
-/// one that would be billed as configured. A token whose shape does not tell is let pass.
+/// Fails for a credential that cannot be sent, so that no request goes out without it, and for a token that
+/// would be billed otherwise than configured. A token whose form does not show its billing passes.
 pub(crate) fn check(
     billing: Option<Billing>,
     key_prefix: &str,

@@ -1,4 +1,4 @@
-//! Where servers that speak the Responses API differ: data, and a few small functions.
+//! Differences of servers that speak the Responses API: data, and a few small functions.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use crate::auth::Credential;
 /// A server's way to speak the Responses API.
 #[async_trait]
 pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
-    /// As [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
+    /// See [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
     fn capabilities(&self) -> Capabilities;
 
-    /// What to do where no credential is configured; `None` if the server may want none.
+    /// Advice for a missing credential; `None` if the server may need none.
     fn credential_remedy(&self) -> Option<&'static str>;
 
-    /// Refuses a credential that no header can carry, or that would be billed otherwise than configured. It is
-    /// asked of each one that is borrowed, before anything is sent with it.
+    /// Rejects a credential that no header can carry, or that would be billed otherwise than configured. The
+    /// backend calls it for each borrowed credential, before it sends anything with it.
     fn accepts(&self, credential: &Credential) -> Result<(), Failure>;
 
-    /// What the server takes for `model`; `None` is the server's or the configuration's default. It may ask the
+    /// The server's plan for `model`; `None` is the server's or the configuration's default. It may request the
     /// server's catalogue, and remembers the answer.
     ///
-    /// Fails where no model is named and there is no default, and where the catalogue refuses the credential.
+    /// Fails without a model and a default, and where the catalogue rejects the credential.
     async fn model(
         &self,
         model: Option<&ModelId>,
@@ -37,88 +37,88 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     /// The headers of one request, its credential included. The transport adds `content-type` and `accept`.
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
 
-    /// Reads the headers of an answer, whatever its status.
+    /// Reads the headers of an answer with any status.
     fn head(&self, headers: &HeaderMap) -> HeaderInfo;
 
     /// Reads an event of the server's own, by its `type`. `None`: it is not known here either.
     fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>>;
 
-    /// What an error means here, where the table that all dialects share would say something else.
+    /// Failure of an error whose meaning here differs from the table that all dialects share.
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
 }
 
 /// Context of a request.
 #[derive(Debug)]
 pub(crate) struct RequestContext<'a> {
-    /// What the turn borrowed, if the server wants anything.
+    /// Credential that the turn borrowed, if the server wants one.
     pub(crate) credential: Option<&'a Credential>,
     /// The model and its shape.
     pub(crate) plan: &'a ModelPlan,
     /// Names the conversation: a UUID, the same over all requests of a turn and over the turns that resume it.
     pub(crate) conversation: &'a str,
-    /// What the server asked to be sent back within this turn: [`HeaderInfo::sticky`].
+    /// Value that the server wants back within this turn: [`HeaderInfo::sticky`].
     pub(crate) sticky: Option<&'a str>,
 }
 
 /// Information in the headers of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderInfo {
-    /// How near the account's limits are.
+    /// Usage of the account's limits.
     pub(crate) limits: Vec<RateLimitNotification>,
-    /// What the next request of the same turn sends back.
+    /// Value that the next request of the same turn sends back.
     pub(crate) sticky: Option<String>,
     /// The model that answers, where the server names it.
     pub(crate) model: Option<ModelId>,
 }
 
-/// A model, and how it is asked.
+/// A model, and the shape of its requests.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelPlan {
     /// The name on the wire.
     pub(crate) model: ModelId,
-    /// How the request is written.
+    /// Shape of the request.
     pub(crate) shape: Shape,
     /// The steps of effort that the model takes, with their spelling on the wire the same as ours. Empty: the
     /// field is left out.
     pub(crate) efforts: Vec<Effort>,
-    /// What the caller should know before the turn starts.
+    /// Warnings for the caller before the turn starts.
     pub(crate) warnings: Vec<String>,
 }
 
-/// How a request is written.
+/// Shape of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Where system text goes.
+    /// Position of system text.
     pub(crate) system: SystemPosition,
-    /// How the text of a message is written.
+    /// Form of a message's text.
     pub(crate) text: TextShape,
-    /// Where tools go.
+    /// Position of tools.
     pub(crate) tools: ToolPosition,
     /// The value of `parallel_tool_calls`; `None` leaves it out.
     pub(crate) parallel_tool_calls: Option<bool>,
-    /// Whether `tool_choice: "auto"` is written.
+    /// True if the request has `tool_choice: "auto"`.
     pub(crate) tool_choice: bool,
     /// The value of `reasoning.summary`; `None` leaves it out.
     pub(crate) reasoning_summary: Option<&'static str>,
     /// The value of `reasoning.context`; `None` leaves it out.
     pub(crate) reasoning_context: Option<&'static str>,
-    /// Whether `include: ["reasoning.encrypted_content"]` is written.
+    /// True if the request has `include: ["reasoning.encrypted_content"]`.
     pub(crate) encrypted_reasoning: bool,
-    /// Whether `prompt_cache_key` is written.
+    /// True if the request has `prompt_cache_key`.
     pub(crate) prompt_cache_key: bool,
-    /// Whether `store: false` is written.
+    /// True if the request has `store: false`.
     pub(crate) store: bool,
-    /// Whether `strict` is written, at functions and at the schema of an answer.
+    /// True if functions and the schema of an answer have `strict`.
     pub(crate) strict: bool,
-    /// Whether `max_output_tokens` may be written.
+    /// True if the request may have `max_output_tokens`.
     pub(crate) max_output_tokens: bool,
-    /// How the model's own items go back to it.
+    /// Form in which the model's own items return to it.
     pub(crate) carry: Carry,
-    /// Who answers a `custom_tool_call`.
+    /// Party that answers a `custom_tool_call`.
     pub(crate) custom_calls: CustomCalls,
 }
 
-/// Where system text goes.
+/// Position of system text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SystemPosition {
     /// The field `instructions`.
@@ -129,16 +129,16 @@ pub(crate) enum SystemPosition {
     SystemMessage,
 }
 
-/// How the text of a message is written.
+/// Form of a message's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextShape {
     /// A list of `input_text` parts.
     Parts,
-    /// A plain string where there is one text and nothing else.
+    /// A plain string for a single text without other parts.
     Plain,
 }
 
-/// Where tools go.
+/// Position of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolPosition {
     /// The field `tools`.
@@ -147,16 +147,16 @@ pub(crate) enum ToolPosition {
     FirstItem,
 }
 
-/// How the model's own items go back to it.
+/// Form in which the model's own items return to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carry {
-    /// As they came.
+    /// Unchanged.
     AsTheyCame,
     /// Messages as plain strings; calls without `id` and `status`; reasoning without `status`.
     Bare,
 }
 
-/// Who answers a `custom_tool_call`.
+/// Party that answers a `custom_tool_call`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CustomCalls {
     /// The server did. It must not be answered again.

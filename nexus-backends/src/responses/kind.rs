@@ -1,4 +1,4 @@
-//! What the kinds of native backend share: what a loop of our own can do, and how a backend is put together.
+//! Parts that the kinds of native backend share: capabilities of our own loop, and construction of a backend.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::model_server::ModelServer;
 use super::settings::NativeSettings;
 use super::transport::Transport;
 
-/// What a loop of our own can do at any server. Whether a cost is told depends on the server, and with it
-/// whether a limit on it can be kept.
+/// Capabilities of our own loop at any server. The server decides if it reports a cost, and so if a limit on it
+/// can be enforced.
 pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport) -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Native);
     capabilities.provider = Some(provider.to_owned());
@@ -29,7 +29,8 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.caller_tools = Support::Yes;
     capabilities.steering = Support::Yes;
     capabilities.efforts = efforts.to_vec();
-    // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
+    // The model has only the caller's tools, so the level needs no enforcement; the other levels open tools of
+    // a harness.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
@@ -57,7 +58,7 @@ pub(crate) fn build(
     Ok(Arc::new(NativeBackend(ModelServer::new(id, dialect, transport, credential, settings))))
 }
 
-/// The failure of a request that names no model where nothing else does; `reason` says why there is no default.
+/// The failure of a request without a model, where no default exists for the given `reason`.
 pub(crate) fn name_a_model(reason: &str) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, format!("name a model, in the request or as `model`: {reason}"))
 }

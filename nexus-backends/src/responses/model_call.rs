@@ -23,11 +23,11 @@ use super::turn_loop::TurnLoop;
 /// A request without a usable reply.
 struct Failed {
     failure: Failure,
-    /// What the server refused it with, if it did.
+    /// The server's error response, if it sent one.
     refusal: Option<(StatusCode, ErrorBody)>,
     /// The messages of which deltas were sent.
     shown: Vec<MessageId>,
-    /// Whether no tool of the server's own has written anything.
+    /// True if no tool of the server has written anything.
     may_be_repeated: bool,
 }
 
@@ -56,7 +56,7 @@ impl TurnLoop<'_> {
                 Err(failed) => failed,
             };
             self.context.log.model_failed(failed.failure.kind);
-            // What the failed attempt used counts as well.
+            // The usage of the failed attempt counts as well.
             self.within_limits()?;
             if failed.may_be_repeated
                 && self.may_ask().is_ok()
@@ -72,7 +72,7 @@ impl TurnLoop<'_> {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
-            // Where no call is left for a repetition, the failure itself says more than the limit.
+            // Without a call left for a repetition, the failure itself explains more than the limit.
             let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
             attempt += 1;
             for message in failed.shown {
@@ -180,7 +180,7 @@ impl TurnLoop<'_> {
         }
     }
 
-    /// What became of a request that was answered.
+    /// Result of a request that was answered.
     fn end(
         &mut self,
         end: BodyEnd,
@@ -200,7 +200,7 @@ impl TurnLoop<'_> {
         arrived.into_iter().for_each(|event| self.context.log.event(event));
         let failure =
             match (std::mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false }), end) {
-                // The server's own report of the end counts, whatever then became of the connection.
+                // The server's own report of the end counts, with any later state of the connection.
                 (CallEnding::Failed(failure), _) => failure,
                 (ending @ (CallEnding::Completed { .. } | CallEnding::Incomplete { .. }), _) => {
                     reply.ending = ending;
@@ -220,7 +220,7 @@ impl TurnLoop<'_> {
             };
         let mut failed = Failed::new(failure);
         failed.shown = shown;
-        // Only tools of the server's own are told while it answers.
+        // Only calls of the server's own tools are reported while it answers.
         let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
         failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
         Err(failed)
@@ -274,14 +274,15 @@ impl TurnLoop<'_> {
     }
 }
 
-/// Whether the server does not know an item by its id. Source: the public API, for items that it does not store.
+/// Returns true if the server does not know an item by its id. Source: the public API, for items that it does
+/// not store.
 fn misses_item(status: StatusCode, body: &ErrorBody) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
         && (body.names("item with id") || body.names("not persisted"))
 }
 
-/// Whether the server refuses a picture. Source: the public API (400, "Could not process image"), vLLM (400, "is not a multimodal
-/// model") and llama.cpp 0.5.0 (500, "image input is not supported").
+/// Returns true if the server rejects a picture. Source: the public API (400, "Could not process image"), vLLM
+/// (400, "is not a multimodal model") and llama.cpp 0.5.0 (500, "image input is not supported").
 fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
     let words = ["image", "picture", "vision", "multimodal"];
     let is_client_error = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
@@ -290,7 +291,7 @@ fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
         || (status.is_server_error() && body.names("image input is not supported"))
 }
 
-/// Whether the server refuses the flag `strict` itself.
+/// Returns true if the server rejects the flag `strict` itself.
 fn refuses_flag(body: &ErrorBody) -> bool {
     let is_named = body.param.as_deref().is_some_and(|param| param.rsplit('.').next() == Some("strict"));
     is_named || (body.param.is_none() && body.names("strict") && refuses_field(body))

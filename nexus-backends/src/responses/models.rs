@@ -18,11 +18,11 @@ use super::dialect::Dialect;
 use super::outcome::{ErrorBody, ErrorReply, judge};
 use super::transport::Transport;
 
-/// How long a list is believed without asking again. Source: our own choice; lists change by the day.
+/// Time during which a list is used without a new request. Source: our own choice; lists change by the day.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// How long it is believed that there is no list.
+/// Time during which a missing list is not requested again.
 const MISSED: Duration = Duration::from_secs(60);
-/// How long a server may take to send its list; a turn waits for it.
+/// Longest time of a server's answer with its list; a turn waits for it.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// A server's list of models. Turns that want it at the same time share one request.
@@ -68,7 +68,7 @@ impl<List> fmt::Debug for ListLookup<List> {
 }
 
 impl<List: Send + Sync + 'static> ModelListCache<List> {
-    /// An empty cache. `read` makes one of a body, if the body is one.
+    /// An empty cache. `read` parses a body, and returns `None` for any other content.
     pub(crate) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
         Self { read, believed: BELIEVED, known: Mutex::new(None) }
     }
@@ -154,7 +154,7 @@ pub(crate) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
     efforts
 }
 
-/// Reads those members of a list that can be read; `null` is an empty one. One that is odd hides no other.
+/// Reads the readable members of a list; `null` is an empty one. An odd member hides no other.
 pub(crate) fn readable<'de, Member, Source>(source: Source) -> Result<Vec<Member>, Source::Error>
 where
     Member: DeserializeOwned,

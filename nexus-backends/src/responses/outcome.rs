@@ -1,7 +1,7 @@
-//! What an error of a server means: one outcome for every status and every code.
+//! Classifies a server's error: one outcome for every status and every code.
 //!
 //! The vendor's own code decides before the status, and its status before its words. Words decide only where a
-//! table here has them with their source, because there is nothing else to tell by.
+//! table here has them with their source, because such errors have nothing else that distinguishes them.
 
 mod body;
 mod delay;
@@ -32,12 +32,12 @@ pub(crate) struct ErrorReply<'a> {
     pub(crate) status: Option<StatusCode>,
     /// The headers of the answer. Inside a stream, those of [`error_headers`].
     pub(crate) headers: &'a HeaderMap,
-    /// What the body or the event says, in whichever of the known forms.
+    /// The body or the event, in any of the known forms.
     pub(crate) body: &'a ErrorBody,
 }
 
-/// What the error means: what the dialect says of it ([`Dialect::failure`](super::dialect::Dialect::failure)), or else
-/// what the shared table does.
+/// Failure of the error: the dialect's ([`Dialect::failure`](super::dialect::Dialect::failure)), or else that
+/// of the shared table.
 pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Failure {
     let Some(mut failure) = by_dialect else { return reply.shared_outcome() };
     let words = failure.message.take().unwrap_or_default();
@@ -66,7 +66,7 @@ pub(crate) fn error_headers(headers: &HeaderMap) -> HeaderMap {
 }
 
 impl ErrorReply<'_> {
-    /// What the error means wherever a dialect has nothing to add.
+    /// Failure of the error by the shared table.
     pub(crate) fn shared_outcome(&self) -> Failure {
         let (meaning, hint) = self.meaning();
         let failure = Failure::new(meaning.kind(), self.message(self.body.words(), hint));
@@ -76,12 +76,12 @@ impl ErrorReply<'_> {
         failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
-    /// When the server says to try again; [`Retry::Never`] where it names no time.
+    /// The server's time for another try; [`Retry::Never`] without one.
     pub(crate) fn named_retry(&self) -> Retry {
         Delay::of(self).map(Delay::into_retry).unwrap_or_default()
     }
 
-    /// `x-should-retry: false`; `true` says nothing that a status does not. Source: observed.
+    /// Returns true for `x-should-retry: false`; `true` adds nothing to a status. Source: observed.
     fn forbids_retry(&self) -> bool {
         self.header("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false"))
     }
@@ -140,7 +140,7 @@ impl ErrorReply<'_> {
         }
     }
 
-    /// The place, what is said of it on one line, and what to do.
+    /// Message on one line: the place, the error, and the advice.
     fn message(&self, words: &str, hint: Option<&str>) -> String {
         let mut message = String::new();
         // Writing to a string cannot fail.
@@ -165,7 +165,7 @@ impl ErrorReply<'_> {
         message
     }
 
-    /// Where a redirect leads, without what could be a secret in it.
+    /// Target of a redirect, without parts that could be a secret.
     fn location(&self) -> Option<String> {
         if !self.status.is_some_and(|status| status.is_redirection()) {
             return None;
@@ -189,7 +189,7 @@ impl ErrorReply<'_> {
     }
 }
 
-/// Whether the words say that a field of the request is not taken at all.
+/// Returns true if the words mean that the server accepts a field of the request in no form.
 pub(crate) fn refuses_field(body: &ErrorBody) -> bool {
     const REFUSALS: [&str; 9] = [
         "unknown",

@@ -32,7 +32,7 @@ pub(crate) struct SubscriptionEndpoint {
 
 #[cfg(feature = "login")]
 impl SubscriptionEndpoint {
-    /// Builds a backend; `dialect` is how the endpoint is asked, by the settings.
+    /// Builds a backend; `dialect` is the endpoint's, from the settings.
     pub(crate) fn build<D: Dialect>(
         &self,
         id: BackendId,

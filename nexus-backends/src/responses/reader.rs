@@ -159,7 +159,7 @@ impl ResponseReader {
         }
     }
 
-    /// Whether the terminal event came.
+    /// Returns true if the terminal event came.
     pub(crate) fn is_finished(&self) -> bool {
         self.ending.is_some()
     }
@@ -169,8 +169,8 @@ impl ResponseReader {
         &self.shown
     }
 
-    /// Ends the reading: [`MessageEnded`] for each complete message in order, the last with the usage and the finish
-    /// reason. If there is no message to carry these, one with an empty text does.
+    /// Ends the reading: [`MessageEnded`] for each complete message in order, the last with the usage and the
+    /// finish reason. Without a message to carry these, one with an empty text does.
     pub(crate) fn into_reply(mut self, events: &mut Vec<TurnEvent>) -> ModelReply {
         if self.awaits_reason() {
             self.fail(&Value::Null);
@@ -212,7 +212,8 @@ impl ResponseReader {
         ModelReply { items, usage: self.usage, cost: self.cost, model: self.model, ending }
     }
 
-    /// Ends the texts of items that did not end by themselves. Returns whether there is one that belongs to the answer.
+    /// Ends the texts of items that did not end by themselves. Returns true if one of them belongs to the
+    /// answer.
     fn finish_halves(&mut self, events: &mut Vec<TurnEvent>) -> bool {
         let mut has_open = false;
         for index in 0..self.slots.as_slice().len() {
@@ -355,7 +356,7 @@ fn repaired(data: &str) -> Option<Repaired> {
     lenient_json::repair(data.as_bytes())
 }
 
-/// Whether events of a type hold items, which are kept as text.
+/// Returns true if events of a type hold items, which are stored as text.
 fn holds_items(kind: &str) -> bool {
     kind.starts_with("response.output_item.") || Terminal::of(kind).is_some()
 }

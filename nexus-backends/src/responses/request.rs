@@ -32,7 +32,7 @@ pub(crate) struct TurnConstants<'a> {
     pub(crate) plan: &'a ModelPlan,
     /// Instructions that stand above the prompt.
     pub(crate) system: Option<&'a str>,
-    /// How hard the model is asked to think, in a step that it takes.
+    /// Reasoning effort of the request, at a step that the model accepts.
     pub(crate) effort: Option<Effort>,
     /// The tools, as they are offered.
     pub(crate) tools: &'a [Value],
@@ -40,7 +40,7 @@ pub(crate) struct TurnConstants<'a> {
     pub(crate) output_format: Option<&'a Value>,
 }
 
-/// Conversation with a model: the beginning of every request, and what was said so far.
+/// Conversation with a model: the beginning of every request, and the messages so far.
 #[derive(Debug)]
 pub(crate) struct ModelConversation {
     /// Names it: the same over all requests and over the turns that resume it.
@@ -50,11 +50,11 @@ pub(crate) struct ModelConversation {
     takes_output_bound: bool,
     /// The request up to where its input begins.
     head: Vec<u8>,
-    /// The items that open the input without being part of what was said.
+    /// Items that open the input and do not belong to the conversation.
     opening_items: Vec<u8>,
-    /// What was said: items with a comma between them.
+    /// The conversation: items with a comma between them.
     items: Vec<u8>,
-    /// Whether reasoning is among `items`.
+    /// True if `items` contain reasoning.
     has_reasoning: bool,
     /// The ids of the calls that a handle brought along.
     calls_before: BTreeSet<String>,
@@ -64,7 +64,7 @@ pub(crate) struct ModelConversation {
     accepted_bytes: usize,
 }
 
-/// What becomes of an item that was said.
+/// Change of an item of the conversation.
 enum Rewritten {
     Unchanged,
     LeftOut,
@@ -76,11 +76,11 @@ enum Rewritten {
 struct KeptConversation<'a> {
     version: u32,
     conversation: Cow<'a, str>,
-    /// The items, as a JSON list in a string: nobody but the server reads them.
+    /// The items, as a JSON list in a string, which only the server reads.
     items: Cow<'a, str>,
 }
 
-/// What is looked at in an item that a handle holds.
+/// Fields of an item in a handle that are checked.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Said<'a> {
@@ -125,7 +125,7 @@ struct Reasoning {
 }
 
 impl ModelConversation {
-    /// A conversation in which nothing has been said.
+    /// A conversation without messages.
     pub(crate) fn new(opening: &TurnConstants<'_>) -> Self {
         let mut conversation = Self {
             id: uuid::Uuid::new_v4().to_string(),
@@ -148,7 +148,7 @@ impl ModelConversation {
     pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<Self> {
         let kept = kept_in(handle)?;
         let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
-        // Whether they are what a server takes is for the server to say; nothing but objects ever was.
+        // The server decides if it accepts the objects; a conversation never contained anything else.
         if !items.iter().all(|item| item.get().starts_with('{')) {
             return None;
         }
@@ -198,7 +198,7 @@ impl ModelConversation {
         };
         self.head.clear();
         write(&mut self.head, &head);
-        // What is missing of the object is its input, which every request adds.
+        // Every request completes the object with its input.
         self.head.pop();
         self.head.extend_from_slice(b",\"input\":[");
 
@@ -286,7 +286,7 @@ impl ModelConversation {
         }
     }
 
-    /// A call was answered. Returns the hash of what the model is told.
+    /// Adds the answer to a call. Returns the hash of the model's text.
     pub(crate) fn tool_output(&mut self, call: &str, is_custom: bool, result: &ToolResult) -> u64 {
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         let output = output_of(result);
@@ -300,9 +300,10 @@ impl ModelConversation {
         self.whole_bytes = self.items.len();
     }
 
-    /// Takes the model's reasoning out of what was said; whether there was any. Some servers cannot read what
-    /// another account or model made. What stays loses its id: a server that knows the id misses the reasoning
-    /// that came with it. Source: "'function_call' was provided without its required 'reasoning' item".
+    /// Removes the model's reasoning from the conversation. Returns true if it contained any. Some servers
+    /// cannot read the reasoning of another account or model. The remaining items lose their ids: a server that
+    /// knows the id misses the reasoning that came with it. Source: "'function_call' was provided without its
+    /// required 'reasoning' item".
     pub(crate) fn drop_reasoning(&mut self) -> bool {
         self.has_reasoning && self.forget_items()
     }
@@ -322,7 +323,8 @@ impl ModelConversation {
         })
     }
 
-    /// Replaces pictures by words: those that the server has not taken yet, or else all. Returns whether there was any.
+    /// Replaces pictures by words: those that the server has not taken yet, or else all. Returns true if it
+    /// replaced any.
     pub(crate) fn drop_pictures(&mut self) -> bool {
         let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
             true => Rewritten::Changed(fields),
@@ -335,8 +337,8 @@ impl ModelConversation {
             }) || self.rewrite(|_, fields| without(fields)))
     }
 
-    /// Writes what was said anew. `rewritten` gets each item, and whether the server has taken it. Returns whether anything
-    /// changed.
+    /// Rewrites the conversation. `rewritten` gets each item, and true if the server has taken it. Returns true
+    /// after a change.
     fn rewrite(&mut self, mut rewritten: impl FnMut(bool, Map<String, Value>) -> Rewritten) -> bool {
         let said = [b"[", self.items.as_slice(), b"]"].concat();
         let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
@@ -365,7 +367,7 @@ impl ModelConversation {
         has_changed
     }
 
-    /// Replaces what the requests begin with; what was said stays.
+    /// Replaces the beginning of the requests; the conversation stays.
     pub(crate) fn reopen(&mut self, opening: &TurnConstants<'_>) {
         self.open(opening);
     }
@@ -388,7 +390,7 @@ impl ModelConversation {
         body.into()
     }
 
-    /// What a resume handle holds: the conversation itself, up to where it can be taken up again.
+    /// Content of a resume handle: the conversation itself, up to the point at which it can be resumed.
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
         let items = format!("[{}]", String::from_utf8_lossy(said));
@@ -418,13 +420,13 @@ fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
     (kept.version == HANDLE_VERSION && uuid::Uuid::parse_str(&kept.conversation).is_ok()).then_some(kept)
 }
 
-/// Whether a handle holds a conversation of this loop.
+/// Returns true if a handle holds a conversation of this loop.
 pub(super) fn holds_conversation(handle: &ResumeHandle) -> bool {
     kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
 }
 
-/// Arguments that can go back to the server, if those that came are no JSON object: strict servers refuse the whole request for
-/// them. What came is in the object, so that the model sees it.
+/// Arguments that can go back to the server, if the received ones are not a JSON object: strict servers reject
+/// the whole request for them. The object contains the received text, so that the model sees it.
 fn json_arguments(came: &str) -> Option<String> {
     if serde_json::from_str::<Map<String, Value>>(came).is_ok() {
         return None;
@@ -439,8 +441,8 @@ fn json_arguments(came: &str) -> Option<String> {
 /// Most bytes of arguments that are not JSON that go back. Source: our own bound.
 const MAX_SHOWN_ARGUMENTS: usize = 4 << 10;
 
-/// Whether an item of this kind goes back to the model: traces of hosted tools and compactions do, what nobody
-/// knows does not.
+/// Returns true if an item of this kind goes back to the model: traces of hosted tools and compactions do,
+/// unknown kinds do not.
 fn is_carried(kind: &str) -> bool {
     kind.ends_with("_call") || kind.ends_with("_call_output") || kind.ends_with("compaction")
 }

@@ -1,4 +1,4 @@
-//! Whether and when a call of the model is repeated: as the failure's `Retry` says, within bounds.
+//! Decides if and when a model call is repeated: by the failure's `Retry`, within bounds.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -11,13 +11,13 @@ use nexus_core::{ErrorKind, Retry, harness::Failure};
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait where the server names none.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
-/// How far a wait of our own strays to either side, in percent, so that many clients do not come back at once.
+/// Random deviation of our own waits to either side, in percent, so that many clients do not return at once.
 const JITTER_PERCENT: u64 = 20;
 
-/// How often a call is repeated, and how long it may wait in all.
+/// Bounds of the repetitions of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetryPolicy {
-    /// How often at most.
+    /// Highest number of repetitions.
     pub(crate) retries: u32,
     /// Bound for the sum of the waits that the server asks for. A longer one ends the call, so that a router can
     /// go elsewhere.
@@ -43,7 +43,7 @@ impl Attempts {
         Self { policy: *policy, made: 0, waited: Duration::ZERO, random: seed }
     }
 
-    /// How long to wait before the call is repeated; `None`: give up.
+    /// Wait before the call is repeated; `None` if it is not.
     pub(crate) fn next(&mut self, failure: &Failure) -> Option<Duration> {
         self.next_at(failure, SystemTime::now())
     }

@@ -1,4 +1,4 @@
-//! What `nexus.yaml` says about a native backend: one set of keys for every dialect.
+//! Settings of a native backend in `nexus.yaml`: one set of keys for every dialect.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -24,17 +24,17 @@ pub(crate) struct NativeSettings {
     pub(crate) model: Option<String>,
     /// Headers that every request carries as well.
     pub(crate) headers: ExtraHeaders,
-    /// How long a connection may take to be made, TLS included.
+    /// Longest time until a connection is made, TLS included.
     #[schemars(range(min = 1))]
     pub(crate) connect_timeout_seconds: u64,
-    /// How often one call of the model is repeated.
+    /// Number of repetitions of one call of the model.
     pub(crate) retries: u32,
-    /// How long one call of the model may wait in all because the server asked for it.
+    /// Longest wait in all of one call of the model because the server asked for it.
     pub(crate) max_wait_seconds: u64,
     /// Largest event of the stream, or whole answer, in bytes.
     #[schemars(range(min = 1))]
     pub(crate) max_event_bytes: usize,
-    /// How many calls of one answer run at once.
+    /// Number of calls of one answer that run at once.
     #[schemars(range(min = 1))]
     pub(crate) parallel_tools: usize,
     /// After how many same calls with the same answer the turn ends. 0: never.
@@ -133,7 +133,7 @@ impl NativeSettings {
         Ok(headers)
     }
 
-    /// Whether and how long a failed call is repeated.
+    /// Bounds of the repetitions of a failed call.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy { retries: self.retries, max_wait: Duration::from_secs(self.max_wait_seconds) }
     }

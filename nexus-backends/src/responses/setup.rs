@@ -1,4 +1,4 @@
-//! What a turn is run with: the credential, what the model takes, what is offered to it.
+//! Inputs of a turn: the credential, the plan for the model, and the offered tools.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use super::tools::{offer, output_format};
 use super::turn_loop::TurnLoop;
 use crate::auth::Credential;
 
-/// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
+/// Assumed duration of a turn without a deadline, when a credential is borrowed for it.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Setup of a turn.
@@ -33,7 +33,7 @@ pub(super) struct TurnSetup {
     /// Names of tools that the server has refused since it was last looked at.
     pub(super) refused_tools: Vec<String>,
     pub(super) output_format: Option<Value>,
-    /// What the server asked to be sent back.
+    /// Value that the server wants back.
     pub(super) sticky: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct BorrowedCredential {
 }
 
 impl TurnSetup {
-    /// What every request of the turn begins with.
+    /// Beginning of every request of the turn.
     pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> TurnConstants<'a> {
         TurnConstants {
             plan: &self.plan,
@@ -65,7 +65,7 @@ impl TurnSetup {
         places.filter_map(|place| place.as_object_mut()?.remove("strict")).count() > 0
     }
 
-    /// Those of `definitions` that are offered.
+    /// The offered ones of `definitions`.
     pub(super) fn offered<'d>(&self, definitions: &'d [ToolDefinition]) -> Vec<&'d ToolDefinition> {
         let names: BTreeSet<&str> =
             self.tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str)).collect();
@@ -74,7 +74,7 @@ impl TurnSetup {
 }
 
 impl TurnLoop<'_> {
-    /// Borrows the credential and learns what the model takes; what that costs the caller is told.
+    /// Borrows the credential and reads the plan for the model; reports the cost to the caller.
     pub(super) async fn set_up(
         &mut self,
         definitions: &[ToolDefinition],
@@ -122,7 +122,7 @@ impl TurnLoop<'_> {
         })
     }
 
-    /// Begins the conversation, or takes up the one that the request names, with what is asked now.
+    /// Begins the conversation, or resumes the one that the request names, with the new prompt.
     pub(super) fn open(&mut self, setup: &TurnSetup) -> Result<ModelConversation, Failure> {
         let opening = setup.opening(&self.request);
         let mut conversation = match &self.request.conversation {
@@ -140,7 +140,7 @@ impl TurnLoop<'_> {
             },
             _ => ModelConversation::new(&opening),
         };
-        // What the server is not told of the answer's shape, the model is.
+        // The model gets the shape of the answer in words where the server does not get it.
         match self.request.output.as_ref().filter(|_| setup.output_format.is_none()) {
             None => conversation.user(&self.request.prompt),
             Some(schema) => {
@@ -209,8 +209,8 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    /// Gets another credential in place of one that the server refused by `failure`, once in a turn, and says so, after what
-    /// was `shown` is taken back; whether there is one.
+    /// Gets another credential after the server rejected one by `failure`, once in a turn, and reports it,
+    /// after the `shown` text is retracted. Returns true if it got one.
     pub(super) async fn renews(
         &mut self,
         failure: &Failure,
@@ -243,7 +243,7 @@ impl TurnLoop<'_> {
         credential.map_or(Ok(()), |credential| self.backend.dialect.accepts(credential))
     }
 
-    /// How long a credential borrowed for the turn should live.
+    /// Required lifetime of a credential that is borrowed for the turn.
     fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }

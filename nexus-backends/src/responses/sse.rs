@@ -26,7 +26,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// One server-sent event that has data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The value of its `event` line; empty where there is none, or where it is not UTF-8.
+    /// The value of its `event` line; empty without such a line, or if it is not UTF-8.
     pub name: &'a str,
     /// The values of its `data` lines, joined by newlines.
     pub data: &'a [u8],
@@ -67,7 +67,7 @@ impl std::error::Error for EventTooLong {}
 pub struct EventSplitter {
     max_event_bytes: usize,
     chunk: Bytes,
-    /// How much of `chunk` is read.
+    /// Number of bytes of `chunk` that were read.
     position: usize,
     /// The line before ended in a carriage return: a newline right after it belongs to it.
     skip_newline: bool,
@@ -77,7 +77,7 @@ pub struct EventSplitter {
     line: Vec<u8>,
     name: Value,
     data: Value,
-    /// Where `name` and `data` are kept that no longer lie in `chunk`.
+    /// Copies of a `name` and `data` that do not lie in `chunk` any more.
     kept_name: Vec<u8>,
     kept_data: Vec<u8>,
     /// Length of the lines that make up `name` and `data`.
@@ -87,7 +87,7 @@ pub struct EventSplitter {
     is_too_long: bool,
 }
 
-/// Where the value of a field is.
+/// Position of a field's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Value {
     Missing,
@@ -212,7 +212,7 @@ impl EventSplitter {
         Ok(if self.data == Value::Missing { None } else { Some(self.event()) })
     }
 
-    /// Whether a line of `line_bytes` bytes is one too many.
+    /// Returns true if a line of `line_bytes` bytes exceeds the bound.
     fn exceeds(&self, line_bytes: usize) -> bool {
         self.event_bytes.saturating_add(line_bytes) > self.max_event_bytes
     }

@@ -32,9 +32,9 @@ pub(super) struct RequestedCall {
     pub(super) text: String,
     /// The arguments; text that is not JSON is a JSON string.
     pub(super) arguments: Value,
-    /// What it may change.
+    /// Possible changes by it.
     pub(super) effects: Effects,
-    /// Whether it is a custom call, which is free text.
+    /// True for a custom call, whose arguments are free text.
     pub(super) is_custom: bool,
 }
 

@@ -26,7 +26,7 @@ const MAX_SHOWN_BYTES: usize = 120;
 pub(crate) struct OfferedTools {
     /// The functions, as the request lists them.
     pub(crate) tools: Vec<Value>,
-    /// What the schemas no longer say, one sentence each.
+    /// Constraints that the sent schemas lost, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> Offe
     offer
 }
 
-/// Writes the schema of the answer as a request's `text.format`; `None` if its root is no plain object, which is
-/// all that servers take.
+/// Writes the schema of the answer as a request's `text.format`; `None` if its root is not a plain object,
+/// which is all that servers accept.
 ///
-/// It is strict, so that the server keeps the model to it, where the schema is one that servers take as strict.
+/// It is strict, so that the server enforces it, where the schema is one that servers accept as strict.
 pub(crate) fn output_format(schema: &OutputSchema, writes_strict: bool) -> Option<Value> {
     let mut root = object_root::plain_root(schema.schema());
     if object_root::types(&root) != ["object"] || object_root::is_composed(&root) {

@@ -44,7 +44,7 @@ pub(crate) struct Transport {
     plan: ClientPlan,
     /// Made at the first request: it reads the certificates of the platform.
     client: OnceLock<ServerClient>,
-    /// What the configuration adds to every request.
+    /// Headers that the configuration adds to every request.
     headers: HeaderMap,
     max_answer_bytes: usize,
 }
@@ -103,8 +103,8 @@ impl Transport {
         Ok(Fetched { status, headers, body })
     }
 
-    /// Whether anything answers at the base URL, within `patience`: a request without a credential and without the headers
-    /// of the configuration, whose answer counts whatever its status is. Returns the answer's `Date`.
+    /// Asks the base URL for any answer within `patience`: a request without a credential and without the
+    /// headers of the configuration, whose answer counts with any status. Returns the answer's `Date`.
     pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
         let sent = self.sent(Method::HEAD, "", headers, Bytes::new());
@@ -119,15 +119,15 @@ impl Transport {
         server_address(&self.base_url.uri().to_string())
     }
 
-    /// Where it leads, for messages.
+    /// Its target, for messages.
     pub(crate) fn place(&self) -> &impl fmt::Debug {
         &self.base_url
     }
 
-    /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and a
-    /// call that is repeated may be paid twice. Whether to repeat one is the loop's to decide, which tells of it.
+    /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and
+    /// a repeated call may be paid twice. The loop decides if it repeats a request, and reports it.
     ///
-    /// A connection that was kept, and proves closed before anything was written to it, is replaced by the client.
+    /// The client replaces a reused connection that proves closed before anything was written to it.
     async fn sent(
         &self,
         method: Method,

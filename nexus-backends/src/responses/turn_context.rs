@@ -16,8 +16,7 @@ use super::reader::ResponseReader;
 use super::sse::{EventSplitter, EventTooLong};
 use super::transport::{Body, TransportError};
 
-/// How long the end of a body may take once its last event came: a connection that was read to its end is used
-/// again.
+/// Longest time of a body's end after its last event: a connection that was read to its end is used again.
 const CLOSING: Duration = Duration::from_millis(50);
 
 /// Cancellation, time limits and recorded events of one turn.
@@ -28,10 +27,10 @@ pub(super) struct TurnContext {
     pub(super) log: TurnLog,
 }
 
-/// How long the reason of a response that failed without one may take to come.
+/// Longest wait for the reason of a response that failed without one.
 const REASON_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How the reading of a body ended.
+/// End of reading a body.
 #[derive(Debug)]
 pub(super) enum BodyEnd {
     /// With the terminal event, or with nothing left to read.
@@ -119,7 +118,7 @@ impl TurnContext {
                     }
                 }
                 if !is_answering && self.watch.is_in(Phase::Model) {
-                    // Another limit counts from now on, which may run out before the one that was set.
+                    // Another limit counts from now on, which may end before the earlier one.
                     is_answering = true;
                     interruptions.push(self.alarm());
                     if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {

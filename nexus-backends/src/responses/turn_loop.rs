@@ -23,7 +23,7 @@ use super::tool_calls::{Decided, RequestedCall, ToolDispatcher};
 use super::turn_context::TurnContext;
 use crate::redact::with_key_prefixes;
 
-/// How often in a turn a reply without calls may ask for another request. Source: our own bound.
+/// Number of times in a turn that a reply without calls may ask for another request. Source: our own bound.
 const MAX_CONTINUATIONS: u32 = 32;
 
 /// One turn at one server.
@@ -41,9 +41,9 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) last_limits: Vec<RateLimitNotification>,
     /// The model that answered last, where a header names it.
     pub(super) last_model: Option<ModelId>,
-    /// How often a reply without calls asked for another request.
+    /// Number of times that a reply without calls asked for another request.
     continuations: u32,
-    /// The answer was handed in, and the turn is over.
+    /// The answer was submitted, and the turn is over.
     is_submitted: bool,
     has_warned_of_usage: bool,
     answer: AnswerCheck,
@@ -158,7 +158,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Whether the model may be asked once more.
+    /// Returns an error if another model call would exceed a limit.
     pub(super) fn may_ask(&self) -> Result<(), Failure> {
         let made = self.context.log.model_calls;
         if self.limits.model_calls.is_some_and(|limit| made >= limit) {
@@ -177,8 +177,8 @@ impl<'a> TurnLoop<'a> {
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
     }
 
-    /// Adds what was said to the agent meanwhile. Nothing but the request itself can keep it from the model now, and a conversation
-    /// that is taken up again has it.
+    /// Adds the caller's new inputs. From here on nothing but the request itself can keep them from the model,
+    /// and a resumed conversation has them.
     fn add_input(&mut self, conversation: &mut ModelConversation) {
         while let Some(input) = self.steered.take() {
             let text = input.delivered();
@@ -198,12 +198,12 @@ impl<'a> TurnLoop<'a> {
         self.within_limits()
     }
 
-    /// Whether the turn is within its limits.
+    /// Returns an error if the turn exceeds its limits.
     pub(super) fn within_limits(&self) -> Result<(), Failure> {
         over_limit(&self.context.log, &self.limits).map_or(Ok(()), Err)
     }
 
-    /// What follows from a reply.
+    /// Next step after a reply.
     async fn judge(
         &mut self,
         reply: &ModelReply,
@@ -284,7 +284,8 @@ impl<'a> TurnLoop<'a> {
             let (calls, decided) = dispatcher.calls(batch);
             let answered = self.answer_batch(&calls, decided, dispatcher, events).await;
             self.is_submitted = is_submitted(dispatcher.session(), &self.request);
-            // In the order of the calls, whatever the order of their ends, so that the next request does not depend on timing.
+            // In the order of the calls, with any order of their ends, so that the next request does not depend
+            // on timing.
             for (call, result) in calls.iter().zip(answered?) {
                 let Some(result) = result else { continue };
                 let written = conversation.tool_output(&call.id, call.is_custom, &result);
@@ -292,7 +293,7 @@ impl<'a> TurnLoop<'a> {
             }
         }
         conversation.is_whole();
-        // An answer that was handed in counts, even if another call of the same reply exceeded the budget.
+        // A submitted answer counts, even if another call of the same reply exceeded the budget.
         if !dispatcher.session().is_handed_in()
             && let Some(failure) = self.overrun.check(dispatcher.session())
         {

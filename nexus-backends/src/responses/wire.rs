@@ -83,7 +83,7 @@ pub(super) struct Item<'a> {
     pub(super) summary: Parts<'a>,
 }
 
-/// What of an item tells whether it is known already.
+/// Fields of an item by which a known one is recognised.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ItemHead<'a> {
@@ -175,9 +175,9 @@ pub(super) struct IncompleteDetails<'a> {
 pub(super) struct UsageReport {
     pub(super) input_tokens: Count,
     pub(super) output_tokens: Count,
-    /// As the chat API calls it; servers that grew out of one keep the word.
+    /// The chat API's name; servers that began with that API still use it.
     pub(super) prompt_tokens: Count,
-    /// As the chat API calls it.
+    /// The chat API's name.
     pub(super) completion_tokens: Count,
     pub(super) input_tokens_details: Object<InputDetails>,
     pub(super) output_tokens_details: Object<OutputDetails>,
@@ -189,7 +189,7 @@ pub(super) struct UsageReport {
     pub(super) cost: Amount,
 }
 
-/// What of the input came from a cache or went to one.
+/// Parts of the input that came from a cache or went to one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InputDetails {
@@ -197,7 +197,7 @@ pub(super) struct InputDetails {
     pub(super) cache_write_tokens: Count,
 }
 
-/// What of the output was reasoning.
+/// Part of the output that was reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct OutputDetails {

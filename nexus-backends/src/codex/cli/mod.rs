@@ -1,51 +1,53 @@
 //! `codex-cli`: OpenAI's Codex CLI, driven through `codex app-server`.
 //!
-//! | room | holds |
+//! | module | content |
 //! | --- | --- |
 //! | `args` | the arguments, and the requests on standard input |
 //! | `home` | the private home of a run: configuration and environment |
-//! | `capabilities` | what the program can do, and who keeps it inside |
+//! | `capabilities` | the program's capabilities, and the part that enforces each level |
 //! | `sandbox` | the program's sandbox at each access level |
-//! | `program`, `models` | where the program is, its version, its models |
-//! | `wire` | what the program writes, in its words |
-//! | `mcp_config` | the caller's tools: as the program is told about them, and as it names them |
+//! | `program`, `models` | path, version and models of the program |
+//! | `wire` | the program's messages, in its words |
+//! | `mcp_config` | the caller's tools: in the configuration, and by the program's names |
 //! | `translate` | the exchange, line by line: `messages`, `items`, `totals`, `limits` and `failure` each read a part |
-//! | `record`, `session` | the program's own record of a conversation: read at the end, kept for later |
+//! | `record`, `session` | the program's own record of a conversation: read at the end, stored for later |
 //!
-//! The token reaches the program in its environment alone, by a provider entry of our own; there is no
-//! `auth.json`, and nothing that could refresh a token. It cannot be used up or lost by a run. With `login: chatgpt` the
-//! entry leads to the public API, as OpenAI documents it for `codex app-server` (developers.openai.com, "Sign in with
-//! ChatGPT", the page on Codex app-server); the pages warn that a request with the tool `tool_search` fails there.
+//! The token reaches the program in its environment alone, by a provider entry of our own. The home has no
+//! `auth.json`, and nothing that could refresh a token. So a run can neither use up nor lose the login. With
+//! `login: chatgpt` the entry leads to the public API, as OpenAI documents it for `codex app-server`
+//! (developers.openai.com, "Sign in with ChatGPT", the page on Codex app-server). The pages warn that a request
+//! with the tool `tool_search` fails there.
 //!
-//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
-//! it, and the prompt is not sent before the program has listed every tool of the scope. Its token is in the
-//! environment alone as well, and is passed on to no command; one that in `Unrestricted` looks into the environment of
-//! the program finds it, and comes to the same session with it. Whatever the model, the tools stand in its list by their
-//! names in the namespace `mcp__nexus`, where each letter that is no ASCII letter, digit or `_` becomes `_`, and of two
-//! names that so become one each gets a hash; what is renamed is told by a warning. A result begins with how long the
-//! call took, in the program's words; one of up to 1 MiB is not cut, but what outgrows the model's window the program
-//! has summed up first, with a warning. A call may take as long as the turn. A sub-agent of the program's has the same
-//! tools.
+//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open
+//! without it, and the prompt is not sent before the program has listed every tool of the scope. The server's
+//! token is in the environment alone as well, and no command inherits it. A command that in `Unrestricted`
+//! reads the environment of the program finds it, and reaches the same session with it.
 //!
-//! In `ScopedOnly` nothing else is offered, but for three helpers that the program adds wherever there is a server:
-//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone, which has
-//! no resources; a tool of the caller's may not bear one of these names, since its calls could not be told from theirs.
-//! What the model calls all the same the program refuses by itself, so that it reaches nobody: it says
-//! `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and of a tool of the caller's that is
-//! out of scope `unsupported call: mcp__nexusNAME`.
+//! Every model has the tools in its list, by their names in the namespace `mcp__nexus`. Each letter other than
+//! an ASCII letter, digit or `_` becomes `_`, and two names that become equal each get a hash. A warning lists
+//! the renamed tools. A result begins with the duration of the call, in the program's words. A result of up to
+//! 1 MiB is not cut, but the program first summarises one that exceeds the model's window, with a warning. A
+//! call may take as long as the turn. A sub-agent of the program has the same tools.
 //!
-//! Whatever the home holds, the program also reads what whoever administers the machine wrote (`/etc/codex`), and of a
-//! trusted working directory `.codex/config.toml`. Servers of tools that these name are switched off when the
-//! conversation opens, at every level; one that is there all the same ends the turn before the prompt is sent, and is
-//! named. Nothing else of such a configuration is undone: an administrator may, for one, send what the program says to a
-//! provider of their own by the name of ours, have a program notified of the turn's end, or require a narrower sandbox,
-//! which the turn ends at.
+//! In `ScopedOnly` the model has no other tools, except three helpers that the program adds to any server:
+//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone,
+//! which has no resources. A tool of the caller may not have one of these names, because its calls could not be
+//! distinguished from the helpers'. The program itself rejects calls of other tools, so that they reach no
+//! server: with `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and for a tool
+//! of the caller out of scope `unsupported call: mcp__nexusNAME`.
 //!
-//! The program's own sandbox, as the levels ask for it, sandboxs writing and the network, not reading. Logins of Nexus's
-//! own that lie in files (`$NEXUS_HOME/auth`) when the turn begins are denied to commands, patches and pictures in
-//! `ReadOnly` and `WorkspaceWrite`, by a permission profile that is the same sandbox but for that folder. There is no
-//! such sandbox in `Unrestricted`; and a command that may write where the folder lies can move a folder above it, which a
-//! later command reads. A keyring keeps them from that folder.
+//! With any content of the home, the program also reads the configuration of the machine's administrator
+//! (`/etc/codex`), and `.codex/config.toml` of a trusted working directory. Tool servers that these name are
+//! disabled when the conversation opens, at every level. A server that is connected nevertheless ends the turn
+//! before the prompt is sent, and the error names it. Other settings of such a configuration stay: an
+//! administrator may, for example, send the program's requests to a provider of their own by the name of ours,
+//! run a notification at the turn's end, or require a narrower sandbox, which ends the turn.
+//!
+//! The program's own sandbox, as the levels require it, bounds writing and the network, not reading. In
+//! `ReadOnly` and `WorkspaceWrite` commands, patches and pictures cannot read logins of Nexus that lie in files
+//! (`$NEXUS_HOME/auth`) when the turn begins: a permission profile denies that folder, and is the same sandbox
+//! otherwise. `Unrestricted` has no such sandbox. A command that may write where the folder lies can move a
+//! folder above it, which a later command reads. A keyring keeps logins out of that folder.
 
 mod args;
 mod capabilities;
@@ -114,7 +116,7 @@ backend_kind! {
     }
 }
 
-/// What this program takes beside the settings of every CLI.
+/// Settings of this program beside those of every CLI.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct OwnSettings {
@@ -283,7 +285,7 @@ impl Cli for Codex {
             version::version(&executable, &bare, self.settings.versions).await?;
         version::VERSIONS.admit_output(&version, request, self.settings.versions)?;
         let version = version.to_string();
-        // The program takes whatever is in its environment to the end, and asks for nothing else.
+        // The program uses the token of its environment to the end, and never asks for another.
         let lease = self.borrow(plan).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
         let warnings = note.into_iter().chain(renamed).collect();
@@ -351,7 +353,7 @@ impl Cli for Codex {
     }
 }
 
-/// Puts the conversation to resume into the home, if there is one to resume.
+/// Copies the conversation to resume into the home, if the turn resumes one.
 fn restore(
     handle: Option<&ResumeHandle>,
     store: &ConversationStore,
@@ -367,7 +369,7 @@ fn restore(
     }
 }
 
-/// Why a token is not one that would be billed as configured; `None` where its shape does not tell.
+/// Reason why a token would be billed otherwise than configured; `None` if its form does not show it.
 fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
     let is_key = token.expose().starts_with("sk-");
     let is_access_token = token.expose().starts_with("eyJ");

@@ -21,7 +21,7 @@ use nexus_process::spawn::{Bounds, EndedBy, Invocation};
 /// Largest list, in bytes. Source: our own bound, some hundred times that of 0.169.0.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
-/// How long the program may take to print the list.
+/// Longest time until the program has printed the list.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The list. Entries are kept whole, since an edited one must lack nothing else.

@@ -1,4 +1,4 @@
-//! Notifications of the account's limits, and notifications that are no event.
+//! Notifications of the account's limits, and notifications without an event.
 
 use nexus_core::{
     TurnEvent,
@@ -30,8 +30,8 @@ fn window_notification(window: &RateWindow, is_reached: bool) -> RateLimitNotifi
         .with_resets_at(window.resets_at.and_then(unix_time))
 }
 
-/// Notifications that a turn has no use for: they repeat what other lines say, or tell of the program's own
-/// affairs.
+/// Returns true for notifications that a turn does not need: they repeat other lines, or report the program's
+/// own affairs.
 pub(super) fn is_housekeeping(method: &str) -> bool {
     const EXACT: &[&str] = &[
         "account/updated",
@@ -66,8 +66,8 @@ pub(super) fn is_housekeeping(method: &str) -> bool {
     EXACT.contains(&method) || FAMILIES.iter().any(|family| method.starts_with(family))
 }
 
-/// Whether a warning of the program's says something that its user can act on. That it brings its own sandbox
-/// is not such a thing.
+/// Returns true if the user can act on a warning of the program. The user cannot act on the report that it
+/// brings its own sandbox.
 pub(super) fn is_worth_a_warning(text: &str) -> bool {
     !text.starts_with("Codex could not find bubblewrap on PATH")
 }

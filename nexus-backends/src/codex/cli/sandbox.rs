@@ -1,7 +1,7 @@
-//! The sandbox of an access level, in the program's words: one of its own sandboxes, or where there are logins to hide, a
-//! permission profile of ours that is the same sandbox but for that folder.
+//! The sandbox of an access level, in the program's words: one of its own sandboxes, or, with logins to hide, a
+//! permission profile of ours that is the same sandbox without that folder.
 //!
-//! Source: what commands, patches and pictures could reach under codex 0.169.0 with each of them.
+//! Source: access of commands, patches and pictures under codex 0.169.0 with each of them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +11,17 @@ use serde_json::{Map, Value, json};
 /// The name of our profile.
 const PROFILE: &str = "nexus";
 
-/// What a turn's tools may touch.
+/// Access of a turn's tools.
 #[derive(Debug)]
 pub(super) struct SandboxPolicy {
     access: ToolAccess,
-    /// What no tool may read, where the level has a sandbox.
+    /// Paths that no tool may read, where the level has a sandbox.
     hidden: Vec<String>,
-    /// What may be written beside the working directory.
+    /// Paths that may be written beside the working directory.
     roots: Vec<String>,
 }
 
-/// What the program must answer when it has understood a sandbox.
+/// The program's answer if it has understood a sandbox.
 #[derive(Debug)]
 pub(super) struct SandboxWords {
     /// The kind of its sandbox.
@@ -31,18 +31,19 @@ pub(super) struct SandboxWords {
 }
 
 impl SandboxPolicy {
-    /// The sandbox that `request` asks for, which hides those of `logins` that exist. The program denies a folder by its
-    /// real name alone, and makes one that is missing.
+    /// The sandbox that `request` asks for, which hides the existing folders of `logins`. The program denies a
+    /// folder by its real name alone, and creates a missing one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidRequest`] if a path cannot be written down, being no Unicode.
+    /// [`ErrorKind::InvalidRequest`] if a path is not Unicode.
     pub(super) fn new(
         request: &TurnRequest,
         logins: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self, Failure> {
         let access = request.tool_access;
-        // Without tools of the program's own there is nobody to hide from, and without a sandbox no hiding.
+        // Without tools of the program nothing can read the folder, and without a sandbox nothing can be
+        // hidden.
         let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
         let real = logins.into_iter().filter(|_| hides).filter_map(|folder| folder.canonicalize().ok());
         let mut hidden = real.map(|folder| written(&folder)).collect::<Result<Vec<_>, _>>()?;
@@ -62,7 +63,7 @@ impl SandboxPolicy {
         })
     }
 
-    /// How the answer names it.
+    /// Its name in the answer.
     pub(super) fn words(&self) -> SandboxWords {
         let sandbox = match self.access {
             ToolAccess::WorkspaceWrite => "workspaceWrite",
@@ -72,7 +73,7 @@ impl SandboxPolicy {
         SandboxWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
     }
 
-    /// What the configuration says about it. Beside the working directory and the folder for temporary files of the
+    /// Its section of the configuration. Beside the working directory and the folder for temporary files of the
     /// run, only the roots may be written: not `/tmp`.
     pub(super) fn configuration(&self) -> Value {
         let may_write = self.access == ToolAccess::WorkspaceWrite;

@@ -29,8 +29,7 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 /// Deepest folder below `sessions`: year, month, day.
 const MAX_DEPTH: usize = 4;
 
-/// What the program tells the model about a call that policy did not let through; each row names its
-/// recording.
+/// The program's messages to the model about a call that policy denied; each row names its recording.
 const DENIALS: &[&str] = &[
     "approval policy is Never",                        // escalation
     "patch rejected: writing is blocked by read-only", // apply-patch-readonly
@@ -41,11 +40,11 @@ const DENIALS: &[&str] = &[
 pub(super) struct ProcessRecord {
     /// Calls and their outputs, in order.
     calls: Vec<RecordedCall>,
-    /// How the last turn ended, if it did.
+    /// End of the last turn, if it ended.
     pub(super) end: Option<RecordedEnd>,
 }
 
-/// How a turn ended, by the record.
+/// End of a turn, by the record.
 #[derive(Debug)]
 pub(super) enum RecordedEnd {
     /// With an answer, or with none.
@@ -60,7 +59,7 @@ pub(super) enum RecordedEnd {
 #[derive(Debug)]
 struct RecordedCall {
     id: String,
-    /// Whose tool it is, where the model knows it under a server's name.
+    /// Server of the tool, where the model knows it under a server's name.
     namespace: Option<String>,
     name: String,
     arguments: Value,
@@ -211,7 +210,7 @@ fn output_text(output: &Value) -> String {
     }
 }
 
-/// The file that records conversation `thread` below `sessions`, if there is one.
+/// The file that records conversation `thread` below `sessions`, if it exists.
 pub(super) fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
     let suffix = format!("-{thread}.jsonl");
     let mut folders = vec![(sessions.to_owned(), 0)];

@@ -1,4 +1,4 @@
-//! What one process of the program belongs to: the turn as its translator needs it.
+//! Properties of a process's turn that its translator needs.
 
 use nexus_core::{AppliedEffort, BackendId, ToolAccess};
 use serde_json::Value;
@@ -6,27 +6,27 @@ use serde_json::Value;
 use super::conversation::ConversationStore;
 use crate::cli::CallerTools;
 
-/// How hard the model is asked to think, and what the caller should know about it.
+/// Reasoning effort of the request, with a warning for the caller.
 #[derive(Debug, Default)]
 pub(super) struct EffortChoice {
-    /// What is asked for.
+    /// Requested effort.
     pub(super) effort: Option<AppliedEffort>,
     /// Why it is not what the backend's range allows.
     pub(super) warning: Option<String>,
 }
 
-/// What a process belongs to.
+/// Properties of a process's turn.
 #[derive(Debug)]
 pub(super) struct Setting {
     /// The backend, which resume handles name.
     pub(super) backend: BackendId,
-    /// What the agent may do, which says what its calls may have changed.
+    /// Access level, which bounds the possible effects of its calls.
     pub(super) access: ToolAccess,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
     /// The settings that take the program's own tools away, if it is to have none.
     pub(super) without_tools: Option<Value>,
-    /// How hard the model is asked to think.
+    /// Reasoning effort of the request.
     pub(super) effort: EffortChoice,
     /// Keeps the conversation, if it is to be kept.
     pub(super) store: Option<ConversationStore>,

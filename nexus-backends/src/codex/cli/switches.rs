@@ -1,10 +1,10 @@
-//! Whether the settings that take the program's own tools away hold, by its own report.
+//! Checks, by the program's own report, that the settings which remove the program's own tools are in force.
 //!
-//! The program does not say which tools its model has. It says what its settings come to, and where each comes from:
-//! `config/read` lists every layer, the strongest first, such as a command line of somebody else's, an administrator's file
-//! and ours. So each setting of ours is looked for there, and one that another layer overrules ends the turn before the
-//! prompt is sent. A tool that a later version has by default, under a name that is not known here, shows in no setting;
-//! which versions have none was seen at a loopback model, and stands in the table of versions.
+//! The program does not report its model's tools. It reports its effective settings, and the origin of each:
+//! `config/read` lists every layer, the strongest first, for example another command line, an administrator's
+//! file and ours. So this module looks up each setting of ours there, and one that another layer overrules ends
+//! the turn before the prompt is sent. A tool that a later version has by default, under an unknown name, shows
+//! in no setting; the table of versions lists the versions without such a tool, as seen at a loopback model.
 //!
 //! Source: observed with codex 0.158.0 and 0.169.0.
 

@@ -26,7 +26,7 @@ pub(super) struct ItemCall {
 }
 
 impl ItemCall {
-    /// Reads an item; `None` if it is no tool call.
+    /// Reads an item; `None` for any item but a tool call.
     pub(super) fn read(item: Item, setting: &Setting) -> Option<Self> {
         let access = setting.access;
         Some(match item {
@@ -67,7 +67,7 @@ impl ItemCall {
             Item::CollabAgentToolCall { id, tool, status, prompt, receiver_thread_ids, agents_states } => {
                 let arguments = json!({ "prompt": prompt, "agents": receiver_thread_ids });
                 let output = vec![ToolContent::Json { value: agents_states }];
-                // What a sub-agent does is reported as calls of its own.
+                // The program reports the calls of a sub-agent by themselves.
                 Self::harness(id, &snake_case(&tool), Effects::None, arguments).ended(&status, output)
             }
             Item::WebSearch { id, query, action } => Self {
@@ -160,7 +160,7 @@ impl ItemCall {
     }
 }
 
-/// What a tool of the program's own may change, given the sandbox it runs in.
+/// Possible changes by a tool of the program, under its sandbox.
 pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     match (name, access) {
         ("view_image", _) => Effects::Read,

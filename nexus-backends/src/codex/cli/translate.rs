@@ -1,9 +1,10 @@
-//! Reads what `codex app-server` writes, and says what to write back.
+//! Reads the messages of `codex app-server`, and decides which messages to send.
 //!
-//! The exchange: `initialize`; `config/read`, which names the servers of tools that some configuration of the machine's
-//! brings; `thread/start` or `thread/resume`, which switches them off; `mcpServerStatus/list`, so that nothing is asked of
-//! a model that lacks a tool of the caller's or has another's; then `turn/start`; the turn's notifications until `turn/completed`, whose status and typed error are the verdict. What the live protocol leaves out is read
-//! from the program's own record at the end.
+//! The exchange begins with `initialize` and `config/read`, which names the tool servers of any configuration
+//! of the machine. `thread/start` or `thread/resume` disables them. `mcpServerStatus/list` follows, so that no
+//! model is asked that lacks a tool of the caller or has another server's. Then come `turn/start` and the
+//! turn's notifications until `turn/completed`, whose status and typed error decide the outcome. The end adds
+//! the facts that only the program's own record has.
 
 mod notifications;
 
@@ -27,17 +28,17 @@ use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotific
 use super::{failure, mcp_config, session_log, switches};
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
-/// What the name of an input begins with; its number follows.
+/// Prefix of an input's name; its number follows.
 const INPUT: &str = "nexus-input-";
 
-/// What the program is asked, made ready before it runs.
+/// Requests to the program, prepared before it runs.
 #[derive(Debug)]
 pub(crate) struct Script {
     /// `thread/start` or `thread/resume`.
     pub(super) thread_method: &'static str,
     /// Its parameters.
     pub(super) thread: Value,
-    /// The parameters of `turn/start`, but for the name of the conversation.
+    /// The parameters of `turn/start`, without the id of the conversation.
     pub(super) turn: Value,
     /// The sandbox that the answer to the first must name.
     pub(super) policy: SandboxWords,
@@ -50,12 +51,12 @@ pub(crate) struct AppServer {
     script: Script,
     next_request: u64,
     asked: BTreeMap<u64, Asked>,
-    /// What is looked at before the turn, and not yet answered.
+    /// Open request of the checks before the turn.
     looking: Option<Asked>,
     phase: Phase,
     /// The conversation of the turn itself.
     thread: Option<String>,
-    /// The turns that this process was asked for; the last one runs.
+    /// Turns of this process; the last one runs.
     turns: Vec<String>,
     /// Sub-agents' conversations, and the calls that began them.
     agents: HashMap<String, CallId>,
@@ -63,26 +64,26 @@ pub(crate) struct AppServer {
     messages: HashMap<String, Messages>,
     /// Items that were seen as calls, and their names: the vendor's id may come twice.
     calls: HashMap<String, Vec<CallId>>,
-    /// Of these, the ones that have not ended.
+    /// Calls of these that have not ended.
     running: BTreeSet<CallId>,
     totals: UsageTotals,
     limits: Option<RateLimits>,
     retries: u32,
-    /// Whether the program waits before it asks the model again.
+    /// True while the program waits before it asks the model again.
     is_retrying: bool,
     problem: Option<Problem>,
     has_answer: bool,
     is_over: bool,
     is_stopping: bool,
     warned: BTreeSet<String>,
-    /// Whether the program said what it is set to.
+    /// True if the program has reported its settings.
     is_checked: bool,
     halves: HalfJoiner,
     /// Halves of characters at the ends of the line that is read.
     line_halves: Halves,
 }
 
-/// What a request was for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
@@ -96,8 +97,8 @@ enum Asked {
 }
 
 impl Asked {
-    /// What an answer is to, by what it holds. A recording of a client that asked for more than we do reads
-    /// the same.
+    /// Request of an answer, from its fields. So a recording of a client that sent other requests too reads the
+    /// same.
     fn by_answer(result: &Value) -> Option<Self> {
         let answers = [("thread", Self::Thread), ("turn", Self::Turn), ("userAgent", Self::Initialize)];
         answers.into_iter().find(|(key, _)| result.get(key).is_some()).map(|(_, asked)| asked)
@@ -211,7 +212,7 @@ impl AppServer {
                 None => self.begin_turn(step),
             },
             (Asked::Interrupt, _) | (Asked::Input(_), Ok(_)) => {}
-            // Such as "no active turn to steer".
+            // For example "no active turn to steer".
             (Asked::Input(number), Err(_)) => step.returned.push(number),
             (Asked::Thread, Err(error)) => {
                 let tools = self.setting.tools.as_ref();
@@ -262,7 +263,7 @@ impl AppServer {
         self.ask_turn(turn, step);
     }
 
-    /// The program asks something. Nobody is there to approve, so it is declined.
+    /// The program asks for an approval, which no host can give: it is declined.
     fn asked(&mut self, id: &Value, method: &str, step: &mut Step) {
         let answer = match method {
             "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
@@ -275,7 +276,7 @@ impl AppServer {
         step.event(TurnEvent::warning(format!("the program asked {method:?}, which nobody can answer")));
     }
 
-    /// What the record adds to what was seen.
+    /// Adds the facts of the record to the reported ones.
     fn read_record(&mut self, home: &std::path::Path, step: &mut Step) {
         let Some(thread) = self.thread.clone() else { return };
         let sessions = super::home::sessions(home);
@@ -389,8 +390,9 @@ impl Translator for AppServer {
         !self.is_over && !self.is_stopping && !self.running.is_empty() && !self.turns.is_empty()
     }
 
-    // Source: the schema of codex 0.169.0, and observed with it. The message is taken when the call has been answered, and told as an
-    // item of its own. One that comes while the model writes ends that answer, which is asked for anew.
+    // Source: the schema of codex 0.169.0, and observed with it. The program takes the message after the answer
+    // to the call, and reports it as an item of its own. A message during the model's text ends that answer,
+    // and the program asks the model again.
     fn input(&mut self, number: u64, text: &str, step: &mut Step) {
         let params = json!({
             "threadId": self.thread, "expectedTurnId": self.turns.last(),
@@ -422,7 +424,7 @@ impl Translator for AppServer {
         }
         let is_open = step.outcome.is_none() && self.thread.is_none() && !end.was_stopped;
         if let (true, Some(exit)) = (is_open, end.exit) {
-            // Such as a configuration that another version does not take.
+            // For example a configuration that another version does not accept.
             let words = end.stderr_tail.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             let message = format!("it ended with {exit} before the conversation began: {}", words.trim());
             step.failed(Failure::new(ErrorKind::Crashed, message));

@@ -12,11 +12,11 @@ use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
 
-/// What is known of its versions.
+/// Facts about its versions.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
-/// What to do where there is no program.
+/// Advice for a missing program.
 const INSTALL: &str = "install it with `npm install -g @openai/codex`, or name it by `executable`";
 
 /// Finds the program: `name`, else `codex`, on `search_path`.

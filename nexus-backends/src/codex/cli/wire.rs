@@ -1,7 +1,7 @@
-//! What `codex app-server` writes: JSON-RPC without the version field, one object per line.
+//! Messages of `codex app-server`: JSON-RPC without the version field, one object per line.
 //!
-//! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and what was observed
-//! with that version. Fields that are not used are not named; unknown ones are ignored.
+//! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and observations with
+//! that version. Unused fields are left out; unknown ones are ignored.
 
 use std::collections::BTreeMap;
 
@@ -51,15 +51,15 @@ pub(super) struct ThreadOpened {
 pub(super) struct ConfigRead {
     #[serde(default)]
     pub(super) config: Config,
-    /// What it comes from, the strongest first.
+    /// Layers of origin, the strongest first.
     #[serde(default)]
     pub(super) layers: Vec<ConfigLayer>,
 }
 
-/// A configuration that is one of several.
+/// One layer of the configuration.
 #[derive(Debug, Deserialize)]
 pub(super) struct ConfigLayer {
-    /// As it is written.
+    /// Content as written.
     #[serde(default)]
     pub(super) config: Value,
 }
@@ -90,7 +90,7 @@ pub(super) struct ServerList {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerStatus {
     pub(super) name: String,
-    /// Such as `connected`, `failed` or `disabled`.
+    /// For example `connected`, `failed` or `disabled`.
     #[serde(default)]
     pub(super) runtime_status: Option<String>,
     /// Its tools, by their own names.
@@ -105,7 +105,7 @@ pub(super) struct ServerStatus {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Thread {
     pub(super) id: String,
-    /// Where the record of the conversation is kept.
+    /// Path of the conversation's record.
     #[serde(default)]
     pub(super) path: Option<std::path::PathBuf>,
     #[serde(default)]
@@ -119,7 +119,7 @@ pub(super) struct Sandbox {
     pub(super) kind: String,
 }
 
-/// What a sandbox was made from.
+/// Source of a sandbox.
 #[derive(Debug, Deserialize)]
 pub(super) struct PermissionProfile {
     pub(super) id: String,
@@ -145,7 +145,7 @@ pub(super) struct Turn {
     pub(super) error: Option<Problem>,
 }
 
-/// What went wrong in a turn.
+/// Error of a turn.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Problem {
@@ -227,7 +227,7 @@ pub(super) struct RateLimitsNotification {
     pub(super) rate_limits: RateLimits,
 }
 
-/// How near the account is to its limits.
+/// Usage of the account's limits.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RateLimits {
@@ -358,7 +358,7 @@ pub(super) enum Item {
         duration_ms: Value,
     },
     ContextCompaction {},
-    /// What was said to the agent, when the next request to its model has it.
+    /// Message to the agent, when the next request to its model contains it.
     UserMessage {
         /// The name that it was given, where it was given one.
         #[serde(default)]

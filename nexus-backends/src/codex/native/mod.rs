@@ -39,17 +39,17 @@ use crate::vendor::backend_kind;
 
 /// The endpoint of a ChatGPT plan.
 const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
-/// The version of the program that the list of models is asked for. Source: the version all this was seen with.
+/// The program's version in the request for the list of models. Source: the version of all observations here.
 const CLIENT_VERSION: &str = "0.169.0";
-/// How an API key begins, which this endpoint does not take.
+/// Prefix of API keys, which this endpoint does not accept.
 const KEY_PREFIX: &str = "sk-";
 
 /// The steps of effort that some listed model takes.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-/// The steps that every listed model takes: what is asked of one that is not listed.
+/// Efforts that every listed model accepts, used for an unlisted one.
 const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// How a model is asked where its entry in the list says nothing else, or there is no entry.
+/// Shape of requests to a model whose entry in the list requires no other, or that has no entry.
 const CLASSIC: Shape = Shape {
     system: SystemPosition::DeveloperMessage,
     text: TextShape::Parts,
@@ -67,7 +67,7 @@ const CLASSIC: Shape = Shape {
     custom_calls: CustomCalls::Client,
 };
 
-/// How models with `use_responses_lite` are asked.
+/// Shape of requests to models with `use_responses_lite`.
 const LITE: Shape = Shape {
     tools: ToolPosition::FirstItem,
     parallel_tool_calls: Some(false),
@@ -77,7 +77,7 @@ const LITE: Shape = Shape {
 
 /// The header that goes with the lite shape, and must not go with the other.
 const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
-/// What the server wants back within the same turn.
+/// Header that the server wants back within the same turn.
 const TURN_STATE: &str = "x-codex-turn-state";
 
 const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
@@ -114,7 +114,8 @@ impl CodexEndpoint {
         }
     }
 
-    /// What is asked of `model`, by its entry in the list; `warning` says why there is none.
+    /// Plan of the requests to `model`, from its entry in the list; `warning` is the reason for a missing
+    /// entry.
     fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         ModelPlan {
             model,
@@ -210,7 +211,7 @@ impl Dialect for CodexEndpoint {
         if is("usage_not_included") {
             return Some(Failure::new(ErrorKind::Forbidden, body.words()));
         }
-        // The words for a model that the plan does not have; there is no code.
+        // The words for a model that the plan does not have; the response has no code.
         let is_about_the_request =
             error.status.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 422));
         if is_about_the_request && body.names("is not supported when using codex") {
@@ -222,7 +223,7 @@ impl Dialect for CodexEndpoint {
         if !is_used_up && !is_told_so {
             return None;
         }
-        // When there is room again, often the headers alone tell.
+        // Often only the headers have the reset time.
         let retry = match body.resets_at.or_else(|| rate_limits::resets_at(error.headers)) {
             Some(at) => Retry::At(at),
             None if is_used_up => return None,
@@ -232,7 +233,7 @@ impl Dialect for CodexEndpoint {
     }
 }
 
-/// Who asks, and for whom.
+/// Headers with the account of the credential.
 fn account_headers(credential: Option<&Credential>) -> HeaderMap {
     let mut headers = bearer::headers(credential);
     headers.insert("originator", HeaderValue::from_static(OUR_NAME));

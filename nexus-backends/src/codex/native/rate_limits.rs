@@ -1,4 +1,4 @@
-//! How near an account's limits are, as the endpoint's headers and events tell it.
+//! Usage of an account's limits, from the endpoint's headers and events.
 //!
 //! Source: `codex-api/src/rate_limits.rs` of the public source, and answers that codex 0.169.0 read as limits.
 
@@ -13,7 +13,7 @@ const NEAR_PERCENT: f64 = 90.0;
 
 /// Says which limit was reached, where one was.
 const REACHED: &str = "x-codex-rate-limit-reached-type";
-/// How the name of a header that tells how much of a window is used ends.
+/// Suffix of the headers with the used share of a window.
 const USED: &str = "-used-percent";
 /// The meter that has no name of its own.
 const MAIN_METER: &str = "codex";
@@ -47,7 +47,7 @@ impl UsageWindow {
     }
 }
 
-/// What the headers of an answer tell: one notification for each window of each meter.
+/// Limits in the headers of an answer: one notification for each window of each meter.
 pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNotification> {
     let reached = text(headers, REACHED);
     let mut notifications: Vec<RateLimitNotification> = windows(headers)
@@ -68,18 +68,18 @@ pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNotification> {
     notifications
 }
 
-/// Whether the headers say that a limit was reached.
+/// Returns true if the headers report an exhausted limit.
 pub(super) fn is_reached(headers: &HeaderMap) -> bool {
     headers.contains_key(REACHED)
 }
 
-/// When there is room again: the last reset of the windows that are full.
+/// Time at which requests are accepted again: the last reset of the full windows.
 pub(super) fn resets_at(headers: &HeaderMap) -> Option<SystemTime> {
     let full = windows(headers).filter(|(_, window)| window.used_percent >= 100.0);
     full.filter_map(|(_, window)| window.resets_at()).max()
 }
 
-/// What the event `codex.rate_limits` tells; `None` if it cannot be read.
+/// Limits in the event `codex.rate_limits`; `None` if it cannot be read.
 pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     #[derive(Deserialize)]
     struct Event {

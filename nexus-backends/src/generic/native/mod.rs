@@ -40,7 +40,7 @@ use crate::responses::{bearer, kind, own_settings};
 use crate::server_address::{vendor_as_named, vendor_of_server};
 use crate::settings::Billing;
 
-/// How an API key begins at most vendors.
+/// Prefix of API keys at most vendors.
 const KEY_PREFIX: &str = "sk-";
 
 /// The steps of effort that the OpenAI API documents.
@@ -119,31 +119,31 @@ fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
 struct Own {
     /// The company behind the server, as the spread of a panel counts it. Default: the host of base_url.
     vendor: Option<String>,
-    /// Where system text goes: the field of that name, or a message of that role. Default: instructions.
+    /// Destination of system text: the field of that name, or a message of that role. Default: instructions.
     system: SystemText,
-    /// Whether the server is given the schema of an answer, or the model is told it. Default: native.
+    /// Recipient of an answer's schema: the server, or the model by its instructions. Default: native.
     structured_output: StructuredOutput,
     /// The steps of effort that the model takes; an empty list leaves the field out. Default: [minimal, low, medium, high,
     /// xhigh].
     #[schemars(schema_with = "effort_steps")]
     efforts: Option<Vec<Effort>>,
-    /// Which summary of its thinking the server is asked for. Default: none.
+    /// Requested summary of the model's thinking. Default: none.
     reasoning_summary: Option<Summary>,
     /// Ask for reasoning in a form that can be sent back. Default: true.
     encrypted_reasoning: Option<bool>,
     /// Name the conversation, so that the server finds what it kept of it. Default: true.
     prompt_cache_key: Option<bool>,
-    /// What is said of storing the conversation: `never` writes store: false, which a few servers refuse; `omit` leaves it to the
-    /// server, and some store it then. Default: never.
+    /// Request to store the conversation: `never` writes store: false, which a few servers refuse; `omit`
+    /// leaves it to the server, and some store it then. Default: never.
     store: Store,
-    /// How the model's items go back to it: as they came, or without ids and states, which some servers refuse. Default:
-    /// whole.
+    /// Form in which the model's items return to it: unchanged, or without ids and states, which some servers
+    /// refuse. Default: whole.
     items: Items,
     /// Write the flag strict at tools and schemas. Default: true.
     strict: Option<bool>,
     /// Tell the server how many tokens an answer may have, where the turn has a limit. Default: true.
     max_output_tokens: Option<bool>,
-    /// Whether the server names the cost of an answer, in its usage. Default: never.
+    /// Reports of the server on the cost of an answer, in its usage. Default: never.
     cost: Cost,
 }
 

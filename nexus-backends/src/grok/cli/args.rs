@@ -11,10 +11,10 @@ use nexus_core::{Effort, ToolAccess};
 
 use super::{mcp_config, tools};
 
-/// How long background commands of the agent's are waited for when it is done, in seconds.
+/// Longest wait for the agent's background commands after its answer, in seconds.
 const BACKGROUND_WAIT_SECONDS: &str = "30";
 
-/// What the arguments say.
+/// Content of the arguments.
 #[derive(Debug)]
 pub(super) struct Arguments {
     /// The file of content blocks that is the prompt.
@@ -22,7 +22,7 @@ pub(super) struct Arguments {
     /// The folder to work in, absolute.
     pub(super) directory: PathBuf,
     pub(super) access: ToolAccess,
-    /// Whether there are tools of the caller's.
+    /// True if the caller has tools.
     pub(super) has_callers: bool,
     pub(super) session: ConversationId,
     pub(super) model: Option<String>,
@@ -36,12 +36,12 @@ pub(super) struct Arguments {
     pub(super) closed: Vec<PathBuf>,
 }
 
-/// Which conversation it is.
+/// Conversation of the turn.
 #[derive(Clone, Debug)]
 pub(super) enum ConversationId {
     /// A new one with this id.
     New(String),
-    /// One that the home holds.
+    /// A conversation that the home holds.
     Resume(String),
 }
 

@@ -1,4 +1,4 @@
-//! What `grok-cli` can do.
+//! Capabilities of `grok-cli`.
 
 use nexus_core::{
     AccessEnforcer, AccessSupport, Capabilities, CostReport, Effort, Enforcement, ForgetSupport,
@@ -28,12 +28,12 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     all.access.read_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     if has_bubblewrap {
-        // They widen a sandbox, and this is the only one that stands at folders.
+        // Further roots widen a sandbox, and no other level has a sandbox of folders.
         all.extra_roots = Support::Yes;
         all.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     }
     all.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
-    // The cost of a turn is told at its end, when there is nothing left to stop.
+    // The CLI reports the cost of a turn at its end, when it is too late to stop.
     all.limits = LimitSupport::new()
         .with_tool_calls(Enforcement::Ours)
         .with_model_calls(Enforcement::Vendor)
@@ -43,7 +43,7 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all
 }
 
-/// What `model` takes of an effort within the vendor's range.
+/// The effort for `model` within the vendor's range.
 pub(super) fn effort_for(model: Option<&ModelId>, effort: Effort) -> Effort {
     let offered = FEWER_EFFORTS.iter().find(|(name, _)| model.is_some_and(|model| model.as_str() == *name));
     offered.and_then(|(_, offered)| effort.clamp_to(offered)).map_or(effort, |applied| applied.applied)

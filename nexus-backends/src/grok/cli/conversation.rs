@@ -1,10 +1,10 @@
 //! Conversations that outlive a turn.
 //!
-//! Each turn has a home of its own, and Grok keeps a conversation in a folder below it, named after the
-//! working directory and the session's id. A conversation that is kept is moved out of the home when the
-//! turn ends, and a copy is put into the home of the turn that takes it up. What the CLI remembers of the
-//! working directory is put right then, since it would work in the old one, and its system message is left
-//! out, since it would send the old one whatever the new turn's is.
+//! Each turn has a home of its own, and Grok stores a conversation in a folder below it, named after the
+//! working directory and the session's id. At the end of the turn the folder of a stored conversation moves out
+//! of the home, and the home of the turn that resumes it gets a copy. The copy gets the new working directory,
+//! because the CLI would work in the old one. Its system message is removed, because the CLI would send the old
+//! one instead of the new turn's.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::cli::KeptConversation;
 use nexus_process::private_home::PrivateHome;
 
-/// What the folder of a conversation is called while it is replaced.
+/// Name of a conversation's folder while it is replaced.
 const ASIDE: &str = "old";
 /// Longest name of a folder, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -72,7 +72,8 @@ impl StoredConversation {
     }
 }
 
-/// What is kept of the session `id`, for [`Cli::kept`](crate::cli::Cli::kept). Handles of one conversation name one session.
+/// Stored files of the session `id`, for [`Cli::kept`](crate::cli::Cli::kept). Handles of one conversation name
+/// one session.
 pub(super) fn kept(nexus_home: &Path, id: &str) -> KeptConversation {
     let folder = kept_folder(nexus_home, id);
     let root = store(nexus_home);
@@ -99,7 +100,7 @@ pub(super) fn new_id() -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// The id in a resume handle's state, if it is one of ours: it becomes part of a path.
+/// The id in a resume handle's state, if it has the form of our ids: it becomes part of a path.
 pub(super) fn id_in(state: &Value) -> Option<String> {
     let id = state.get("session")?.as_str()?;
     let is_id =
@@ -127,7 +128,7 @@ pub(super) fn restore(home: &PrivateHome, nexus_home: &Path, id: &str, directory
     Ok(true)
 }
 
-/// Takes the system message out of a conversation; the CLI writes it anew.
+/// Removes the system message from a conversation; the CLI writes the new one.
 fn forget_system(history: &Path) -> io::Result<()> {
     let is_system = |line: &[u8]| {
         let line = serde_json::from_slice::<Value>(line).unwrap_or_default();

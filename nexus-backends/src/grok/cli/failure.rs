@@ -1,7 +1,7 @@
-//! What Grok's sentence about a failure means.
+//! Classifies Grok's sentence about a failure.
 //!
-//! The CLI gives no code, only a sentence, some with JSON inside. A table of beginnings decides; each row
-//! names the recording it was taken from. A sentence that no row knows is [`ErrorKind::VendorFailure`].
+//! The CLI gives no code, only a sentence, some with JSON inside. A table of beginnings decides; each row names
+//! its recording. A sentence without a row is [`ErrorKind::VendorFailure`].
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -11,7 +11,7 @@ use super::session_log::TurnEnd;
 use super::wire::InternalError;
 use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
 
-/// What stands before the JSON or the quoted text of most messages.
+/// Words before the JSON or the quoted text of most messages.
 const INTERNAL: &str = "Internal error: ";
 
 /// Sentences of the CLI itself, by their beginning.
@@ -24,7 +24,7 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
     ("Couldn't load session", ErrorKind::ConversationLost), // session-resume of an unknown id
 ];
 
-/// What stands quoted, or as the message inside the JSON, behind [`INTERNAL`].
+/// Texts that follow [`INTERNAL`], quoted or as the message inside the JSON.
 const CAUSES: &[(&str, ErrorKind)] = &[
     ("Unauthorized (401) from", ErrorKind::Unauthenticated), // fail-http-401, midturn-nort-expires-401
     ("Auth recovery succeeded but", ErrorKind::Unauthenticated), // 401 for ever, with a refresh token
@@ -34,13 +34,13 @@ const CAUSES: &[(&str, ErrorKind)] = &[
     ("serialization error:", ErrorKind::Protocol),           // sse-unknown-event, fail-bad-json-event
 ];
 
-/// What precedes the server's own message, behind the status.
+/// Words before the status, which the server's own message follows.
 const STATUS: &str = "API error (status ";
 
 /// The CLI's message for a stream that ended without its last event.
 const NO_LAST_EVENT: &str = "No ResponseCompleted or ResponseIncomplete event received"; // fail-cut
 
-/// Codes of the server, by their beginning, whatever the status.
+/// Codes of the server, by their beginning, with any status.
 const CODES: &[(&str, ErrorKind)] = &[
     ("usage_limit", ErrorKind::UsageLimit), // fail-429-session
     ("subscription:free-usage-exhausted", ErrorKind::UsageLimit),
@@ -53,7 +53,7 @@ const CODES: &[(&str, ErrorKind)] = &[
     ("server_is_overloaded", ErrorKind::Overloaded),
 ];
 
-/// Names a failure from the CLI's sentence and, where there is one, the session's record of the turn.
+/// Builds a failure from the CLI's sentence and the session's record of the turn, if it has one.
 pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     let (kind, words) = classify(message);
     // The record calls a body that is too large a full window.
@@ -61,19 +61,19 @@ pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague).unwrap_or(kind);
     let failure = Failure::new(kind, words);
     match kind {
-        // What is not known to pass by itself.
+        // Any other failure may be permanent.
         ErrorKind::VendorFailure if !is_server_error(message) => failure.with_retry(Retry::Never),
         _ => failure.with_named_retry(None),
     }
 }
 
-/// What a sentence means.
+/// Kind of a sentence's failure.
 #[cfg(feature = "acp")]
 pub(in crate::grok) fn kind_of_words(message: &str) -> ErrorKind {
     classify(message).0
 }
 
-/// What a retry inside the CLI means, by the reason that its record gives.
+/// Kind of a retry inside the CLI, by the reason in its record.
 pub(super) fn kind_of_retry(reason: &str) -> ErrorKind {
     let named = by_cause(reason).or_else(|| by_code(reason));
     named.or_else(|| kind_of_status(status_in(reason)?)).unwrap_or(ErrorKind::VendorFailure)
@@ -84,7 +84,8 @@ fn is_vague(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::VendorFailure | ErrorKind::InvalidRequest | ErrorKind::RateLimited)
 }
 
-/// Whether the server failed: by a status, or by an error within its stream, which has its code before its text.
+/// Returns true if the server failed: by a status, or by an error within its stream, which has its code before
+/// its text.
 fn is_server_error(message: &str) -> bool {
     let Some(inside) = internal(message) else { return false };
     let status = inside.http_status.map(u64::from).or_else(|| status_in(&inside.message));
@@ -96,7 +97,7 @@ fn status_in(message: &str) -> Option<u64> {
     message.strip_prefix(STATUS)?.split([' ', ')']).next()?.parse().ok()
 }
 
-/// Whether the words are the server's `code: text`.
+/// Returns true if the words are the server's `code: text`.
 fn is_code_and_text(words: &str) -> bool {
     words.split_once(": ").is_some_and(|(code, _)| !code.is_empty() && !code.contains(char::is_whitespace))
 }
@@ -120,12 +121,12 @@ fn classify(message: &str) -> (ErrorKind, String) {
         let kind = kind.or_else(|| by_code(&inside.message)).or_else(|| by_status(&inside));
         return (kind.unwrap_or(ErrorKind::VendorFailure), inside.message);
     }
-    // Of the statuses, 429 alone comes as the server's bare `code: text`: fail-429, fail-429-session.
+    // Only the status 429 comes as the server's bare `code: text`: fail-429, fail-429-session.
     let kind = by_code(message).or_else(|| is_code_and_text(message).then_some(ErrorKind::RateLimited));
     (kind.unwrap_or(ErrorKind::VendorFailure), message.to_owned())
 }
 
-/// What stands behind [`INTERNAL`]: JSON with fields, or one JSON string.
+/// The part after [`INTERNAL`]: JSON with fields, or one JSON string.
 fn internal(message: &str) -> Option<InternalError> {
     let inside = message.strip_prefix(INTERNAL)?;
     let quoted = || {

@@ -37,8 +37,7 @@ const ISSUER: &str = "https://auth.x.ai";
 const CLIENT: &str = "b1a00492-073a-47ea-816f-4c329264a828";
 /// Names the entry of an API key.
 const METERED_ENTRY: &str = "xai::api_key";
-/// Stands for the account where it is not named: without one, the CLI would ask for it and write the file
-/// anew.
+/// Account name where none is known: without one, the CLI would ask for it and write the file again.
 const UNNAMED_ACCOUNT: &str = "nexus";
 
 /// Everything but the way of signing in.
@@ -94,7 +93,7 @@ const FORGET: &str = r#"rm -f -- "$GROK_HOME/auth.json" && [ ! -e "$GROK_HOME/au
 /// Puts the configuration without a token in its place.
 const FORGET_TOKEN: &str = r#"; mv -f -- "$GROK_HOME/config.quiet" "$GROK_HOME/config.toml" || exit 2"#;
 
-/// How long the hook before a prompt may take, in seconds. One that takes longer is ignored by the CLI.
+/// Longest time of the hook before a prompt, in seconds. The CLI ignores a hook that takes longer.
 const HOOK_SECONDS: u64 = 90;
 
 /// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
@@ -104,7 +103,7 @@ pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_DISABLE_AUTOUPDATER", "1"),
     ("GROK_MEMORY", "0"),
     ("GROK_TELEMETRY_ENABLED", "0"),
-    // What is longer is cut, and the rest kept in a file. Without this it would be 20,000.
+    // A longer result is cut, and a file holds the rest. The CLI's default is 20,000.
     ("GROK_MAX_MCP_OUTPUT_BYTES", "16777216"),
     // Without this the CLI submits a failed turn up to four times, 46 seconds at the least; each submission
     // is retried as `max_retries` says anyway.
@@ -129,11 +128,11 @@ pub(super) struct ProcessParameters<'a> {
     pub(super) billing: Billing,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<&'a CallerTools>,
-    /// How long the turn may take.
+    /// Longest time of the turn.
     pub(super) deadline: Option<Duration>,
     /// The session's id.
     pub(super) session: &'a str,
-    /// How much of the session's record of events is older than the process, in bytes.
+    /// Bytes of the session's record of events that are older than the process.
     pub(super) known_event_bytes: u64,
 }
 
@@ -195,7 +194,7 @@ fn content(blocks: &[PromptBlock]) -> Value {
     let is_like_a_command =
         matches!(blocks.first(), Some(PromptBlock::Text { text }) if text.trim_start().starts_with('/'));
     if is_like_a_command {
-        // What does not begin with a slash is no command. The CLI puts a blank between two blocks.
+        // A text without a slash at its start is not a command. The CLI puts a blank between two blocks.
         content.insert(0, json!({ "type": "text", "text": "" }));
     }
     Value::Array(content)
@@ -211,7 +210,7 @@ fn content_block(block: &PromptBlock) -> Option<Value> {
     }
 }
 
-/// Where the CLI looks for its credential.
+/// Path at which the CLI looks for its credential.
 pub(super) fn credential_file(home: &PrivateHome) -> PathBuf {
     grok_folder(home).join("auth.json")
 }
@@ -219,7 +218,7 @@ pub(super) fn credential_file(home: &PrivateHome) -> PathBuf {
 /// Puts what is lent into the file.
 pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Result<()> {
     let now = SystemTime::now();
-    // What the CLI is told is the end that the turn has, in whole seconds.
+    // The CLI gets the turn's end as the token's, in whole seconds.
     let text = entry(lease.credential(), lease.last_use(now), billing, now).to_string();
     lease.put(file, &Secret::new(text))
 }
@@ -287,7 +286,7 @@ fn timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Where in the home the CLI's own folder is.
+/// Path of the CLI's own folder in the home.
 pub(super) fn grok_folder(home: &PrivateHome) -> PathBuf {
     grok_home(home.path())
 }

@@ -1,16 +1,16 @@
-//! The caller's tools as the only MCP server of the CLI: its entry in the configuration, the hook that delays the prompt
-//! until it is connected, and the names of its tools.
+//! The caller's tools as the only MCP server of the CLI: its entry in the configuration, the hook that delays
+//! the prompt until it is connected, and the names of its tools.
 //!
-//! The model is not given the tools themselves, but `search_tool`, which finds them and their schemas by words, and
-//! `use_tool`, which calls one; it may also call `nexus__NAME` as a function. That a server is there, and with how many
-//! tools, is told to it once, before the first prompt that follows the connection.
+//! The model does not get the tools themselves, but `search_tool`, which finds them and their schemas by words,
+//! and `use_tool`, which calls one; it may also call `nexus__NAME` as a function. The CLI reports the server
+//! and its number of tools to the model once, before the first prompt after the connection.
 //!
-//! **Token.** It stands in the configuration file, which the CLI reads when it starts; the hook that runs before the
-//! prompt is sent puts another in its place. So it is in no variable, and no tool of the model finds it in a file.
+//! **Token.** It is in the configuration file, which the CLI reads when it starts; the hook before the prompt
+//! replaces that file. So no variable contains it, and no tool of the model finds it in a file.
 //!
-//! **Readiness.** The CLI waits two seconds for its servers, and then asks its model without them. The hook waits
-//! longer, for the line in which the CLI reports the connection, and stops the prompt if the server could not be connected.
-//! The CLI must then list every tool before anything of the model's is believed.
+//! **Readiness.** The CLI waits two seconds for its servers, and then asks its model without them. The hook
+//! waits longer, for the line in which the CLI reports the connection, and stops the prompt if the server could
+//! not be connected. The CLI must then list every tool before the model's output is believed.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -20,20 +20,20 @@ use nexus_core::ToolDefinition;
 
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
-/// What stands between the server's name and the tool's.
+/// Separator between the server's name and the tool's.
 pub(super) const SEPARATOR: &str = "__";
 
 /// Longest name of a tool, the server's included, in bytes.
 const LONGEST_NAME_BYTES: usize = 256;
 
-/// How long a call may take where the turn has no deadline.
+/// Longest time of a call where the turn has no deadline.
 const A_WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How much longer than the turn a call may take: its end is ours to decide.
+/// Time that a call may take beyond the turn's: Nexus decides its end.
 const SPARE_TIME: Duration = Duration::from_secs(60);
 
-/// The rule that lets every call of a server's tool through. There is no other server, and a call of one that is not
-/// there would otherwise wait for an approval, which ends the turn.
+/// The rule that lets every call of a server's tool through. The CLI has no other server, and a call of an
+/// unknown tool would otherwise wait for an approval, which ends the turn.
 pub(super) const ALLOW_RULE: &str = "MCPTool(*)";
 
 /// The name by which the CLI offers a tool.
@@ -41,7 +41,7 @@ pub(super) fn offered_name(name: &str) -> String {
     format!("{SERVER}{SEPARATOR}{name}")
 }
 
-/// The tool's own name, of one that is offered.
+/// An offered tool's own name.
 pub(super) fn own_name(offered: &str) -> Option<&str> {
     offered.strip_prefix(SERVER)?.strip_prefix(SEPARATOR)
 }

@@ -1,30 +1,32 @@
 //! `grok-cli`: xAI's Grok Build CLI, one process per turn.
 //!
-//! The output is read as it streams (`--output-format streaming-json`: deltas, tool calls with their output,
-//! one line per model response), and the outcome is judged by the folder that the CLI keeps of the session.
-//! The other streaming format hides a running tool's output and the reasoning tokens, joins an answer that
-//! was cut with the next attempt just the same, and gives no text at all when a turn fails.
+//! The backend reads the output as a stream (`--output-format streaming-json`: deltas, tool calls with their
+//! output, one line per model response), and decides the outcome by the folder that the CLI stores of the
+//! session. The other streaming format hides a running tool's output and the reasoning tokens. It joins an
+//! interrupted answer with the next attempt just the same, and has no text at all when a turn fails.
 //!
-//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or write
-//! files, at every level, and to shell commands that name it; a file `.ignore` in it keeps searches out that begin
-//! above. At `WorkspaceWrite` it is empty inside the sandbox, for every program. At `Unrestricted` there is no sandbox,
-//! and a command that finds it by another name reads logins that lie in files. A keyring keeps them from that folder.
+//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or
+//! write files, at every level, and to shell commands that name it; a file `.ignore` in it excludes it from
+//! searches that begin above. At `WorkspaceWrite` it is empty inside the sandbox, for every program.
+//! `Unrestricted` has no sandbox, and a command that finds the folder by another name reads logins that lie in
+//! files. A keyring keeps them from that folder.
 //!
-//! **The caller's tools** are served to the CLI as its one server. At `ScopedOnly` its model is offered
-//! two functions, and what they reach is all it has:
+//! **The caller's tools** are the CLI's one server. At `ScopedOnly` its model gets two functions, and reaches
+//! nothing else:
 //!
 //! - `search_tool` finds the caller's tools in scope, by words. It reads nothing else, and changes nothing.
-//! - `use_tool` calls one. It also takes arguments from a JSON file: at `ScopedOnly` a rule denies it every path, at the
-//!   other levels the folders that are denied to all tools that read.
+//! - `use_tool` calls one. It also takes arguments from a JSON file: at `ScopedOnly` a rule denies it every
+//!   path, at the
+//! other levels the folders that are denied to all tools that read.
 //!
-//! A call of any other tool the CLI refuses by itself, and says so to its model: "Tool not found: NAME"; for a file
-//! "MCP source Read denied: Denied by permission policy". None of them reaches the caller.
+//! The CLI itself rejects a call of any other tool, with an answer to its model: "Tool not found: NAME"; for a
+//! file "MCP source Read denied: Denied by permission policy". Such calls never reach the caller.
 //!
-//! A tool's pictures arrive at the model as base64 text, which is warned of. A tool is refused whose name the CLI would
-//! leave out without a word: one with `__` in it or `_` before it.
+//! A tool's pictures reach the model as base64 text, which becomes a warning. A request is rejected if the CLI
+//! would silently leave out one of its tools: a name with `__` in it or `_` before it.
 //!
-//! The program does not read `TRACEPARENT`: its own traces are apart from the turn's. Of a retry that no line tells of, the
-//! model call is one span.
+//! The program does not read `TRACEPARENT`: its own traces are apart from the turn's. With a retry that no line
+//! reports, the model call is one span.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -70,7 +72,7 @@ use nexus_process::executable::{Executable, ExecutableError};
 
 /// The name of the program.
 const PROGRAM: &str = "grok";
-/// How to get it.
+/// Advice for a missing program.
 const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
 
 backend_kind! {
@@ -103,7 +105,7 @@ impl Grok {
     fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut host = Environment::empty();
         for (name, value) in &context.environment {
-            // What no environment can hold was never in one.
+            // A name or value that no environment can hold is left out.
             let _ = host.set(name, value);
         }
         let search_path = host.value("PATH").map(OsStr::to_owned);

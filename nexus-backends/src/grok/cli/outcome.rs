@@ -1,4 +1,4 @@
-//! What the end of a turn means.
+//! Decides the outcome of a turn from its end.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -28,7 +28,7 @@ pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> T
         // Without the line that says so, a cancelled turn has another cause.
         "max_turn_requests" => model_calls(),
         "cancelled" if at_limit => model_calls(),
-        // Nobody interrupted it: a call needed an approval, which ends the whole turn.
+        // The caller did not cancel: a call needed an approval, which ends the whole turn.
         "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
         other => failed(ErrorKind::VendorFailure, &format!("the turn ended with {other:?}")),
     }

@@ -23,13 +23,13 @@ use nexus_process::executable::Executable;
 use nexus_process::private_home::PrivateHome;
 use nexus_process::spawn::Invocation;
 
-/// What an API key of the vendor's begins with.
+/// Prefix of the vendor's API keys.
 const KEY_PREFIX: &str = "xai-";
-/// What an access token, which is a JWT, begins with.
+/// Prefix of an access token, which is a JWT.
 const TOKEN_PREFIX: &str = "eyJ";
 /// Variables of the vendor's own, which no request may set.
 const RESERVED: [&str; 2] = ["GROK_", "XAI_"];
-/// What the user's tools go by, besides `HOME`.
+/// Variables that the user's tools need, besides `HOME`.
 const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "SHELL"];
 
 impl Grok {
@@ -288,13 +288,13 @@ fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
 /// Start of a process.
 struct SessionStart {
     session: ConversationId,
-    /// What is asked instead of the prompt.
+    /// Question that replaces the prompt.
     question: Option<String>,
-    /// Whether the system text is still to be written.
+    /// True if the system text still has to be written.
     writes_system: bool,
 }
 
-/// What the model is asked: the prompt, or the question of a repair.
+/// Blocks for the model: the prompt, or the question of a repair.
 fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
     if let Some(question) = question {
         return vec![PromptBlock::text(question)];

@@ -15,14 +15,14 @@ use nexus_process::{executable::Executable, sandbox::Layout};
 /// The folder that a turn gets empty.
 const TEMPORARY: &str = "/tmp";
 
-/// What the sandbox leaves open.
+/// Access that the sandbox permits.
 #[derive(Debug)]
 pub(super) struct SandboxPaths<'a> {
     /// The working directory and the extra roots.
     pub(super) roots: Vec<&'a Path>,
     /// The run's home.
     pub(super) home: &'a Path,
-    /// What must stay readable although it may be below `/tmp`.
+    /// Paths that must stay readable although they may be below `/tmp`.
     pub(super) readable: Vec<PathBuf>,
     /// Folders that are seen empty, wherever they lie. They exist.
     pub(super) closed: Vec<PathBuf>,

@@ -20,7 +20,7 @@ use serde_json::Value;
 /// Largest file of the record that is read, in bytes. Source: our own bound.
 const MAX_RECORD_BYTES: u64 = 256 << 20;
 
-/// Where the folder of session `id` is below the CLI's home, if it is there.
+/// Folder of session `id` below the CLI's home, if it exists.
 pub(super) fn session_folder(grok_home: &Path, id: &str) -> Option<PathBuf> {
     let directories = std::fs::read_dir(grok_home.join("sessions")).ok()?;
     directories.flatten().map(|directory| directory.path().join(id)).find(|folder| folder.is_dir())
@@ -44,7 +44,7 @@ struct HistoryLine {
     prompt_index: Option<u64>,
 }
 
-/// The model's answers to the last prompt, in order. `None` if there is no record to read.
+/// The model's answers to the last prompt, in order. `None` without a readable record.
 pub(super) fn answers(session: &Path) -> Option<Vec<LoggedAnswer>> {
     let history = read_from(&session.join("chat_history.jsonl"), 0)?;
     let mut answers = Vec::new();
@@ -113,7 +113,7 @@ pub(super) struct LoggedRetry {
     pub(super) at: SystemTime,
 }
 
-/// How a turn ended, by the CLI's own record.
+/// End of a turn, by the CLI's own record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TurnEnd {
     error_type: Option<String>,
@@ -129,7 +129,7 @@ impl TurnEnd {
         Self { error_type: Some(error_type.to_owned()), ..Self::default() }
     }
 
-    /// Whether a model call was repeated.
+    /// Returns true if a model call was repeated.
     pub(super) fn has_retries(&self) -> bool {
         self.retries > 0
     }
@@ -145,7 +145,7 @@ impl TurnEnd {
     }
 }
 
-/// Reads what `updates.jsonl` says of the last turn.
+/// Reads the end of the last turn from `updates.jsonl`.
 pub(super) fn turn_end(session: &Path) -> Option<TurnEnd> {
     let updates = read_from(&session.join("updates.jsonl"), 0)?;
     let mut end = TurnEnd::default();

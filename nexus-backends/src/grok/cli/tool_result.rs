@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::wire;
 
-/// What a tool's answer begins with when the call was not let through.
+/// Beginning of the answer to a denied call.
 const NOT_LET_THROUGH: &str = "User cancelled the execution"; // perm-cancel-streaming-json
-/// What such an answer has in it, with the rule behind it.
+/// Part of such an answer, which the rule follows.
 const DENIED_BY_RULE: &str = "Denied by permission policy"; // strict-deny-bare
 
-/// What stands before a picture that a tool of a server returned, each on a line of its own.
+/// Beginning of a picture that a tool of a server returned, each on a line of its own.
 const PICTURE: &str = "data:image/";
-/// What stands between a picture's type and its data.
+/// Text between a picture's type and its data.
 const ENCODING: &str = ";base64,";
 
-/// How a call ended that the vendor counts as completed or not, and what came back.
+/// Status and result of a call that the vendor counts as completed or not.
 pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCallStatus, Vec<ToolContent>) {
     let output = tool_output(update);
     let status = match succeeded {
@@ -30,12 +30,12 @@ pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCa
     (status, output)
 }
 
-/// Whether a server answered, so that its tool was really called.
+/// Returns true if a server answered, so that its tool was really called.
 pub(super) fn is_of_a_server(update: &wire::ToolCallUpdate) -> bool {
     update.raw_output.get("type").is_some_and(|kind| kind == "MCP")
 }
 
-/// What a tool answered: the text shown, else what the harness holds of it.
+/// A tool's answer: the shown text, else the harness's copy of it.
 fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
     let text_of = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(ToolContent::text);
     let shown: Vec<ToolContent> = update.content.iter().filter_map(text_of).collect();
@@ -86,7 +86,7 @@ fn picture(line: &str) -> Option<ToolContent> {
     is_kind.then(|| ToolContent::Image { media_type: format!("image/{kind}"), data: data.to_owned() })
 }
 
-/// Whether a shell command ended with another status than zero, which the vendor counts as completed.
+/// Returns true if a shell command ended with another status than zero, which the vendor counts as completed.
 fn command_failed(raw: &Value) -> bool {
     let is_command = raw.get("type").and_then(Value::as_str) == Some("Bash");
     is_command && raw.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0)

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::mcp_config;
 use crate::cli::caller_tools::CallerTools;
 
-/// What only reads, by the names that both `--tools` and the wire use.
+/// Tools that only read, by the names that both `--tools` and the wire use.
 const READING: [&str; 4] = ["read_file", "list_dir", "grep", "todo_write"];
 
-/// How the model finds and calls tools of servers. `--tools` keeps them whether or not they are named, unless they are
-/// disallowed.
+/// Tools by which the model finds and calls tools of servers. `--tools` keeps them whether or not they are
+/// named, unless they are disallowed.
 const OF_SERVERS: [&str; 2] = [SEARCH, USE];
 
 /// Finds tools of servers by words.
@@ -21,7 +21,7 @@ pub(super) const SEARCH: &str = "search_tool";
 /// Calls a tool of a server.
 const USE: &str = "use_tool";
 
-/// What no turn is given: searches that are billed apart, pictures, feedback to the vendor, and a scheduler
+/// Tools that no turn gets: searches that are billed apart, pictures, feedback to the vendor, and a scheduler
 /// that would outlive the turn.
 const NEVER: [&str; 11] = [
     "web_search",
@@ -55,13 +55,13 @@ const WORKING: [&str; 13] = [
     "memory_get",
 ];
 
-/// The value of `--tools`, if there is one.
+/// The value of `--tools`, if the level has one.
 pub(super) fn allowed(access: ToolAccess) -> Option<String> {
     match access {
         ToolAccess::ReadOnly => Some(READING.join(",")),
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => None,
-        // Two names that exist, disallowed below where there is no server: an empty list would allow everything.
-        // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+        // Two names that exist, disallowed below without a server: an empty list would allow everything. The
+        // capabilities reject an unknown level; if it ran nevertheless, it would be the narrowest.
         _ => Some(OF_SERVERS.join(",")),
     }
 }
@@ -77,9 +77,9 @@ pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
     names.join(",")
 }
 
-/// The rules that `--deny` takes, besides those of folders: whatever the list of tools comes to, nothing of the harness
-/// reads, writes or executes where there are the caller's tools alone. Every path is named, and not every reading:
-/// [`SEARCH`] counts as one without a path. [`USE`] could else send any JSON file to a tool.
+/// Rules for `--deny`, besides those of folders: with any list of tools, the harness's tools cannot read, write
+/// or execute at a level that has the caller's tools alone. The rules name every path, and not every kind of
+/// reading: [`SEARCH`] counts as one without a path. [`USE`] could else send any JSON file to a tool.
 pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
     match access {
         ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => &[],
@@ -87,7 +87,7 @@ pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
     }
 }
 
-/// Whether a level is a list of tools, and kept by nothing else.
+/// Returns true if a list of tools alone enforces the level.
 pub(super) fn is_list(access: ToolAccess) -> bool {
     !matches!(access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted)
 }
@@ -119,9 +119,9 @@ pub(super) struct CallersCall {
     pub(super) arguments: Value,
 }
 
-/// What the model asked for by the tool `called` with `input`, if it is a tool of the caller's.
+/// The model's call by the tool `called` with `input`, if it is for a tool of the caller.
 ///
-/// Arguments that are in a file are known to the CLI alone, and the name of that file stands for them.
+/// Only the CLI knows arguments that are in a file, and the name of that file stands for them.
 pub(super) fn callers_call(called: &str, input: &Value) -> Option<CallersCall> {
     if let Some(name) = mcp_config::own_name(called) {
         return Some(CallersCall { name: name.to_owned(), arguments: as_sent(input.clone()) });
@@ -143,15 +143,15 @@ fn as_sent(arguments: Value) -> Value {
     if object.is_object() { object } else { Value::Null }
 }
 
-/// Whether a call by this name is one of a server's tool, or may be.
+/// Returns true if a call by this name is for a server's tool, or may be.
 pub(super) fn is_of_a_server(name: &str) -> bool {
     name == USE || name.contains(mcp_config::SEPARATOR)
 }
 
-/// What a call of a tool of the harness may change, by the kind that the CLI reports.
+/// Possible changes by a call of the harness's tool, from the kind that the CLI reports.
 pub(super) fn effects(access: ToolAccess, name: &str, kind: Option<&str>) -> Effects {
     match (access, kind) {
-        // It finds tools, and is none.
+        // The search itself changes nothing.
         _ if name == SEARCH => Effects::None,
         // There should be nothing that could be done; what the call comes to, its end says.
         (ToolAccess::ScopedOnly, _) => Effects::Unknown,

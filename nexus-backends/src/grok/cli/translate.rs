@@ -1,14 +1,14 @@
 //! Turns Grok's lines into events, and its session log into an outcome.
 //!
-//! A model response ends with a `usage` line; that is where a message ends. An answer that was cut and asked
-//! for again is not told apart in the output: while it happens the retry is read in the session's
-//! `updates.jsonl`, and at the end the messages are held against `chat_history.jsonl`. Without a session
-//! folder, as in a recording, the output alone is judged.
+//! A model response ends with a `usage` line; that is where a message ends. The output does not distinguish an
+//! interrupted answer from its repetition. So during the turn the retry is read from the session's
+//! `updates.jsonl`, and at the end the messages are compared with `chat_history.jsonl`. Without a session
+//! folder, as in a recording, the output alone decides.
 //!
-//! Where there are tools of the caller's, nothing of the model's is believed before the CLI has them all: it has listed
-//! them, or has fetched the list from our server. Its own list is written by another task than the model's words, and often
-//! comes after the first of them; at the end of the turn it must be there. A call of one is told by the caller's name for
-//! it, however the model made it.
+//! Where the caller has tools, the model's output is not believed before the CLI has all of them: it has listed
+//! them, or has fetched the list from our server. Another task writes its own list than the model's words, and
+//! often after the first of them; at the end of the turn it must be present. A call of one is reported by the
+//! caller's name for it, in any form that the model used.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -41,7 +41,7 @@ use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
 
-/// What the CLI makes of a picture that a tool returns.
+/// Warning about a picture that a tool returns.
 const UNSEEN_PICTURES: &str =
     "the vendor's program gives its model a tool's pictures as base64 text, not as pictures";
 
@@ -65,9 +65,9 @@ pub(crate) struct GrokTranslator {
     callers: Option<CallerTools>,
     /// Tools of the caller's that the CLI has not listed yet.
     missing: Vec<String>,
-    /// Whether the CLI has said which tools its model has, and they are those that it may have.
+    /// True if the CLI has listed its model's tools, and the list is as expected.
     is_listed: bool,
-    /// Whether the caller was told that the model does not see pictures of tools.
+    /// True after the warning that the model does not see pictures of tools.
     has_warned_of_pictures: bool,
     halves: HalfJoiner,
     /// Halves of characters at the ends of the line that is read.
@@ -96,7 +96,7 @@ impl MessageNames {
 struct Open {
     id: MessageId,
     text: String,
-    /// When its first piece was read. A retry before that is none of this message.
+    /// Time of its first piece. An earlier retry does not belong to this message.
     began: SystemTime,
 }
 
@@ -113,9 +113,9 @@ struct Call {
     vendor_id: String,
     id: CallId,
     is_running: bool,
-    /// What was asked for, if it is a tool of the caller's.
+    /// The call, if it is for a tool of the caller.
     callers: Option<CallersCall>,
-    /// What was asked for, if the call is not told before it is known whether it was refused.
+    /// The call, if it is reported only after it is known that it was not denied.
     held: Option<Held>,
 }
 
@@ -190,7 +190,7 @@ impl GrokTranslator {
         if matches!(kind, "text" | "thought" | "tool_call" | "usage")
             && let Some(failure) = self.unready()
         {
-            // Whatever the model says, it says without the tools that it should have; what it does, it does.
+            // The model's text may come without the tools that it should have, but its calls have effects.
             if kind == "tool_call" {
                 self.tool_call(read(line)?, step);
             }
@@ -308,7 +308,7 @@ impl GrokTranslator {
         }
     }
 
-    /// Whether what comes now belongs to another attempt than the message that is open.
+    /// Returns true if the next piece belongs to another attempt than the open message.
     fn is_next_attempt(&mut self) -> bool {
         let Some((retry, open)) = self.retry.as_ref().zip(self.open.as_ref()) else { return false };
         // The retry may be written down before the last piece of the attempt before it is read here.
@@ -378,7 +378,8 @@ impl GrokTranslator {
             step.failed_and_stops(failure);
         }
         let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
-        // There should be nothing that could be called so: the CLI refuses it, unless it has more than it was told to.
+        // No such tool should exist: the CLI rejects the call, unless it has more tools than its configuration
+        // allows.
         let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
             && origin == ToolOrigin::Harness
             && effects == Effects::Unknown;
@@ -454,7 +455,7 @@ impl GrokTranslator {
                 None => return,
             }
         } else {
-            // Which belongs to which cannot be told, but the answer is the last.
+            // The messages cannot be matched, but the answer is the last.
             match (self.closed.last(), answers.last()) {
                 (Some(shown), Some(kept)) if !is_same((shown, kept)) => self.closed.len() - 1,
                 (None, Some(_)) => 0,

@@ -1,4 +1,4 @@
-//! Which Grok it is, and whether it is one we know.
+//! Identifies the version of Grok, and judges it.
 
 use std::{io::Read as _, sync::LazyLock};
 
@@ -10,12 +10,12 @@ use crate::cli::versions::{AdmittedVersion, VersionTable};
 use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
 
-/// What is known of its versions.
+/// Facts about its versions.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
-/// What to tell about an executable that is a script: npm's launcher unpacks the program, some 160 MB, into
-/// the folder of each run.
+/// Warning about an executable that is a script: npm's launcher unpacks the program, some 160 MB, into the
+/// folder of each run.
 pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
     let mut head = [0; 2];
     let mut file = std::fs::File::open(executable.path()).ok()?;

@@ -1,8 +1,8 @@
 //! The lines that Grok writes with `--output-format streaming-json`, in the vendor's words.
 //!
-//! Source: observed with grok 1.0.41. Fields that nothing is made of are left out, and an unknown one is no
-//! error; a number of another type than expected costs that number and not the line. A line is read in two steps, its name first, since most lines are short and one name is most of
-//! them.
+//! Source: observed with grok 1.0.41. Unused fields are left out, and unknown ones are ignored; a number of an
+//! unexpected type costs that number and not the line. A line is read in two steps, its name first, since most
+//! lines are short and one name is most of them.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ const HARMLESS: [&str; 7] = [
     "image_compressed",
 ];
 
-/// Whether no call can stand in a line of this name.
+/// Returns true if a line of this name cannot contain a call.
 pub(super) fn is_harmless(kind: &str) -> bool {
     HARMLESS.contains(&kind)
 }
@@ -116,7 +116,7 @@ pub(super) struct Error {
     pub(super) spent: Spent,
 }
 
-/// What the whole turn used, at its end.
+/// Usage of the whole turn, at its end.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Spent {

@@ -1,11 +1,11 @@
 //! `grok-sub-token`: the endpoint that Grok Build uses, on a subscription of xAI's.
 //!
-//! Messages are plain strings, the system text is the first of them, and items go back to the model without what
-//! only the server knew them by. Effort goes along only where the list of models names steps for the model:
-//! others refuse the whole request for it.
+//! Messages are plain strings, the system text is the first of them, and items return to the model without the
+//! ids that only the server knew. A request has an effort only where the list of models names efforts for the
+//! model: other models reject the whole request for it.
 //!
-//! We go by our own name. Two headers cannot be ours to choose, since the endpoint turns away whoever lacks them:
-//! the sort of token, and the version of the vendor's program that we keep up with (`client_version`).
+//! Nexus uses its own name. Two headers have fixed values, because the endpoint rejects requests without them:
+//! the sort of token, and the version of the vendor's program that this module follows (`client_version`).
 //!
 //! Source: requests of grok 1.0.41, and the public source of the program (1.0.6).
 
@@ -43,16 +43,16 @@ use crate::vendor::backend_kind;
 const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
 /// The version of the program that we keep up with. Source: the version all this was seen with.
 const CLIENT_VERSION: &str = "1.0.41";
-/// How an API key begins.
+/// Prefix of API keys.
 const KEY_PREFIX: &str = "xai-";
-/// When a free allowance that is used up has room again, where the server does not say. Source: public reports
-/// of a day.
+/// Time until a used-up free allowance is available again, where the server does not report it. Source: public
+/// reports of a day.
 const FREE_USAGE_RESET: Duration = Duration::from_secs(24 * 3600);
 
 /// The steps of effort that some listed model takes.
 const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// How every model is asked.
+/// Shape of the requests to every model.
 const SHAPE: Shape = Shape {
     system: SystemPosition::SystemMessage,
     text: TextShape::Plain,
@@ -104,7 +104,7 @@ impl GrokEndpoint {
         }
     }
 
-    /// Who asks, and for whom.
+    /// Headers with the account of the credential.
     fn account_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         let mut headers = bearer::headers(credential);
         headers.insert("x-xai-token-auth", HeaderValue::from_static("xai-grok-cli"));

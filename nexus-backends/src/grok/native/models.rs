@@ -1,6 +1,6 @@
-//! The endpoint's list of models, as far as it tells what may be asked of one.
+//! The endpoint's list of models, with the allowed fields of a request to each.
 //!
-//! Source: the public source of the vendor's program, and what public clients read of the list.
+//! Source: the public source of the vendor's program, and the fields that public clients read.
 
 use nexus_core::Effort;
 use serde::Deserialize;
@@ -41,7 +41,7 @@ enum EffortStep {
 }
 
 impl Models {
-    /// The list in a body; `None` if it is none.
+    /// The list in a body; `None` for any other body.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
@@ -51,7 +51,7 @@ impl Models {
         self.data.iter().find(|entry| entry.id == model)
     }
 
-    /// The entry to use where no model is named: the first of those that are shown.
+    /// The entry to use where no model is named: the first visible one.
     pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         self.data.iter().find(|entry| !entry.hidden && !entry.id.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What a server says of an error, in whichever form it says it.
+//! Reads a server's error in any of its forms.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use super::delay::{duration_in, from_seconds, moment};
 
-/// How much of a body without a message is kept, in bytes.
+/// Bytes of a body without a message that are retained.
 const MAX_EXCERPT_BYTES: usize = 2 << 10;
-/// How deep an error may be wrapped: as a field, in a list, in a response, as JSON inside a text.
+/// Deepest wrapping of an error: as a field, in a list, in a response, as JSON inside a text.
 const MAX_DEPTH: usize = 6;
 
-/// What the body of an error was.
+/// Form of an error's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Nothing, or nothing but white space.
@@ -26,10 +26,10 @@ pub(crate) enum Form {
     Text,
 }
 
-/// What a server says of an error. Its texts are as long as the server made them.
+/// A server's error. Its texts are as long as the server made them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ErrorBody {
-    /// What the body was.
+    /// Form of the body.
     pub(crate) form: Form,
     /// The vendor's code, a number as text.
     pub(crate) code: Option<String>,
@@ -41,7 +41,7 @@ pub(crate) struct ErrorBody {
     pub(crate) status: Option<StatusCode>,
     /// The parameter that it is about.
     pub(crate) param: Option<String>,
-    /// When a limit ends, by the vendor's clock.
+    /// End of a limit, by the vendor's clock.
     pub(crate) resets_at: Option<SystemTime>,
     /// After how long to try again, if the body says so in a field.
     pub(crate) retry_in: Option<Duration>,
@@ -80,7 +80,8 @@ impl ErrorBody {
         body
     }
 
-    /// Whether the code, the parameter or the words hold this, which is in lower case. A page names nothing.
+    /// Returns true if the code, the parameter or the message contains `word`, which is in lower case. An HTML
+    /// page contains none.
     pub(crate) fn names(&self, word: &str) -> bool {
         let holds = |text: &str| text.to_lowercase().contains(word);
         let fields = [&self.code, &self.param].into_iter().flatten();
@@ -156,7 +157,7 @@ impl ErrorBody {
         });
     }
 
-    /// Words; or an error as JSON in a text, as gateways pass on what they were told.
+    /// Reads a message; or an error as JSON in a text, as gateways pass it on.
     fn take_text(&mut self, text: &str, depth: usize) {
         let text = text.trim();
         if text.is_empty() || self.message.is_some() {

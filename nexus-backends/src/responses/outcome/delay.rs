@@ -1,4 +1,4 @@
-//! When a server says to try again: in headers, in fields, and where there is nothing else, in a sentence.
+//! Time of the next try, from a server: in headers, in fields, and otherwise in a sentence.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,8 +6,8 @@ use nexus_core::Retry;
 
 use super::ErrorReply;
 
-/// Furthest reset that is believed; one that is named later is a unit that was misread. Source: our own bound; the
-/// longest window of a vendor is a month.
+/// Furthest reset that is believed; a later one is a misread unit. Source: our own bound; the longest window of
+/// a vendor is a month.
 const FURTHEST: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 /// The server's own time.
@@ -18,10 +18,10 @@ pub(super) enum Delay {
 }
 
 impl Delay {
-    /// What the server names, the most exact and most deliberate source first.
+    /// The server's delay, the most exact and most deliberate source first.
     pub(super) fn of(reply: &ErrorReply<'_>) -> Option<Self> {
         let seconds = |value: &str| value.parse().ok().and_then(from_seconds);
-        // The field of a used-up plan says when it begins anew, which no header says better.
+        // The field of a used-up plan has its next beginning, more exactly than any header.
         if let Some(at) = reply.body.resets_at {
             return Some(Self::At(at));
         }
@@ -42,7 +42,7 @@ impl Delay {
         meters(reply).or_else(|| sentence(reply.body.words()).map(Self::After))
     }
 
-    /// As what a caller may do.
+    /// Converts it to the caller's permission to retry.
     pub(super) fn into_retry(self) -> Retry {
         match self {
             Self::After(wait) => Retry::After(wait),
@@ -51,7 +51,8 @@ impl Delay {
     }
 }
 
-/// A duration of this many seconds; one that no duration can hold is the longest. `None` if it is negative or no number.
+/// A duration of this many seconds; the longest duration for larger numbers. `None` if it is negative or not a
+/// number.
 pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
     (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
@@ -79,8 +80,8 @@ fn meters(reply: &ErrorReply<'_>) -> Option<Delay> {
     }
 }
 
-/// A moment in Unix time: in seconds, or if it would lie beyond all years that are meant, in milliseconds. A small
-/// number is no moment.
+/// A moment in Unix time: in seconds, or in milliseconds if seconds would lie beyond all plausible years.
+/// `None` for a small number.
 pub(super) fn moment(number: f64) -> Option<SystemTime> {
     let seconds = if number >= 1e11 { number / 1_000.0 } else { number };
     if seconds < 1e8 {

@@ -1,22 +1,22 @@
-//! What vendors call their errors. Each row names where its word was seen.
+//! Vendors' names for their errors. Each row has the source of its word.
 
 use nexus_core::ErrorKind;
 
 use super::body::{ErrorBody, Form};
 use crate::vendor_words;
 
-/// What an error comes down to.
+/// Meaning of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// No credential, or one that is not accepted.
+    /// A missing or rejected credential.
     Unauthenticated,
     /// A good credential that may not do this.
     Forbidden,
-    /// Patience is asked for.
+    /// The server limits the rate.
     RateLimited,
     /// The plan or the budget is used up.
     UsageLimit,
-    /// There is no capacity.
+    /// The server is out of capacity.
     Overloaded,
     /// The model is not there, or not for this account.
     ModelUnavailable,
@@ -28,14 +28,14 @@ pub(crate) enum Meaning {
     InvalidRequest,
     /// The server gave up waiting.
     TimedOut,
-    /// What came is no answer at all.
+    /// The response is not an answer at all.
     Unreadable,
     /// The server failed and gives it no other name.
     VendorFailure,
 }
 
 impl Meaning {
-    /// As a kind.
+    /// Converts it to a kind.
     pub(crate) fn kind(self) -> ErrorKind {
         match self {
             Self::Unauthenticated => ErrorKind::Unauthenticated,
@@ -48,7 +48,8 @@ impl Meaning {
             Self::Refused => ErrorKind::Refused,
             Self::InvalidRequest => ErrorKind::InvalidRequest,
             Self::TimedOut => ErrorKind::Transport,
-            // Somebody else answers in the place of the server. A program that only sees that no event came says the same.
+            // Another program answers in the place of the server. A program that only sees a missing event
+            // reports the same.
             Self::Unreadable => ErrorKind::Transport,
             Self::VendorFailure => ErrorKind::VendorFailure,
         }
@@ -99,7 +100,7 @@ const MISSING_MODEL: [&str; 6] = [
     "no longer available",  // reference, for a model that was withdrawn
 ];
 
-/// What the code means, or else the type.
+/// Meaning of the code, or else of the type.
 pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
     let meaning = |word: &Option<String>| {
         let word = word.as_deref()?;
@@ -108,13 +109,13 @@ pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
     meaning(&body.code).or_else(|| meaning(&body.kind))
 }
 
-/// Whether the words say that the conversation is too long.
+/// Returns true if the message is about a conversation that is too long.
 pub(super) fn speaks_of_length(body: &ErrorBody) -> bool {
     let fields = [Some(body.words()), body.code.as_deref(), body.param.as_deref()];
     body.form == Form::Json && fields.into_iter().flatten().any(vendor_words::speaks_of_length)
 }
 
-/// Whether the error is about the model's name.
+/// Returns true if the error is about the model's name.
 pub(super) fn speaks_of_missing_model(body: &ErrorBody) -> bool {
     if body.form != Form::Json {
         return false;

@@ -11,12 +11,12 @@ use super::ResponseReader;
 use super::slots::{Late, SlotKind};
 use crate::responses::wire::{DeltaEvent, PartEvent};
 
-/// Thinking belongs to the message that comes after it.
+/// Thinking, which belongs to the message after it.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     /// That message, which has not begun.
     pub(super) message: Option<MessageId>,
-    /// The part that was told last: of which item, which one, and whether it was a summary.
+    /// The part of the last event: its item, its index, and true for a summary.
     part: Option<(usize, Option<u64>, bool)>,
     /// The server said that another part begins.
     pub(super) part_ended: bool,
@@ -105,7 +105,7 @@ impl ResponseReader {
     fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
-        // Where a thought ends, its last event says. vLLM counts `content_index` up with every token.
+        // The last event of a thought marks its end. vLLM counts `content_index` up with every token.
         let part = event.summary_index.0.filter(|_| is_summary);
         let delta = self.joined(index, event.delta.0).into_owned();
         self.think((index, part, is_summary), delta, events);

@@ -1,4 +1,4 @@
-//! The terminal event, and what it says of the whole response.
+//! The terminal event, and its facts about the whole response.
 
 use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
@@ -11,7 +11,7 @@ use crate::responses::wire::{Response, ResponseEvent};
 /// Most items that one reply may have. Source: our own bound.
 const MAX_ITEMS: usize = 65_536;
 
-/// How a terminal event calls the end, where the response has no status.
+/// End in the name of a terminal event, where the response has no status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Terminal {
     Completed,
@@ -98,8 +98,8 @@ impl ResponseReader {
         self.error_headers = error_headers(headers);
     }
 
-    /// Whether the response failed without a reason, which may be in the next event. Source: observed with Azure, where an
-    /// `error` event follows.
+    /// Returns true if the response failed without a reason, which may be in the next event. Source: observed
+    /// with Azure, where an `error` event follows.
     pub(crate) fn awaits_reason(&self) -> bool {
         self.awaits_reason && self.ending.is_none()
     }
@@ -122,7 +122,7 @@ impl Response<'_> {
         (!self.model.is_empty()).then(|| self.model.as_str().into())
     }
 
-    /// Whether it says nothing that a response says.
+    /// Returns true if it has none of a response's fields.
     pub(super) fn is_empty(&self) -> bool {
         self.status.is_empty() && self.id.is_empty() && self.output.0.is_empty()
     }

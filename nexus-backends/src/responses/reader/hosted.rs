@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::responses::wire::HostedItem;
 
-/// What a call may change, if `kind` is a tool of the server's. Sandboxes of the server's own do not count.
+/// Possible changes by a call, if `kind` is a tool of the server. Sandboxes of the server do not count.
 pub(super) fn effects(kind: &str) -> Option<Effects> {
     match kind {
         "web_search_call" | "file_search_call" => Some(Effects::Read),
@@ -19,8 +19,8 @@ pub(super) fn effects(kind: &str) -> Option<Effects> {
     }
 }
 
-/// What a custom call that the server answers may change. Source: observed with a vendor whose hosted searches
-/// are called `x_*_search`.
+/// Possible changes by a custom call that the server answers. Source: observed with a vendor whose hosted
+/// searches are called `x_*_search`.
 pub(super) fn custom_effects(name: &str) -> Effects {
     if name.starts_with("x_") && name.ends_with("_search") { Effects::Read } else { Effects::Unknown }
 }

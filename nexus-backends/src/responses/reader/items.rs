@@ -96,7 +96,7 @@ impl ResponseReader {
             let item = message_of(slot, message);
             return Some(if has_deltas { item } else { with_raw(item, raw) });
         }
-        // What no delta has told is told now, if the deltas are a beginning of the text.
+        // Text beyond the deltas is reported now, if the deltas are a beginning of it.
         if let Some(untold) = text.strip_prefix(slot.text.as_str())
             && !untold.is_empty()
         {
@@ -179,8 +179,8 @@ impl ResponseReader {
     }
 }
 
-/// Whether an item can go back as it came: its call id is the text that its output will name. One that is a number
-/// would find no output.
+/// Returns true if an item can go back unchanged: its call id is the text that its output will name. An output
+/// cannot name a call id that is a number.
 fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
@@ -191,13 +191,13 @@ fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
         && serde_json::from_str::<Named<'_>>(raw.get()).is_ok_and(|named| named.call_id == wanted)
 }
 
-/// Items that are carried over and concern nobody else.
+/// Returns true for items that are carried over and need no event.
 fn is_silent(kind: &str) -> bool {
     matches!(kind, "compaction" | "context_compaction" | "mcp_list_tools")
 }
 
-/// What a slot became, now that the reply is over. An item that never ended by itself is what its deltas add up to,
-/// if the reply has an end: a call only if that was the good one.
+/// The final item of a slot, after the reply. An item that never ended by itself is the sum of its deltas, if
+/// the reply has an end; a call only if that end was a successful one.
 pub(super) fn finished(
     mut slot: ItemSlot,
     ending: &CallEnding,

@@ -12,7 +12,7 @@ use super::deltas::DeltaTarget;
 use super::unknown::first_key;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
-/// What a delta adds to, and its event.
+/// Target of a delta, and its event.
 pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
     let mut rest = data.get(first_key(data)?..)?;
     let target = DeltaTarget::of(string(&mut rest)?)?;
@@ -44,7 +44,7 @@ pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
     }
 }
 
-/// Whether a string in `data` ends at the next quotation mark, and all of it is UTF-8.
+/// Returns true if a string in `data` ends at the next quotation mark, and all of it is UTF-8.
 fn is_plain(data: &[u8]) -> bool {
     let mut plain = Plain::default();
     let (blocks, rest) = data.as_chunks::<BLOCK_BYTES>();
@@ -62,10 +62,10 @@ fn is_plain(data: &[u8]) -> bool {
     !is_special && (plain.all.is_ascii() || str::from_utf8(data).is_ok())
 }
 
-/// How many bytes are looked at side by side.
+/// Number of bytes that are compared side by side.
 const BLOCK_BYTES: usize = 32;
 
-/// What the bytes of some blocks have in common, side by side.
+/// Properties that hold for all bytes of some blocks, side by side.
 #[derive(Default)]
 struct Plain {
     /// Not zero: one of them is a control character or a backslash.
@@ -83,7 +83,7 @@ impl Plain {
     }
 }
 
-/// The next byte that is no space.
+/// The next byte other than a space.
 fn next(rest: &mut &[u8]) -> Option<u8> {
     loop {
         let (&byte, after) = rest.split_first()?;
@@ -94,7 +94,7 @@ fn next(rest: &mut &[u8]) -> Option<u8> {
     }
 }
 
-/// What stands before the next quotation mark.
+/// Text up to the next quotation mark.
 fn string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr(b'"', rest)?;
     let (string, after) = rest.split_at_checked(end)?;

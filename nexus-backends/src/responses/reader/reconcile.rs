@@ -1,4 +1,4 @@
-//! What the output of the terminal event adds to the items that came one by one.
+//! Adds the output of the terminal event to the items that came one by one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub(super) struct Unfinished<'a> {
     pub(super) slot: Option<usize>,
     /// The position in the output.
     pub(super) position: u64,
-    /// As it came.
+    /// The received text.
     pub(super) raw: &'a RawValue,
 }
 
@@ -29,10 +29,10 @@ struct Unmatched<'a> {
 }
 
 impl ItemSlots {
-    /// The items of `output` that are not over, in order.
+    /// The unfinished items of `output`, in order.
     ///
-    /// Items are the same if they came word for word, or by id, or by call id. What is left on both sides is paired
-    /// kind by kind, in order; but a call that is over only with one that calls the same.
+    /// Items are the same if their texts are equal, or by id, or by call id. The rest of both sides is paired
+    /// kind by kind, in order; but a finished call only with one that calls the same.
     pub(super) fn reconcile<'a>(&self, output: &[&'a RawValue]) -> Vec<Unfinished<'a>> {
         let mut unmatched = Unmatched::new(self.as_slice());
         let mut unfinished = Vec::new();
@@ -98,7 +98,7 @@ impl<'a> Unmatched<'a> {
         is_same
     }
 
-    /// Takes the first one that has one of these names.
+    /// Takes the first item with one of these names.
     fn take_named(&mut self, kind: SlotKind, names: &[&str]) -> Option<usize> {
         for name in names {
             let Some(queue) = self.by_name.get_mut(&kind).and_then(|queues| queues.get_mut(*name)) else {
@@ -140,7 +140,7 @@ impl<'a> Unmatched<'a> {
         self.slots.get(index).is_some_and(|slot| slot.item.is_none())
     }
 
-    /// Whether an item that shares no name with this one, which is over, is the same.
+    /// Returns true if an item without a common name is the same as this finished one.
     fn is_alike(&self, index: usize, raw: &RawValue) -> bool {
         let Some(item) = self.slots.get(index).and_then(|slot| slot.item.as_ref()) else { return false };
         match item {

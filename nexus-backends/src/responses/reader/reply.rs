@@ -1,4 +1,4 @@
-//! What a model call gave: what the loop goes on with.
+//! Result of a model call, with which the loop continues.
 
 use nexus_core::{
     MessageId, ModelId, Usage,
@@ -7,10 +7,10 @@ use nexus_core::{
 };
 use serde_json::value::RawValue;
 
-/// What a model call gave.
+/// Result of a model call.
 #[derive(Debug)]
 pub(crate) struct ModelReply {
-    /// What the model put out, in the order of the output. What was not complete is not among it.
+    /// The model's output, in its order, without incomplete items.
     pub(crate) items: Vec<OutputItem>,
     /// Tokens, in disjoint buckets.
     pub(crate) usage: Option<Usage>,
@@ -18,7 +18,7 @@ pub(crate) struct ModelReply {
     pub(crate) cost: Option<Cost>,
     /// The model that the server says it was.
     pub(crate) model: Option<ModelId>,
-    /// How it ended.
+    /// End of the call.
     pub(crate) ending: CallEnding,
 }
 
@@ -69,12 +69,12 @@ pub(crate) enum OutputItem {
         text: String,
         /// The part of the text in which the model refuses.
         refusal: Option<String>,
-        /// As it came.
+        /// The received text.
         raw: Box<RawValue>,
     },
     /// Thinking, to be carried over unchanged.
     Reasoning {
-        /// As it came.
+        /// The received text.
         raw: Box<RawValue>,
     },
     /// A call that we answer.
@@ -87,25 +87,25 @@ pub(crate) enum OutputItem {
         name: String,
         /// The text.
         input: String,
-        /// As it came.
+        /// The received text.
         raw: Box<RawValue>,
     },
     /// Anything else, such as the trace of a hosted tool: kept and carried over.
     Other {
         /// The vendor's word for it.
         kind: String,
-        /// As it came.
+        /// The received text.
         raw: Box<RawValue>,
     },
 }
 
 impl OutputItem {
-    /// Whether it is a call that we answer.
+    /// Returns true for a call that the loop answers.
     pub(super) fn is_call(&self) -> bool {
         matches!(self, Self::Call(_) | Self::CustomCall { .. })
     }
 
-    /// As it came.
+    /// The received text.
     pub(crate) fn raw(&self) -> &RawValue {
         match self {
             Self::Message { raw, .. }
@@ -128,6 +128,6 @@ pub(crate) struct FunctionCall {
     pub(crate) namespace: Option<String>,
     /// The arguments, as the model wrote them: they may be no JSON at all.
     pub(crate) arguments: String,
-    /// As it came.
+    /// The received text.
     pub(crate) raw: Box<RawValue>,
 }

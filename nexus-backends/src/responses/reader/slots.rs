@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 
 use super::reply::OutputItem;
 
-/// How many of the newest items are searched for the one that a delta means.
+/// Number of the newest items that are searched for the target of a delta.
 const SEARCHED: usize = 1024;
 
-/// What kind of item it is, as far as deltas go.
+/// Kind of an item, as far as deltas need it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SlotKind {
     Message,
@@ -43,11 +43,11 @@ pub(super) struct ItemSlot {
     /// The position in the output.
     pub(super) order: u64,
     pub(super) item_id: String,
-    /// What a message is called within the turn.
+    /// Id of a message within the turn.
     pub(super) message: Option<MessageId>,
     /// The text, arguments or input so far.
     pub(super) text: String,
-    /// Whether the text is from the item's first event; the first delta replaces it.
+    /// True if the text is from the item's first event; the first delta replaces it.
     pub(super) is_preset: bool,
     /// The part of `text` that refuses.
     pub(super) refusal: String,
@@ -75,7 +75,7 @@ impl ItemSlot {
 #[derive(Debug, Default)]
 pub(super) struct ItemSlots {
     slots: Vec<ItemSlot>,
-    /// The one that the last delta was for.
+    /// Target of the last delta.
     current: usize,
 }
 
@@ -95,11 +95,11 @@ impl ItemSlots {
         self.slots
     }
 
-    /// The item that is not over and that an event means, if there is one.
+    /// The unfinished item that an event means, if it exists.
     ///
     /// # Errors
     ///
-    /// [`Late`], if the item that is meant is over.
+    /// [`Late`], if the item is finished.
     pub(super) fn find_open(
         &mut self,
         kind: SlotKind,
@@ -157,13 +157,13 @@ impl ItemSlots {
         if newest().any(|(_, slot)| has_id(slot)) { Err(Late) } else { Ok(None) }
     }
 
-    /// Whether an item of this name is over.
+    /// Returns true if an item of this name is finished.
     pub(super) fn is_over(&self, kind: SlotKind, item_id: &str) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
         newest.any(|slot| !item_id.is_empty() && slot.item_id == item_id && slot.item.is_some())
     }
 
-    /// Whether an item that is over is this very one, told twice.
+    /// Returns true if a finished item is this very one, reported twice.
     pub(super) fn is_known(&self, kind: SlotKind, raw: &RawValue) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
         newest.any(|slot| {

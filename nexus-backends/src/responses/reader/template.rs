@@ -11,7 +11,7 @@ use memchr::memchr2;
 use super::deltas::DeltaTarget;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
-/// How many templates may turn out useless before no more are made.
+/// Number of useless templates after which no more are made.
 const MAX_USELESS: u32 = 32;
 
 /// The shape of the last delta.
@@ -139,7 +139,7 @@ fn places(data: &[u8]) -> Option<Vec<(Range<usize>, TemplateGap)>> {
     has_delta.then_some(found)
 }
 
-/// What follows a whole number as JSON writes it.
+/// Rest after a whole number in the notation of JSON.
 fn after_number(rest: &[u8]) -> Option<&[u8]> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let is_number = digits == 1 || (digits > 1 && rest.first() != Some(&b'0'));

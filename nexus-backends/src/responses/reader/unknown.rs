@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::{CallEnding, DeltaTarget, LOST_DELTA, ResponseReader, Terminal};
 use crate::responses::wire::Typed;
 
-/// What is kept of an event that cannot be read, in bytes.
+/// Bytes of an unreadable event that are retained.
 const BROKEN_HEAD_BYTES: usize = 4 << 10;
 
-/// What is kept of one that can be read and is not known, in bytes.
+/// Bytes of a readable unknown event that are retained.
 const UNKNOWN_HEAD_BYTES: usize = 1 << 20;
 
 /// Events whose content other events repeat in full.
@@ -40,18 +40,18 @@ const NOISY: [&str; 6] = [
     "response.mcp_list_tools.",
 ];
 
-/// Whether an event of this type says nothing new.
+/// Returns true if an event of this type adds nothing new.
 pub(super) fn is_noise(kind: &str) -> bool {
     NOISE.contains(&kind) || NOISY.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// What the first bytes of an event show.
+/// Facts from the first bytes of an event.
 pub(super) enum Peeked<'a> {
     /// Its type.
     Kind(Cow<'a, str>),
     /// It is an object without a type.
     Untyped,
-    /// It is no object. The error says why; there is none if it is JSON of another kind.
+    /// It is not an object. The error is the reason; `None` for JSON of another kind.
     NoObject(Option<serde_json::Error>),
 }
 
@@ -70,7 +70,7 @@ pub(super) fn peek(data: &str) -> Peeked<'_> {
     }
 }
 
-/// Where the text begins that is the value of a first key `type`.
+/// Beginning of the text that is the value of a first key `type`.
 pub(super) fn first_key(data: &[u8]) -> Option<usize> {
     let rest = blank(data).strip_prefix(b"{")?;
     let rest = blank(rest).strip_prefix(b"\"type\"")?;
@@ -86,7 +86,7 @@ fn quoted(data: &str, start: usize) -> Option<&str> {
     (rest.as_bytes().get(end) == Some(&b'"')).then(|| rest.get(..end)).flatten()
 }
 
-/// What follows the white space.
+/// Rest after the white space.
 fn blank(data: &[u8]) -> &[u8] {
     let start = data.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
     data.get(start.unwrap_or(data.len())..).unwrap_or_default()
@@ -140,7 +140,7 @@ impl ResponseReader {
         }
     }
 
-    /// An event that cannot be read. One that merely ends too early was cut, as a stream is that breaks off.
+    /// An unreadable event. A merely incomplete one was cut, as in an interrupted stream.
     pub(super) fn broken(
         &mut self,
         kind: Option<&str>,
@@ -165,7 +165,7 @@ fn unknown_event(name: Option<String>, value: Value) -> TurnEvent {
     if has_item { unknown.into() } else { unknown.harmless().into() }
 }
 
-/// What came, or its beginning as text.
+/// The event, or its beginning as text.
 fn head(kind: Option<&str>, data: &str, bytes: usize) -> TurnEvent {
     let kind = kind.map(str::to_owned);
     if data.len() <= bytes {

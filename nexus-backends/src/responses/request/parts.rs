@@ -42,7 +42,7 @@ impl Output<'_> {
     }
 }
 
-/// What the model reads of a tool's answer: one text, or parts where there is a picture.
+/// A tool's answer for the model: one text, or parts if it contains a picture.
 pub(super) fn output_of(result: &ToolResult) -> Output<'_> {
     let has_picture = result.content.iter().any(|content| matches!(content, ToolContent::Image { .. }));
     if has_picture {
@@ -121,7 +121,7 @@ pub(super) fn text_content(shape: TextShape, text: &str) -> Value {
     }
 }
 
-/// What somebody says.
+/// A message of a role.
 pub(super) fn message(role: &str, content: &Value) -> Value {
     json!({ "type": "message", "role": role, "content": content })
 }

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// What no root may have.
+/// Keywords that a root may not have.
 const COMPOSITION: [&str; 7] = ["$ref", "allOf", "anyOf", "const", "enum", "not", "oneOf"];
 
 /// Most schemas that are looked at to make one root, so that references which fan out or go round end.
 const MAX_SCHEMAS: usize = 256;
 
-/// How deep [`complete`] goes. Source: the depth at which `serde_json` stops reading.
+/// Deepest level for [`complete`]. Source: the depth at which `serde_json` stops reading.
 const MAX_DEPTH: usize = 128;
 
-/// What a schema says of an object, as far as a merged root repeats it.
+/// Constraints of a schema on an object, as far as a merged root repeats them.
 #[derive(Default)]
 struct Members {
     properties: Map<String, Value>,
@@ -29,7 +29,7 @@ struct Members {
 struct Merge<'a> {
     document: &'a Value,
     schemas_left: usize,
-    /// Whether the merged root admits more than the schema does.
+    /// True if the merged root admits more than the schema does.
     is_wider: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn types(schema: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// Whether a schema is made of others, or of single values.
+/// Returns true if a schema consists of other schemas, or of single values.
 pub(super) fn is_composed(schema: &Map<String, Value>) -> bool {
     COMPOSITION.iter().any(|keyword| schema.contains_key(*keyword))
 }
@@ -93,8 +93,8 @@ pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'stati
     (root, lost)
 }
 
-/// Gives every object `properties` and every array `items`: without them the Responses API answers "object schema
-/// missing properties" and "array schema missing items". They say nothing that was not so before.
+/// Gives every object `properties` and every array `items`: without them the Responses API answers "object
+/// schema missing properties" and "array schema missing items". They add no constraint.
 pub(super) fn complete(root: &mut Map<String, Value>) {
     complete_to(root, MAX_DEPTH);
 }
@@ -124,13 +124,13 @@ fn complete_to(schema: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// What a reference within the document leads to.
+/// Target of a reference within the document.
 fn target<'a>(document: &'a Value, reference: &str) -> Option<&'a Value> {
     document.pointer(reference.strip_prefix('#')?)
 }
 
 impl Merge<'_> {
-    /// What `schema` says of an object. `None` if no object fits it, or too much would have to be looked at.
+    /// Constraints of `schema` on an object. `None` if no object fits it, or the search would be too long.
     fn members(&mut self, schema: &Value) -> Option<Members> {
         self.schemas_left = self.schemas_left.checked_sub(1)?;
         let schema = match schema {
@@ -165,7 +165,7 @@ impl Members {
         }
     }
 
-    /// Adds what another schema says of the same object.
+    /// Adds the constraints of another schema on the same object.
     fn and(&mut self, other: Self) {
         self.required.extend(other.required);
         for (name, property) in other.properties {
@@ -179,8 +179,8 @@ impl Members {
         }
     }
 
-    /// What several alternatives say of an object that fits one of them: the properties of all, and as required
-    /// what each of them requires. `None` if there is no alternative.
+    /// Constraints of several alternatives on an object that fits one of them: the properties of all, and as
+    /// required those that each of them requires. `None` without alternatives.
     fn of_any(alternatives: Vec<Self>) -> Option<Self> {
         let required = alternatives.iter().map(|one| one.required.clone());
         let required = required.reduce(|one, two| &one & &two)?;

@@ -1,7 +1,7 @@
-//! Whether a schema is one that servers take as strict.
+//! Recognises schemas that servers accept as strict.
 //!
-//! Source: the documentation of structured outputs: every object closed and every property required, no root
-//! but a plain object, a part of the vocabulary, and limits of size.
+//! Source: the documentation of structured outputs: every object closed and every property required, a plain
+//! object as the root, a part of the vocabulary, and limits of size.
 
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ struct Size {
     text_bytes: usize,
 }
 
-/// Whether servers take `schema` as strict.
+/// Returns true if servers accept `schema` as strict.
 pub(super) fn is_strict(root: &Map<String, Value>) -> bool {
     let mut size = Size::default();
     types(root) == ["object"]
@@ -99,7 +99,7 @@ fn leads_to_definition(reference: &str) -> bool {
     reference == "#" || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// Whether nothing but the properties fits, and all of them are required.
+/// Returns true if nothing but the properties fits, and all of them are required.
 fn is_closed(schema: &Map<String, Value>) -> bool {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return false };
     let required: Vec<_> = schema

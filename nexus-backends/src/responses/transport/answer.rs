@@ -1,4 +1,4 @@
-//! What kind of answer came: a stream, a whole response, or a refusal.
+//! Kind of a server's answer: a stream, a whole response, or an error.
 
 use bytes::Bytes;
 use http::{
@@ -16,7 +16,7 @@ use crate::responses::outcome::ErrorBody;
 /// An answer to a request for a model's reply.
 #[derive(Debug)]
 pub(crate) enum ServerAnswer {
-    /// Server-sent events, as far as can be told from the head or the beginning; or a success with no body.
+    /// Server-sent events, by the head or the beginning of the body; or a success without a body.
     Stream {
         /// The headers.
         headers: HeaderMap,
@@ -30,13 +30,13 @@ pub(crate) enum ServerAnswer {
         /// The object.
         body: Bytes,
     },
-    /// Any status but success; or success with something that is no answer: an error object, a page of HTML.
+    /// Any status but success; or success with content that is not an answer: an error object, a page of HTML.
     Refused {
         /// The status.
         status: StatusCode,
         /// The headers.
         headers: HeaderMap,
-        /// What the server says of it.
+        /// The server's error.
         body: ErrorBody,
     },
 }
@@ -60,7 +60,7 @@ impl ServerAnswer {
         if !status.is_success() {
             return Ok(Self::refused(status, headers, &body::beginning(body).await));
         }
-        // What could be decoded has no such header any more.
+        // A decoded body has no such header any more.
         if headers
             .get(CONTENT_ENCODING)
             .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -88,7 +88,7 @@ impl ServerAnswer {
     }
 }
 
-/// Whether the content type is `wanted`, whatever its parameters.
+/// Returns true if the content type is `wanted`, with any parameters.
 fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
     headers
         .get(CONTENT_TYPE)
@@ -103,7 +103,7 @@ const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 /// U+FEFF in UTF-8, which may stand before events and before JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What the body is, as soon as its beginning tells; `None`: more is needed, or there is nothing.
+/// Format of the body, as soon as its beginning shows it; `None` if more is needed, or the body is empty.
 fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning).trim_ascii_start();
     match text.first()? {
@@ -121,7 +121,7 @@ fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     }
 }
 
-/// Whether a whole JSON body is a response object rather than an error.
+/// Returns true if a whole JSON body is a response object rather than an error.
 fn is_response(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct BodyStart<'a> {

@@ -1,4 +1,4 @@
-//! Where the server is: the setting `base_url`, checked.
+//! Address of the server: the setting `base_url`, checked.
 
 use std::fmt;
 

@@ -14,17 +14,17 @@ use tokio::task::coop::poll_proceed;
 use super::error::TransportError;
 use crate::http::IncomingBody;
 
-/// How much of an error's body is read, in bytes; the rest is dropped with its connection.
+/// Bytes of an error's body that are read; the rest is dropped with its connection.
 pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
-/// How much of a body is read to see what it is, in bytes. Source: our own bound, above the blanks that some
-/// servers send first to fill the buffers of proxies.
+/// Bytes of a body that are read to find its format. Source: our own bound, above the blanks that some servers
+/// send first to fill the buffers of proxies.
 const MAX_SNIFFED_BYTES: usize = 8 << 10;
-/// How long an error's body is waited for; what came until then is the error.
+/// Longest wait for an error's body; the bytes that came until then are the error.
 const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The pieces of a body, decoded if it was compressed.
 pub(crate) struct Body {
-    /// What was read ahead to see what it is.
+    /// Bytes that were read ahead to find the format.
     read_ahead: Bytes,
     rest: IncomingBody,
 }
@@ -110,7 +110,7 @@ pub(super) async fn beginning(mut body: Body) -> Bytes {
             }
         }
     };
-    // Patience that ran out is no error of its own.
+    // A time-out is not an error of its own.
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
     bytes.freeze()
 }

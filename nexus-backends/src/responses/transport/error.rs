@@ -1,4 +1,4 @@
-//! What went wrong on the way: in words of ours, with the setting that mends it, before the causes.
+//! Errors of a connection: in words of ours, with the setting that avoids it, before the causes.
 
 use std::{error::Error, fmt};
 
@@ -18,7 +18,7 @@ pub(crate) struct TransportError {
     source: Option<BoxError>,
 }
 
-/// Reason why there is no answer, or none that is usable.
+/// Reason for a missing or unusable answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerFault {
     /// It was lost on the way.
@@ -60,7 +60,7 @@ fn remedy(problem: HttpProblem) -> Option<&'static str> {
 }
 
 impl AnswerFault {
-    /// As a kind, and when the same request may be tried again.
+    /// Its kind, and the permission to try the same request again.
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
             Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),

@@ -1,9 +1,10 @@
 //! Lenient values: `null`, a missing field or a value of another type reads as the empty value.
 //!
-//! These visitors read in one pass and borrow from the event. Measured on one delta event of seven keys, of which five fields
-//! are read (callgrind, instructions per event): these 3,520; each field as a `&RawValue` that is told apart by its first
-//! byte 4,190 (19 % more); `serde_with::DefaultOnError` 4,340 (23 % more), which also owns its text, since it reads each value
-//! into a buffer first, and a `RawValue` cannot be read from that.
+//! These visitors read in one pass and borrow from the event. Measured on one delta event of seven keys, of
+//! which five fields are read (callgrind, instructions per event): these 3,520; each field as a `&RawValue`
+//! that is distinguished by its first byte 4,190 (19 % more); `serde_with::DefaultOnError` 4,340 (23 % more),
+//! which also owns its text, since it reads each value into a buffer first, and a `RawValue` cannot be read
+//! from that.
 
 use std::{borrow::Cow, fmt};
 
@@ -18,7 +19,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::Part;
 
-/// Text; empty where there is none. Numbers are their own spelling.
+/// Text; empty for any other value. Numbers are their own spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct Text<'a>(pub(in crate::responses) Cow<'a, str>);
 
@@ -36,7 +37,7 @@ impl Text<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct JsonText<'a>(pub(in crate::responses) Cow<'a, str>);
 
-/// A count; `None` where there is none, or where it is negative. Text is read.
+/// A count; `None` for any other value, and for a negative number. Text is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct Count(pub(in crate::responses) Option<u64>);
 
@@ -58,11 +59,11 @@ impl<T> Default for Object<T> {
     }
 }
 
-/// A list of items that stay as they came; empty where it is no list.
+/// A list of unparsed items; empty for any other value.
 #[derive(Clone, Debug, Default)]
 pub(in crate::responses) struct RawItems<'a>(pub(in crate::responses) Vec<&'a RawValue>);
 
-/// The parts of a message; a plain string is one part, and so is an element that is one.
+/// The parts of a message; a plain string is one part, and so is an element that is a string.
 #[derive(Debug, Default)]
 pub(in crate::responses) struct Parts<'a>(pub(in crate::responses) Vec<Part<'a>>);
 

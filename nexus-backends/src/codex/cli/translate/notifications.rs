@@ -1,4 +1,4 @@
-//! What each notification of the program means.
+//! Meaning of each notification of the program.
 
 use std::mem;
 
@@ -45,7 +45,7 @@ impl AppServer {
             _ => Err(params),
         };
         if let Err(params) = known {
-            // What the agent does is told as items of a turn; the program's other affairs are no calls.
+            // The program reports the agent's actions as items of a turn; its other messages are not calls.
             let is_harmless =
                 !method.starts_with("item/") && !method.starts_with("turn/") && params.get("item").is_none();
             let raw = json!({ "method": method, "params": params });
@@ -153,7 +153,7 @@ impl AppServer {
             Item::UserMessage { client_id } => {
                 let number = client_id.as_deref().and_then(|name| name.strip_prefix(INPUT)?.parse().ok());
                 let Some(number) = number.filter(|_| is_own && !is_complete) else { return };
-                // What the model was writing is asked for anew.
+                // The program asks again for the interrupted text.
                 let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
                 step.events.extend(messages.void_open());
                 self.has_answer = false;
@@ -218,7 +218,7 @@ impl AppServer {
         let is_own = self.is_own(notification.thread_id.as_deref());
         let is_ours = notification.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
         if is_own && !is_ours {
-            // What earlier turns of a resumed conversation used.
+            // Usage of earlier turns of a resumed conversation.
             return;
         }
         let parent = self.parent(notification.thread_id.as_deref());
