@@ -17,7 +17,7 @@ pub enum WorkspaceErrorKind {
     NotFound,
     /// There is something at the path already. Take another id, or open what is there.
     AlreadyExists,
-    /// What is there is not a workspace. Name another folder, or move it away.
+    /// The folder is not a workspace. Name another folder, or move it away.
     NotAWorkspace,
     /// It is a workspace of another owner's kind. Open it as what it is, or name another.
     OtherKind,
@@ -26,16 +26,16 @@ pub enum WorkspaceErrorKind {
         /// The version of the file.
         found: u64,
     },
-    /// The file is not what this module wrote. Mend it there, or put back a copy.
+    /// The content of the file was changed. Correct it there, or restore a copy.
     Malformed {
         /// The line, from 1.
         line: usize,
         /// The column, from 1, in bytes.
         column: usize,
     },
-    /// Somebody else is writing, and did not end in time. Try again.
+    /// Another writer did not end in time. Try again.
     InUse,
-    /// What was to be written cannot be: it is too large, or nothing that could be read back. Nothing was written.
+    /// The new content is too large, or could not be read back. Nothing was written.
     Unwritable,
     /// The disk, or the share of it that the user has, is full. Free some space. What was there is unchanged.
     NoSpace,
@@ -45,7 +45,7 @@ pub enum WorkspaceErrorKind {
     Io,
 }
 
-/// A workspace that could not be used: what kind of failure, in which file, and the way out.
+/// A workspace that could not be used: kind of failure, file, and advice.
 #[derive(Debug)]
 pub struct WorkspaceError {
     kind: WorkspaceErrorKind,
@@ -60,7 +60,7 @@ impl WorkspaceError {
         Self { kind, path: path.to_owned(), reason: reason.into(), source: None }
     }
 
-    /// What the operating system refused. `what` goes on after the path: "cannot be written".
+    /// Error of the operating system. `what` continues the path: "cannot be written".
     pub(super) fn from_io(path: &Path, what: &str, source: io::Error) -> Self {
         let fault = FileFault::of(&source);
         let kind = match fault {
@@ -80,7 +80,7 @@ impl WorkspaceError {
         Self { kind, path: path.to_owned(), reason, source: Some(source) }
     }
 
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub fn kind(&self) -> WorkspaceErrorKind {
         self.kind
     }

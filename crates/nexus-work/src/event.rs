@@ -12,12 +12,12 @@ use serde_json::Value;
 pub struct WorkspaceEvent {
     /// Its number: 1 for the first, and one more for each that follows, without a gap.
     pub sequence: u64,
-    /// When it was appended. The clock may have stepped back in between; the numbers never do.
+    /// Time of the entry. The clock may have stepped back in between; the numbers never do.
     #[serde(with = "rfc3339::as_micros")]
     pub time: SystemTime,
-    /// What kind of thing happened, in the caller's words.
+    /// Kind of the event, in the caller's words.
     pub kind: String,
-    /// What else the caller says about it: any JSON.
+    /// Further data of the caller: any JSON.
     #[serde(default)]
     pub data: Value,
 }

@@ -18,13 +18,13 @@ pub(super) const NAME: &str = "events.jsonl";
 /// Bound of a line, in bytes. Data that is larger belongs into a file that the event names.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// What `events.jsonl` says.
+/// Content of `events.jsonl`.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventLog {
     /// The events, numbered from 1 without a gap.
     pub events: Vec<WorkspaceEvent>,
-    /// Lines that are no event, each left by a writer that was stopped in the middle.
+    /// Lines without an event, each left by a writer that was stopped in the middle.
     pub torn: Vec<TornLine>,
 }
 

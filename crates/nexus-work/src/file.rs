@@ -16,7 +16,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<File, Workspace
     nexus_files::open_regular(path, options).map_err(|error| failed(path, "cannot be opened", error))
 }
 
-/// As [`open`], but creates the file if there is none. Returns whether it did.
+/// Like [`open`], but creates a missing file. Returns true if it did.
 pub(super) fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<(File, bool), WorkspaceError> {
     for _ in 0..ATTEMPTS {
         match open(path, options) {

@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 64;
 const RANDOM_BYTES: usize = 26;
 /// Characters of a random id: no upper case, as some file systems do not tell it from lower case.
 const RANDOM_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// What Windows takes for a device in every folder, with a digit behind it or without.
+/// Names that Windows takes for a device in every folder, with or without a digit at the end.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
@@ -43,7 +43,7 @@ impl WorkspaceId {
     }
 }
 
-/// Whether Windows would open a device instead of a file of this name.
+/// Returns true if Windows would open a device instead of a file of this name.
 fn is_device(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let is_numbered = |device: &str| {
@@ -66,7 +66,7 @@ fn check(text: &str) -> Result<(), InvalidWorkspaceId> {
     "{text:?} names no workspace: an id has 1 to {MAX_BYTES} ASCII letters, digits, `-` and `_`, and is no device of Windows"
 )]
 pub struct InvalidWorkspaceId {
-    /// What was given, shortened.
+    /// The given text, shortened.
     pub text: String,
 }
 

@@ -14,7 +14,7 @@ use super::watch::Watch;
 /// Longest time between two scans of the state, which find changes that the journal does not have.
 const SCAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
-/// A reader of the journal of a home. It waits on one file, whatever changes in the home.
+/// A reader of the journal of a home. It waits on one file for any change of the home.
 #[derive(Debug)]
 pub struct JournalWatch {
     journal: Arc<Journal>,

@@ -18,7 +18,7 @@ use super::{
 };
 use nexus_files::rfc3339;
 
-/// The links of the workspaces in one place, whoever owns them.
+/// The links of the workspaces below one folder, of any owner.
 #[derive(Clone, Copy)]
 pub(super) struct Links<'a> {
     root: &'a Path,
@@ -30,7 +30,7 @@ impl<'a> Links<'a> {
         Self { root, settings }
     }
 
-    /// What the status of a workspace says, whoever owns it.
+    /// Status of a workspace of any owner.
     pub(super) fn status(&self, id: &WorkspaceId) -> Result<WorkspaceStatus<AnyState>, WorkspaceError> {
         status_file::read_of(id, &self.folder(id), None)
     }
@@ -41,7 +41,7 @@ impl<'a> Links<'a> {
             let reason = "cannot be linked to itself";
             return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, &self.folder(id), reason));
         }
-        // A folder that is no workspace gets no lock file either.
+        // A folder that is not a workspace gets no lock file either.
         self.status(id).and_then(|_| self.status(other))?;
         let _locks = self.lock([id, other], self.settings.patience)?;
         let (mut one, mut two) = (self.status(id)?, self.status(other)?);
@@ -52,14 +52,15 @@ impl<'a> Links<'a> {
         }
         let ended = self.name(&mut two, id).and_then(|()| self.name(&mut one, other));
         if ended.is_err() {
-            // Where that fails too, opening one of them settles it.
+            // If that fails too, opening one of them settles it.
             let _ = self.restore(two_before, &two).and_then(|()| self.restore(one_before, &one));
         }
         ended
     }
 
-    /// Makes others name a workspace that is about to be put in place, puts it there, and takes it all back if that
-    /// fails. Whoever dies in between leaves links to what is not there, which go when the others are opened.
+    /// Adds links of others to a new workspace, moves it to its final path, and removes the links if that
+    /// fails. A killed process leaves links to a missing workspace, which are removed when the others are
+    /// opened.
     pub(super) fn introduce(
         &self,
         id: &WorkspaceId,
@@ -78,15 +79,15 @@ impl<'a> Links<'a> {
         let ended = others.iter().try_for_each(name).and_then(|()| put_in_place());
         if ended.is_err() {
             for (before, after) in named.into_values() {
-                // Where that fails too, the link goes when the other one is opened.
+                // If that fails too, the link is removed when the other workspace is opened.
                 let _ = self.restore(before, &after);
             }
         }
         ended
     }
 
-    /// Settles what dead writers left of the links of a workspace, and takes away those to workspaces that are gone. Does
-    /// what can be done now: what somebody holds, or what cannot be written, is left for the next time.
+    /// Completes half-made links of dead writers, and removes links to missing workspaces. It does the part
+    /// that is possible now: locked and unwritable workspaces wait for the next time.
     pub(super) fn mend<S>(&self, id: &WorkspaceId, status: &WorkspaceStatus<S>) {
         let named = status.linked_workspace_ids.union(&status.pending_link_ids);
         if { named.clone() }.any(|other| self.is_gone(other)) {
@@ -118,7 +119,7 @@ impl<'a> Links<'a> {
     fn settle(&self, id: &WorkspaceId, other: &WorkspaceId) -> Result<(), WorkspaceError> {
         let _locks = self.lock([id, other], Duration::ZERO)?;
         let (mut one, mut two) = (self.status(id)?, self.status(other)?);
-        // A link that one side names holds, and the other side is told. One that is only pending does not.
+        // A link that one side names is valid, and the other side gets it. A pending link is not.
         if one.names(other) {
             self.name(&mut two, id)?;
         }
@@ -164,8 +165,8 @@ impl<'a> Links<'a> {
         Ok(())
     }
 
-    /// Takes the locks of several workspaces. Everybody takes them in the order of the ids, so that nobody has what
-    /// another waits for while waiting for what that one has.
+    /// Takes the locks of several workspaces. Every process takes them in the order of the ids, so that no two
+    /// processes wait for each other.
     fn lock<'b>(
         &self,
         ids: impl IntoIterator<Item = &'b WorkspaceId>,
@@ -175,7 +176,7 @@ impl<'a> Links<'a> {
         ids.into_iter().map(|id| Lock::take(&self.folder(id), patience)).collect()
     }
 
-    /// Whether there is nothing at all of this name.
+    /// Returns true if nothing has this name.
     fn is_gone(&self, id: &WorkspaceId) -> bool {
         matches!(fs::symlink_metadata(self.folder(id)), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
@@ -186,7 +187,7 @@ impl<'a> Links<'a> {
 }
 
 impl<S> WorkspaceStatus<S> {
-    /// Whether a workspace names another one: as its parent, or as one that it is linked to.
+    /// Returns true if a workspace names another one as its parent or as a linked one.
     fn names(&self, other: &WorkspaceId) -> bool {
         self.parent.as_ref() == Some(other) || self.linked_workspace_ids.contains(other)
     }

@@ -55,7 +55,7 @@ impl Drop for Lock {
     }
 }
 
-/// Whether this thread holds the lock of the workspace in `folder`.
+/// Returns true if this thread holds the lock of the workspace in `folder`.
 pub(super) fn is_held_here(folder: &Path) -> bool {
     let path = folder.join(NAME);
     HELD.with_borrow(|held| held.contains(&path))

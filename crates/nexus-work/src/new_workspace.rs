@@ -1,4 +1,4 @@
-//! What a workspace is created with.
+//! Inputs of a new workspace.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::WorkspaceId;
 
-/// What a workspace is created with: a state, and by default a random id and nothing else.
+/// Inputs of a new workspace: a state, and by default a random id and nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewWorkspace<S> {
     pub(super) state: S,

@@ -1,4 +1,4 @@
-//! What the workspaces of one place have in common.
+//! Common settings of the workspaces below one folder.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use nexus_files::Journal;
 
 use super::WorkspaceId;
 
-/// What workspaces of one place have in common.
+/// Common settings of the workspaces below one folder.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) clock: Arc<dyn Clock>,

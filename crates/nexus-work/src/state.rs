@@ -1,4 +1,4 @@
-//! How far the work in a workspace is, in a type of its owner's.
+//! Progress of the work in a workspace, in a type of its owner's.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ use serde_json::value::RawValue;
 /// }
 /// ```
 pub trait WorkspaceState: Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned {
-    /// What the owner calls such a workspace, as `status.json` has it in `kind`. It tells the workspaces of one owner from
-    /// those of another in the same place, and never changes.
+    /// The owner's kind of such a workspace, `kind` in `status.json`. It distinguishes the workspaces of one
+    /// owner from those of another below the same folder, and never changes.
     const KIND: &'static str;
 
-    /// Whether nothing more is going to happen by itself.
+    /// Returns true if the work does not continue by itself.
     fn is_final(&self) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! What `status.json` says.
+//! Content of `status.json`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,10 +14,10 @@ use super::{WorkspaceId, WorkspaceState};
 /// The version of `status.json` that is written here.
 pub(super) const VERSION: u64 = 1;
 
-/// What `status.json` says: the single truth about a workspace.
+/// Content of `status.json`: the single truth about a workspace.
 ///
-/// What the caller changes in [`Workspace::update`](super::Workspace::update) are the public fields. Fields of the file
-/// that this version of Nexus does not know are kept as they are written there.
+/// The public fields are those that a caller may change in [`Workspace::update`](super::Workspace::update).
+/// Fields of the file that this version of Nexus does not know are written back unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkspaceStatus<S> {
     pub(super) id: WorkspaceId,
@@ -26,14 +26,14 @@ pub struct WorkspaceStatus<S> {
     pub(super) created_at: SystemTime,
     pub(super) updated_at: SystemTime,
     pub(super) parent: Option<WorkspaceId>,
-    /// How far the work is.
+    /// Progress of the work.
     pub state: S,
     pub(super) linked_workspace_ids: BTreeSet<WorkspaceId>,
-    /// Those that this one is about to be linked to.
+    /// Workspaces of links that are not complete yet.
     pub(super) pending_link_ids: BTreeSet<WorkspaceId>,
-    /// What the caller finds the workspace by.
+    /// Labels by which the caller finds the workspace.
     pub labels: BTreeMap<String, String>,
-    /// What the caller keeps here beside the state: any JSON.
+    /// The caller's data beside the state: any JSON.
     pub data: Value,
     pub(super) unknown: Vec<(String, String)>,
 }
@@ -44,42 +44,41 @@ impl<S> WorkspaceStatus<S> {
         &self.id
     }
 
-    /// How often the status was written: 1 when it is created, and one more with each change.
+    /// Number of writes of the status: 1 when it is created, and one more with each change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// When the workspace was created.
+    /// Time of the workspace's creation.
     pub fn created_at(&self) -> SystemTime {
         self.created_at
     }
 
-    /// When the status was last written.
+    /// Time of the last write of the status.
     pub fn updated_at(&self) -> SystemTime {
         self.updated_at
     }
 
-    /// The other workspaces that belong to this one: its children, and those that it was linked to by
+    /// The linked workspaces: the children of this one, and those of
     /// [`Workspace::link`](super::Workspace::link). Each of them names this one.
     pub fn linked_workspace_ids(&self) -> &BTreeSet<WorkspaceId> {
         &self.linked_workspace_ids
     }
 
-    /// The workspace that this one is a part of, and which names this one among those that it is linked to. It never
-    /// changes.
+    /// The workspace of which this one is a part, and which lists this one among its links. It never changes.
     pub fn parent_workspace_id(&self) -> Option<&WorkspaceId> {
         self.parent.as_ref()
     }
 }
 
 impl<S: WorkspaceState> WorkspaceStatus<S> {
-    /// Whether nothing more is going to happen by itself: see [`WorkspaceState::is_final`].
+    /// Returns true if the work does not continue by itself: see [`WorkspaceState::is_final`].
     pub fn is_final(&self) -> bool {
         self.state.is_final()
     }
 }
 
-/// As the file has it.
+/// In the form of the file.
 impl<W: Serialize> Serialize for WorkspaceStatus<W> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

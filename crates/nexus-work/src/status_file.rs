@@ -73,7 +73,7 @@ pub(super) fn write<S: Serialize + DeserializeOwned>(
     file::replace(folder, NAME, &bytes)
 }
 
-/// What the bytes of the file at `path` say.
+/// Parses the content of the file at `path`.
 fn parse<S: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
@@ -191,7 +191,7 @@ fn malformed(path: &Path, (line, column): (usize, usize), reason: &str) -> Works
     WorkspaceError::new(kind, path, reason)
 }
 
-/// What a JSON error says, without the position that it appends.
+/// Message of a JSON error, without the position that it appends.
 fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());

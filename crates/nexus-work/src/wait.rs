@@ -94,7 +94,7 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
                 return Ok(None);
             }
             match &watch {
-                // What changes between reading and watching is seen by reading once more.
+                // Reading once more finds changes between the reading and the watch.
                 None => watch = Some(Watch::of_folder(self.path())),
                 Some(watched) => {
                     if !watched.wait(left).await {
@@ -105,7 +105,7 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
         }
     }
 
-    /// Whoever removes a workspace deletes its files one by one: without a status it is as good as gone.
+    /// A removal deletes the files of a workspace one by one: without a status it counts as removed.
     fn removed_or(&self, error: WorkspaceError) -> WorkspaceError {
         let status = self.path().join(status_file::NAME);
         match error.kind() {

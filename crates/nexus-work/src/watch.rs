@@ -81,9 +81,10 @@ mod system {
     #[derive(Debug)]
     enum CountedEvents {
         All,
-        /// Those of the file with this name.
+        /// Changes of the file with this name.
         OfFile(OsString),
-        /// Those of files whose names begin with no dot, unless a file was only closed, and the closing of this file.
+        /// Changes of files whose names do not begin with a dot, except for their closing, and the closing of
+        /// this file.
         OfContent {
             lock: &'static str,
         },
@@ -98,7 +99,7 @@ mod system {
         }
 
         pub(super) fn of_lock(path: &Path) -> Option<Self> {
-            // The owner of a lock has opened the file for writing. Those who only look have not, and wake no waiter.
+            // The owner of a lock has opened the file for writing. Readers have not, and wake no waiter.
             let changes = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::DONT_FOLLOW;
             Self::of(path, changes, CountedEvents::All)
         }
@@ -174,7 +175,7 @@ mod system {
 mod system {
     use std::{convert::Infallible, path::Path};
 
-    /// There are none.
+    /// Without inotify.
     #[derive(Debug)]
     pub(super) struct FileEvents(Infallible);
 

@@ -78,11 +78,11 @@ impl<S: WorkspaceState> Workspace<S> {
         &self.folder
     }
 
-    /// Reads `status.json`. It takes no lock and waits for nobody.
+    /// Reads `status.json`. It takes no lock and never waits.
     ///
     /// # Errors
     ///
-    /// As [`Workspace::open`].
+    /// Those of [`Workspace::open`].
     pub fn status(&self) -> Result<WorkspaceStatus<S>, WorkspaceError> {
         status_file::read_of(&self.id, &self.folder, Some(S::KIND))
     }
@@ -120,11 +120,11 @@ impl<S: WorkspaceState> Workspace<S> {
         self.try_update(|status| Ok(change(status)))
     }
 
-    /// As [`Workspace::update`], with a change that may fail: then nothing is written.
+    /// Like [`Workspace::update`], with a change that may fail: then nothing is written.
     ///
     /// # Errors
     ///
-    /// As [`Workspace::update`], and those of `change`.
+    /// Those of [`Workspace::update`], and those of `change`.
     pub fn try_update<T, E: From<WorkspaceError>>(
         &self,
         change: impl FnOnce(&mut WorkspaceStatus<S>) -> Result<T, E>,
@@ -133,7 +133,7 @@ impl<S: WorkspaceState> Workspace<S> {
         let before = self.status()?;
         let mut after = before.clone();
         let answer = change(&mut after)?;
-        // Whoever puts a whole other status there means what can be changed of it.
+        // A change that replaces the whole status means the changeable parts of it.
         after.id.clone_from(&before.id);
         after.kind.clone_from(&before.kind);
         after.parent.clone_from(&before.parent);
@@ -184,7 +184,7 @@ impl<S: WorkspaceState> Workspace<S> {
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io).
     pub fn events(&self) -> Result<EventLog, WorkspaceError> {
         let log = match event_log::read(&self.folder) {
-            // Nothing was appended since somebody tidied up, or the workspace is gone.
+            // Nothing was appended since the last cleaning, or the workspace is gone.
             Err(error) if error.kind() == WorkspaceErrorKind::NotFound => {
                 self.status()?;
                 return Ok(EventLog::default());
@@ -196,7 +196,7 @@ impl<S: WorkspaceState> Workspace<S> {
         }
         match self.lock() {
             Ok(_lock) => event_log::read(&self.folder),
-            // Who may not write can still read.
+            // A reader without permission to write can still read.
             Err(error) if error.kind() == WorkspaceErrorKind::PermissionDenied => Ok(log),
             Err(error) => Err(error),
         }
@@ -217,14 +217,14 @@ impl<S: WorkspaceState> Workspace<S> {
         Links::below(root, settings)
     }
 
-    /// Removes what dead writers left. Whoever holds the lock may be writing it.
+    /// Removes the remains of dead writers. A process that holds the lock may be writing one of them.
     fn tidy_up(&self) {
         let left = || nexus_files::unfinished(&self.folder, status_file::NAME);
         if !left().is_empty()
             && let Ok(_lock) = Lock::take(&self.folder, Duration::ZERO)
         {
             for path in left() {
-                // It is in nobody's way, and will be tried again.
+                // The rest disturbs no one, and the next opening tries again.
                 let _ = fs::remove_file(path);
             }
         }

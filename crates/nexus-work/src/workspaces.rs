@@ -20,7 +20,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Begins the name of a workspace that is being created.
 const UNFINISHED: &str = ".new-";
-/// How old an unfinished workspace must be before it is taken for a dead creator's.
+/// Age from which an unfinished workspace counts as a dead creator's.
 const STALE: Duration = Duration::from_secs(60 * 60);
 
 /// The workspaces of one place whose state is an `S`: folders in a folder, each named by the id of its workspace. Those
@@ -65,7 +65,8 @@ impl<S: WorkspaceState> Workspace<S> {
 }
 
 impl<S: WorkspaceState> Workspaces<S> {
-    /// Those in the folder `root`. Nothing is opened yet; the first [`create`](Self::create) makes the folder.
+    /// Workspaces in the folder `root`. Nothing is opened yet; the first [`create`](Self::create) creates the
+    /// folder.
     pub fn below(root: impl AsRef<Path>) -> Self {
         Self::with_settings(root.as_ref(), Settings::default())
     }
@@ -107,14 +108,14 @@ impl<S: WorkspaceState> Workspaces<S> {
         &self.root
     }
 
-    /// Creates a workspace. It appears as a whole, or not at all; of two with one id, one is created. Its parent and
-    /// those that it is linked to name it when it appears.
+    /// Creates a workspace. It appears as a whole, or not at all; of two with one id, one is created. Its
+    /// parent and its linked workspaces name it when it appears.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](WorkspaceErrorKind::AlreadyExists) if there is anything of this name;
-    /// [`NotFound`](WorkspaceErrorKind::NotFound) if its parent, or one that it is linked to, is not there;
-    /// [`InUse`](WorkspaceErrorKind::InUse) if somebody does not end writing one of those;
+    /// [`AlreadyExists`](WorkspaceErrorKind::AlreadyExists) if anything has this name;
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if its parent, or a linked workspace, does not exist;
+    /// [`InUse`](WorkspaceErrorKind::InUse) if a writer of one of those does not end;
     /// [`Unwritable`](WorkspaceErrorKind::Unwritable), [`NoSpace`](WorkspaceErrorKind::NoSpace) and
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied).
     pub fn create(&self, new: NewWorkspace<S>) -> Result<Workspace<S>, WorkspaceError> {
@@ -148,7 +149,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let made = fill(&unfinished, &status)
             .and_then(|()| links.introduce(&id, &others, || put_in_place(&unfinished, &folder)));
         if let Err(error) = made {
-            // What cannot be removed now is removed when it is stale.
+            // The rest is removed when it is stale.
             let _ = fs::remove_dir_all(&unfinished);
             return Err(error);
         }
@@ -184,13 +185,13 @@ impl<S: WorkspaceState> Workspaces<S> {
         fs::remove_dir_all(&unfinished).map_err(failed)
     }
 
-    /// Reads the status of every workspace here, the oldest first. Those of another kind are passed over, and so is what
-    /// is no folder with the name of a workspace. Where the place itself is not there yet, there are none.
+    /// Reads the status of every workspace below the folder, the oldest first. It skips workspaces of another
+    /// kind, and all other files. A missing folder has no workspaces.
     ///
     /// # Errors
     ///
-    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io) if the place cannot
-    /// be read. What is wrong with one workspace hides no other: see [`WorkspaceList::unreadable`].
+    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io) if the
+    /// folder cannot be read. A damaged workspace hides no other: see [`WorkspaceList::unreadable`].
     pub fn list(&self) -> Result<WorkspaceList<S>, WorkspaceError> {
         let mut list = WorkspaceList { entries: Vec::new(), unreadable: Vec::new() };
         for id in self.ids()? {
@@ -214,7 +215,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         Ok(list)
     }
 
-    /// The ids of all workspaces here, of whatever kind, in no order.
+    /// The ids of all workspaces below the folder, of any kind, in no order.
     pub(super) fn ids(&self) -> Result<Vec<WorkspaceId>, WorkspaceError> {
         let failed = |error| WorkspaceError::from_io(&self.root, "cannot be listed", error);
         let entries = match fs::read_dir(&self.root) {
@@ -273,7 +274,7 @@ impl<S: WorkspaceState> Workspaces<S> {
     }
 }
 
-/// Writes the files of a new workspace into a folder that nobody knows yet.
+/// Writes the files of a new workspace into a folder that no other process knows yet.
 fn fill<S: Serialize + DeserializeOwned>(
     folder: &Path,
     status: &WorkspaceStatus<S>,
@@ -306,7 +307,7 @@ fn refuse_taken(folder: &Path) -> Result<(), WorkspaceError> {
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct WorkspaceList<S> {
-    /// Those that could be read, the oldest first.
+    /// Readable workspaces, the oldest first.
     pub entries: Vec<WorkspaceEntry<S>>,
     /// Why others could not be.
     pub unreadable: Vec<WorkspaceError>,
@@ -318,6 +319,6 @@ pub struct WorkspaceList<S> {
 pub struct WorkspaceEntry<S> {
     /// The workspace.
     pub workspace: Workspace<S>,
-    /// What its `status.json` said.
+    /// Content of its `status.json`.
     pub status: WorkspaceStatus<S>,
 }

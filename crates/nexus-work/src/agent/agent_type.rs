@@ -12,7 +12,7 @@ const MAX_TOPIC_BYTES: usize = 64;
 /// Longest prompt, in bytes. Source: our own bound, far below any context.
 const MAX_PROMPT_BYTES: usize = 64 << 10;
 
-/// One type of agent: what it is called, at which tier it works, in which phase, and what it is told and given.
+/// One type of agent: its name, tier and phase, its instructions and its tools.
 ///
 /// It is checked when it is registered: see [`AgentTypes::with_type`](super::AgentTypes::with_type).
 #[non_exhaustive]
@@ -24,14 +24,15 @@ pub struct AgentType {
     pub tier: String,
     /// The step of the work that it does.
     pub phase: String,
-    /// What it is good for, for whoever chooses among types: at most 2,048 bytes, without control characters but line
-    /// ends and tabs. Empty where nothing is said.
+    /// Purpose, for a caller that chooses among types: at most 2,048 bytes, without control characters except
+    /// line ends and tabs. May be empty.
     pub description: String,
-    /// What it knows about: at most 32 topics of 1 to 64 bytes each, without control characters.
+    /// Topics that it knows: at most 32 of 1 to 64 bytes each, without control characters.
     pub topics: BTreeSet<String>,
-    /// What it is told beside its task: at most 64 KiB, without NUL. `None` leaves it at what its tier and phase say.
+    /// Instructions beside its task: at most 64 KiB, without NUL. With `None` it has those of its tier and
+    /// phase alone.
     pub prompt: Option<String>,
-    /// Which tools of its tier it is given.
+    /// Tools of its tier that it gets.
     pub surface: Surface,
 }
 
@@ -63,7 +64,7 @@ impl AgentType {
         self
     }
 
-    /// Sets what it is told beside its task.
+    /// Sets its instructions beside its task.
     #[must_use]
     pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = Some(prompt.into());

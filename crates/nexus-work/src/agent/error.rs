@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a name is the name of.
+/// Kind of a named thing.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AgentNameKind {
@@ -28,45 +28,45 @@ impl fmt::Display for AgentNameKind {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentTypeError {
-    /// The text is no name.
+    /// The text is not a name.
     #[error("{text:?} names no {what}: a name is a letter, and up to 63 ASCII letters, digits, `-` and `_`")]
     InvalidName {
-        /// What it should name.
+        /// Kind of the named thing.
         what: AgentNameKind,
-        /// What was given, shortened.
+        /// The given text, shortened.
         text: String,
     },
-    /// The name is one that is built in, or could be taken for it.
+    /// The name is built in, or looks like a built-in name.
     #[error("the {what} {name:?} would pass for {built_in:?}, which is built in: {}", way_out(*.what))]
     ShadowsBuiltIn {
-        /// What is built in.
+        /// Kind of the built-in thing.
         what: AgentNameKind,
         /// The name that was given.
         name: String,
-        /// The one that is built in.
+        /// The built-in name.
         built_in: String,
     },
-    /// The name is one that was registered before, or could be taken for it.
+    /// The name was registered before, or looks like a registered name.
     #[error("the {what} {name:?} would pass for {other:?}, which is there already: {}", other_way_out(*.what))]
     AlreadyThere {
-        /// What is there.
+        /// Kind of the registered thing.
         what: AgentNameKind,
         /// The name that was given.
         name: String,
-        /// The one that is there.
+        /// The registered name.
         other: String,
     },
     /// The name is kept for a part of Nexus itself, or could be taken for it.
     #[error("the {what} {name:?} would pass for {reserved:?}, which is reserved: take another name")]
     Reserved {
-        /// What it should name.
+        /// Kind of the named thing.
         what: AgentNameKind,
         /// The name that was given.
         name: String,
-        /// The one that is reserved.
+        /// The reserved name.
         reserved: String,
     },
-    /// A tier stands on one that is not built in.
+    /// A tier refers to a tier that is not built in.
     #[error("a tier is like one that is built in, {}; {name:?} is none of them", .known.join(" or "))]
     NotBuiltIn {
         /// The name that was given.
@@ -91,13 +91,13 @@ pub enum AgentTypeError {
         name: String,
         /// The field.
         field: &'static str,
-        /// What holds for it.
+        /// Violated rule.
         rule: String,
     },
-    /// There is none of this name.
+    /// The name is unknown.
     #[error("unknown {what} {name:?}; {}", suggestion(.nearest.as_deref(), .known))]
     Unknown {
-        /// What was looked for.
+        /// Kind of the missing thing.
         what: AgentNameKind,
         /// The name that was given.
         name: String,

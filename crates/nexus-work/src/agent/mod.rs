@@ -1,20 +1,20 @@
-//! Which agents there are: their types, and the tiers and phases of the work that they do.
+//! Types of agents, and the tiers and phases of their work.
 //!
 //! | type | tier | phase | does |
 //! | --- | --- | --- | --- |
-//! | `orchestrator` | `operations` | `orchestrate` | plans the work and hands it out |
-//! | `executor` | `execution` | `implement` | does it |
-//! | `reviewer` | `operations` | `review` | checks what was done |
-//! | `reflector` | `operations` | `reflect` | says what is to be learnt from it |
+//! | `orchestrator` | `operations` | `orchestrate` | plans the work and assigns it |
+//! | `executor` | `execution` | `implement` | does the work |
+//! | `reviewer` | `operations` | `review` | checks the work |
+//! | `reflector` | `operations` | `reflect` | records the lessons of it |
 //!
-//! These are built in; [`AgentTypes`] takes more of both. `cartographer`, `advisory` and `field` are reserved: neither a
-//! tier nor a type can have such a name. A custom tier is like one that is built in, and only takes tools away from it; a
-//! type only takes tools away from its tier ([`Surface`]). Each tier, and each phase of a tier, may have an
-//! [`Overlay`](nexus_core::Overlay): what its agents may use and touch beyond their brief.
+//! These are built in; [`AgentTypes`] takes more of both. `cartographer`, `advisory` and `field` are reserved:
+//! neither a tier nor a type can have such a name. A custom tier is like a built-in one, and only removes tools
+//! from it; a type only removes tools from its tier ([`Surface`]). Each tier, and each phase of a tier, may
+//! have an [`Overlay`](nexus_core::Overlay): tools and paths of its agents beyond their brief.
 //!
-//! [`AgentTypeRegistry`] holds the types of a home, for tasks and debates alike. The roles of a project's catalogue are types that a
-//! person registers there. The key `types` of `nexus.yaml` is no second registry: it binds the name of a type, or its tier and phase, to
-//! the backends and the model that run its turns.
+//! [`AgentTypeRegistry`] holds the types of a home, for tasks and debates alike. A person registers the roles
+//! of a project's catalogue there. The key `types` of `nexus.yaml` is not a second registry: it binds the name
+//! of a type, or its tier and phase, to the backends and the model that run its turns.
 
 mod agent_type;
 mod error;

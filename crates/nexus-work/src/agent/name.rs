@@ -5,9 +5,9 @@ use super::{AgentNameKind, AgentTypeError};
 /// Longest name, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 64;
 
-/// Whether `text` is a name: a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+/// Checks that `text` is a name: a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
 ///
-/// So no letter of another script can pass for one of these.
+/// So no letter of another script can be mistaken for one of these.
 pub(super) fn check(what: AgentNameKind, text: &str) -> Result<(), AgentTypeError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());
@@ -17,7 +17,7 @@ pub(super) fn check(what: AgentNameKind, text: &str) -> Result<(), AgentTypeErro
     }
 }
 
-/// What a person sees at a glance. Two names look alike if it is the same.
+/// The look of a name. Two names look alike if it is the same.
 fn glance(name: &str) -> String {
     let glyph = |character: char| match character.to_ascii_lowercase() {
         '-' | '_' => None,
@@ -29,7 +29,7 @@ fn glance(name: &str) -> String {
     name.chars().filter_map(glyph).collect::<String>().replace("rn", "m").replace("vv", "w")
 }
 
-/// Whether a person could take one name for the other. A name looks like itself.
+/// Returns true if a person could take one name for the other. A name looks like itself.
 pub(super) fn look_alike(one: &str, other: &str) -> bool {
     glance(one) == glance(other)
 }

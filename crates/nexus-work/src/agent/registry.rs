@@ -1,4 +1,4 @@
-//! Agent types of a home: the built-in ones, and those that callers registered in one file.
+//! Agent types of a home: the built-in ones, and the registered ones of one file.
 
 use std::{
     path::{Path, PathBuf},

@@ -138,7 +138,7 @@ impl Tier {
 }
 
 impl AgentTypes {
-    /// Those that are built in, none of them with an overlay.
+    /// The built-in tiers and types, without overlays.
     pub fn built_in() -> Self {
         let mut tiers = TIERS.map(Tier::new);
         for [_, tier, phase] in TYPES {
@@ -150,13 +150,13 @@ impl AgentTypes {
         Self { tiers: tiers.into(), types: types.into() }
     }
 
-    /// Adds a tier that is like a built-in one, `operations` or `execution`: it has the overlays of that one, of the
-    /// same phases, and of its tools those that `surface` keeps.
+    /// Adds a tier that is like a built-in one, `operations` or `execution`: it has the overlays of that tier,
+    /// of the same phases, and the tools of that tier that `surface` retains.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if the name is none, is reserved, or looks like that of a tier which is there, and if `like`
-    /// is not built in.
+    /// [`AgentTypeError`] if the name is invalid, is reserved, or looks like that of an existing tier, and if
+    /// `like` is not built in.
     pub fn with_tier(mut self, tier: &str, like: &str, surface: Surface) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Tier;
         name::check(what, tier)?;
@@ -174,8 +174,9 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if one of its names is none, if its own is reserved or looks like that of a type which is
-    /// there, if there is no such tier, if its phase looks like another one of the tier, or if a text is out of bounds.
+    /// [`AgentTypeError`] if one of its names is invalid, if its own is reserved or looks like that of an
+    /// existing type, if its tier is unknown, if its phase looks like another one of the tier, or if a text is
+    /// out of bounds.
     pub fn with_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         name::check(what, &agent_type.name)?;
@@ -187,12 +188,12 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Puts a type of agent in the place of a custom one of the same name.
+    /// Replaces the custom type of agent of the same name.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if there is none of this name, if it is built in, and as [`AgentTypes::with_type`] for its tier
-    /// and phase and its texts.
+    /// [`AgentTypeError`] if the name is unknown, if it is built in, and those of [`AgentTypes::with_type`] for
+    /// its tier and phase and its texts.
     pub fn with_replaced_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         self.find(&agent_type.name)?;
@@ -221,11 +222,11 @@ impl AgentTypes {
         }
     }
 
-    /// Takes a custom type away.
+    /// Removes a custom type.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if there is none of this name, or if it is built in.
+    /// [`AgentTypeError`] if the name is unknown, or if it is built in.
     pub fn without_type(mut self, agent_type: &str) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         self.find(agent_type)?;
@@ -237,12 +238,12 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Adds to what every agent of a tier has beyond its brief.
+    /// Adds to the tools and paths that every agent of a tier has beyond its brief.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such tier; [`AgentTypeError::AddsTools`] if it is a custom one, and
-    /// the overlay has tools.
+    /// [`AgentTypeError::Unknown`] if the tier is unknown; [`AgentTypeError::AddsTools`] if it is a custom one,
+    /// and the overlay has tools.
     pub fn with_tier_overlay(mut self, tier: &str, overlay: Overlay) -> Result<Self, AgentTypeError> {
         let known = self.tier_mut(tier)?;
         known.refuse_tools(&overlay)?;
@@ -250,12 +251,13 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Adds to what the agents in one phase of a tier have beyond their brief and the overlay of the tier.
+    /// Adds to the tools and paths that the agents in one phase of a tier have beyond their brief and the
+    /// overlay of the tier.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if there is no such tier, if the phase is no name, or looks like another one of the tier, or if
-    /// the tier is a custom one, and the overlay has tools.
+    /// [`AgentTypeError`] if the tier is unknown, if the phase is not a name, or looks like another one of the
+    /// tier, or if the tier is a custom one, and the overlay has tools.
     pub fn with_phase_overlay(
         mut self,
         tier: &str,
@@ -268,13 +270,13 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// What an agent has beyond its brief: the overlay of the tier, then that of its phase; for a custom tier, first
-    /// those of the tier that it is like.
+    /// Tools and paths of an agent beyond its brief: the overlay of the tier, then that of its phase; for a
+    /// custom tier, first those of the built-in tier.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such tier, or no type and no overlay for this phase of it: a slip of
-    /// the pen would otherwise take away what must not be touched.
+    /// [`AgentTypeError::Unknown`] if the tier is unknown, or has no type and no overlay for this phase: a
+    /// misspelt name would otherwise lift the bans of the overlay.
     pub fn overlay(&self, tier: &str, phase: &str) -> Result<Overlay, AgentTypeError> {
         let known = self.tiers.iter().find(|known| known.name == tier).ok_or_else(|| self.no_tier(tier))?;
         if !known.phases.iter().any(|(known, _)| known == phase) {
@@ -289,22 +291,22 @@ impl AgentTypes {
         Ok(overlay)
     }
 
-    /// The built-in tier that a tier is, or is like: it says which tools there are to take away from.
+    /// The built-in tier that a tier is, or is like. Its tools are those that a surface can remove.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such tier.
+    /// [`AgentTypeError::Unknown`] if the tier is unknown.
     pub fn built_in_tier(&self, tier: &str) -> Result<&str, AgentTypeError> {
         let known = self.tiers.iter().find(|known| known.name == tier).ok_or_else(|| self.no_tier(tier))?;
         Ok(known.like.as_ref().unwrap_or(&known.name))
     }
 
-    /// Those of `tools`, which are what the built-in tier has, that an agent of this type is given: what both its tier's
-    /// surface and its own keep. What is to be offered to the agent, and what its scope allows, is made of these.
+    /// The ones of `tools`, the tools of the built-in tier, that an agent of this type gets: both its tier's
+    /// surface and its own retain them. The offered tools and the agent's scope are made of these.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such type.
+    /// [`AgentTypeError::Unknown`] if the type is unknown.
     pub fn tools_of<'a>(
         &self,
         agent_type: &str,
@@ -317,11 +319,11 @@ impl AgentTypes {
         Ok(tools.into_iter().filter(is_kept).collect())
     }
 
-    /// What an agent of this type has beyond its brief.
+    /// Tools and paths of an agent of this type beyond its brief.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such type.
+    /// [`AgentTypeError::Unknown`] if the type is unknown.
     pub fn overlay_of(&self, agent_type: &str) -> Result<Overlay, AgentTypeError> {
         let found = self.find(agent_type)?;
         self.overlay(&found.tier, &found.phase)
@@ -331,14 +333,14 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is none.
+    /// [`AgentTypeError::Unknown`] if no type has it.
     pub fn find(&self, agent_type: &str) -> Result<&AgentType, AgentTypeError> {
         self.types.iter().find(|known| known.name == agent_type).ok_or_else(|| {
             unknown(AgentNameKind::Type, agent_type, self.types().map(|known| known.name.as_str()))
         })
     }
 
-    /// Every type: those that are built in, then the others in the order in which they were registered.
+    /// Every type: the built-in ones, then the others in the order of their registration.
     pub fn types(&self) -> impl Iterator<Item = &AgentType> {
         self.types.iter()
     }
@@ -348,7 +350,7 @@ impl AgentTypes {
         self.types().filter(|known| !Self::is_built_in(&known.name))
     }
 
-    /// Whether the type of this name is built in.
+    /// Returns true if the type of this name is built in.
     pub fn is_built_in(agent_type: &str) -> bool {
         is_built_in(AgentNameKind::Type, agent_type)
     }
@@ -390,7 +392,7 @@ impl Default for AgentTypes {
     }
 }
 
-/// Whether a tier or a type of exactly this name is built in.
+/// Returns true if a tier or a type of exactly this name is built in.
 fn is_built_in(what: AgentNameKind, name: &str) -> bool {
     match what {
         AgentNameKind::Tier => TIERS.contains(&name),

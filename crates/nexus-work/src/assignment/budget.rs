@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Most submissions of one agent that a configuration lets be refused. Source: our own bound; each is a paid call of a model.
 pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 
-/// What all turns of a task together may use. A turn that would exceed it is stopped.
+/// Budget of all turns of a task together. A turn that would exceed it is stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 // Schemas of tools have had it by this name.
@@ -35,12 +35,12 @@ impl WorkBudget {
         Self { usd: other.usd.or(self.usd), output_tokens: other.output_tokens.or(self.output_tokens) }
     }
 
-    /// Whether it bounds anything.
+    /// Returns true if it has a bound.
     pub fn is_bound(&self) -> bool {
         self.usd.is_some() || self.output_tokens.is_some()
     }
 
-    /// What is left of it after the turns of a log. `None` if it bounds nothing.
+    /// Rest of it after the turns of a log. `None` if it has no bound.
     pub fn left_of(&self, used: &RecordLog) -> Option<Budget> {
         let budget = self.usd.map(|usd| Budget::new().with_cost(Usd(usd)));
         let budget = match self.output_tokens {

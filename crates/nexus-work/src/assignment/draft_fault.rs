@@ -1,4 +1,4 @@
-//! Everything that is wrong with what an agent handed in.
+//! Faults of an agent's submission.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct DraftFault {
     /// The place in the draft, as a path: `plan[2].write_slice[0]`.
     pub place: String,
-    /// What is wrong there, and the way out.
+    /// Problem, with advice.
     pub problem: String,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for DraftFault {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {what} is refused: {}", lines(faults))]
 pub struct DraftError {
-    /// What was handed in: `brief`, `handoff`, `verdict`, `amendment`.
+    /// Kind of the submission: `brief`, `handoff`, `verdict`, `amendment`.
     pub what: &'static str,
     /// At least one.
     pub faults: Vec<DraftFault>,
@@ -32,10 +32,10 @@ fn lines(faults: &[DraftFault]) -> String {
     lines.join("; ")
 }
 
-/// Most faults that are told of one draft.
+/// Highest number of reported faults of one draft.
 const MOST_TOLD: usize = 20;
 
-/// Collects what is wrong with a draft: for whoever checks one.
+/// Collects the faults of a draft while it is checked.
 #[derive(Debug, Default)]
 pub struct Faults {
     found: Vec<DraftFault>,
@@ -43,7 +43,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Takes down one thing that is wrong. `place` is a path in the draft; `problem` says what is wrong there, and the way out.
+    /// Adds one fault. `place` is a path in the draft; `problem` is the fault with advice.
     pub fn add(&mut self, place: impl Into<String>, problem: impl Into<String>) {
         match self.found.len() < MOST_TOLD {
             true => self.found.push(DraftFault { place: place.into(), problem: problem.into() }),
@@ -70,11 +70,11 @@ impl Faults {
         }
     }
 
-    /// The error, if anything was found. `what` was handed in: `brief`.
+    /// Returns the error, if a fault was added. `what` is the kind of the submission: `brief`.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with all that was found, or the first 20 of it.
+    /// [`DraftError`] with all faults, or the first 20 of them.
     pub fn into_result(mut self, what: &'static str) -> Result<(), DraftError> {
         if self.more > 0 {
             let problem = format!("{} more faults are not listed; mend these first", self.more);

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::AgentTurn;
 
-/// Who ran a turn of an agent, and what it used.
+/// Backend and usage of an agent's turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedTurn {
     /// Names it in `turns.jsonl`: the artifact `turn-ID`.
     pub turn: Option<String>,
     /// The attempt; `None` outside of steps.
     pub attempt: Option<u32>,
-    /// Which agent.
+    /// Name of the agent.
     pub agent: String,
     /// Its type.
     pub agent_type: String,
@@ -28,17 +28,17 @@ pub struct LoggedTurn {
     pub model: Option<ModelId>,
     /// The effort that it ran with.
     pub effort: Option<String>,
-    /// What it cost.
+    /// Cost of the turn.
     pub cost: Option<Cost>,
     /// Tokens that went in.
     pub input_tokens: Option<u64>,
     /// Tokens that came out.
     pub output_tokens: Option<u64>,
-    /// How often a backend was started for it.
+    /// Number of starts of a backend for it.
     pub attempts: Option<u32>,
-    /// Who was asked before, or passed over, and why.
+    /// Backends that failed before or were skipped, with the reasons.
     pub skipped: Vec<String>,
-    /// What it may have changed.
+    /// Possible changes by it.
     pub effects: Option<Effects>,
     /// Tools that it called.
     pub tool_calls: u32,

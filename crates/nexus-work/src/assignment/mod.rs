@@ -1,8 +1,9 @@
-//! One agent's part of a piece of work: what it is given, a turn that ends by submitting an answer, and what it submits.
+//! One agent's part of a piece of work: its inputs, a turn that ends by submitting an answer, and the
+//! submission.
 //!
-//! What an agent says in prose is never read as an answer. One that ends without handing anything in is asked once more, in
-//! the same conversation and with nothing but its terminal tools; where that conversation is lost, it begins afresh. Then it
-//! is a failure of the infrastructure, never a made-up opinion.
+//! The prose of an agent is never read as an answer. An agent that ends without a submission is asked once
+//! more, in the same conversation and with nothing but its terminal tools; if that conversation is lost, in a
+//! new one. A second silence is a failure of the infrastructure, never an invented opinion.
 
 mod budget;
 mod draft_fault;
@@ -26,45 +27,45 @@ pub use self::{
     text_page::{PageRequest, TextPage, bounded_answer},
 };
 
-/// Who runs the agent.
+/// Backend of the agent.
 #[derive(Clone, Debug)]
 pub enum AgentRoute {
-    /// What a work-kind of the configuration is bound to.
+    /// Binding of a work-kind of the configuration.
     Kind(WorkKind),
     /// One seat of a panel.
     Seat(Box<Seat>),
 }
 
-/// Where an agent's turns are written down.
+/// Destination of the records of an agent's turns.
 #[derive(Clone, Debug)]
 pub struct AgentRecord {
     /// The file.
     pub file: RecordFile,
-    /// What its turns go by there; why a turn was run is added: `0.1 unit 1 work`.
+    /// Name of its turns there, to which the reason of each turn is added: `0.1 unit 1 work`.
     pub name: String,
 }
 
-/// One agent's part: what it is told, what it may do, and where its answer lies afterwards.
+/// One agent's part: its instructions, its scope, and the source of its answer.
 pub struct Assignment<T> {
-    /// Who runs it.
+    /// Backend of the agent.
     pub route: AgentRoute,
-    /// What is asked of it. The conversation is kept or not as [`run_agent`] needs it, whatever is said here.
+    /// Its request. [`run_agent`] decides if the conversation is stored, and ignores the value here.
     pub request: TurnRequest,
-    /// Whose session it is.
+    /// Participant of its session.
     pub participant: ParticipantId,
-    /// What it may touch, and which of `tools` it may call.
+    /// Paths that it may touch, and the ones of `tools` that it may call.
     pub scope: ParticipantScope,
-    /// Its tools. At least one of them, within `scope`, is terminal: it hands in the answer.
+    /// Its tools. At least one of them, within `scope`, is terminal: it submits the answer.
     pub tools: Arc<dyn ToolRouter>,
-    /// How many calls it may make in all, those of terminal tools excepted.
+    /// Highest number of its calls in all, except those of terminal tools.
     pub tool_calls: u32,
-    /// How many of its submissions may be refused in all before it is silent.
+    /// Number of its submissions that may be refused in all before it counts as silent.
     pub refused_submissions: u32,
-    /// What else its turns are run with: cancellation, budget, what puts things back. Its session is replaced.
+    /// Host of its turns: cancellation, budget, restoring of files. Its session is replaced.
     pub host: TurnHost,
-    /// Where its turns are written down. A turn that cannot be is not run.
+    /// Destination of the records of its turns. A turn that cannot be recorded does not run.
     pub record: Option<AgentRecord>,
-    /// Takes out what was handed in: [`Submission::take`](nexus_core::Submission::take) of one place, or of several.
+    /// Takes the submission: [`Submission::take`](nexus_core::Submission::take) of one tool, or of several.
     pub answer: Box<dyn Fn() -> Option<T> + Send + Sync>,
 }
 

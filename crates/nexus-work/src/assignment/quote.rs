@@ -43,7 +43,7 @@ impl<'t> Quote<'t> {
 impl fmt::Display for Quote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = &self.text[..self.text.floor_char_boundary(self.most)];
-        // The head is one line, also where the name of a file is part of it.
+        // The head is one line, even if it contains the name of a file.
         writeln!(f, "[{}]", Visible(self.origin))?;
         // `lines` would leave a lone carriage return in the middle of a line.
         for line in shown.split('\n') {

@@ -10,7 +10,7 @@ use nexus_router::Router;
 
 use super::{AgentRecord, AgentRoute, Assignment, terminal_tools::TerminalTools};
 
-/// What an agent is told that ended without handing anything in.
+/// Prompt for an agent that ended without a submission.
 const REMINDER: &str = include_str!("../../prompts/reminder.md");
 
 /// Why a turn of an agent's was run.
@@ -18,7 +18,7 @@ const REMINDER: &str = include_str!("../../prompts/reminder.md");
 pub enum AgentTurnPurpose {
     /// It is the first.
     Work,
-    /// The one before handed nothing in: the agent is asked for that alone, in the same conversation.
+    /// The turn before ended without a submission: the agent is asked for that alone, in the same conversation.
     Reminder,
     /// The one before handed nothing in, and its conversation is lost: all of it is done again.
     Afresh,
@@ -45,22 +45,22 @@ pub struct AgentTurn {
     pub vendor: Option<VendorId>,
     /// The session that it called tools with: what was called, and what was decided.
     pub session: Arc<Session>,
-    /// How it ended.
+    /// Outcome of the turn.
     pub outcome: Result<TurnResult, TurnError>,
     /// Its name in the file where it is written down.
     pub recorded_as: Option<String>,
 }
 
-/// What came of an agent's part.
+/// Result of an agent's part.
 #[derive(Debug)]
 pub struct AgentReport<T> {
-    /// What it handed in, or why nothing.
+    /// Its submission, or the reason for a missing one.
     pub answer: Result<T, AgentFailure>,
     /// Its turns, in order: one, or two, or three where the conversation of the second one was lost.
     pub turns: Vec<AgentTurn>,
     /// Conversations that could not be forgotten, and why: the backends still store them.
     pub left_behind: Vec<(ResumeHandle, ForgetError)>,
-    /// What could not be written down of its turns, though they were run.
+    /// Failed records of turns that ran.
     pub unrecorded: Vec<RecordError>,
 }
 
@@ -89,10 +89,10 @@ pub enum AgentFailure {
     Refused {
         /// The backend of the last turn.
         backend: BackendId,
-        /// How many were refused, over all of its turns.
+        /// Number of refused submissions, over all of its turns.
         refused: u32,
     },
-    /// It ended well, was asked once more, and handed nothing in all the same.
+    /// It ended well, was asked once more, and submitted nothing in both turns.
     #[error("{backend} ended twice without handing anything in")]
     Silent {
         /// The backend of the last turn.
@@ -100,10 +100,11 @@ pub enum AgentFailure {
     },
 }
 
-/// Runs an agent until it has handed something in: one turn, and another one if that handed nothing in.
+/// Runs an agent until it has submitted an answer: one turn, and another one if the first submitted nothing.
 ///
-/// A turn that fails is not run again here: which backend may take over is for the router, by the effects of what was done. What was
-/// handed in counts, also if the turn failed afterwards. A conversation is kept for the one reminder alone, and forgotten at the end.
+/// It does not run a failed turn again: the router decides which backend may take over, by the effects of the
+/// turn. A submission counts, even if the turn failed afterwards. A conversation is stored for the one reminder
+/// alone, and deleted at the end.
 pub async fn run_agent<T>(
     router: &Router,
     assignment: &Assignment<T>,
@@ -146,7 +147,7 @@ impl<T> AssignmentRun<'_, T> {
         answer.ok_or_else(|| AgentFailure::Silent { backend: self.last_backend() })
     }
 
-    /// One turn, and what it handed in.
+    /// One turn, and its submission.
     async fn turn(
         &mut self,
         purpose: AgentTurnPurpose,
@@ -191,7 +192,7 @@ impl<T> AssignmentRun<'_, T> {
         let recorded_as = recording.as_ref().map(|recording| recording.id().to_owned());
         self.unrecorded.extend(recording.and_then(|recording| recording.end(&outcome).err()));
         self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome, recorded_as });
-        // What was handed in is final, whatever came after it.
+        // A submission is final, with any later event.
         match ((self.assignment.answer)(), failure) {
             (Some(answer), _) => Ok(Some(answer)),
             (None, Some(failure)) => Err(failure),
@@ -204,7 +205,7 @@ impl<T> AssignmentRun<'_, T> {
         self.turns.iter().map(|turn| turn.session.refused_submissions()).sum()
     }
 
-    /// Who ran the turn, and how it ended.
+    /// Backend and outcome of the turn.
     async fn ask(
         &self,
         request: TurnRequest,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use nexus_core::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use serde_json::Value;
 
-/// Those tools of another router that hand something in.
+/// The tools of another router that submit something.
 #[derive(Debug)]
 pub(super) struct TerminalTools(pub(super) Arc<dyn ToolRouter>);
 

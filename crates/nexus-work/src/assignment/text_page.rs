@@ -3,18 +3,19 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most bytes of a text in one answer, beside what is said of it. Source: the longest answer that the harnesses of all vendors pass on
-/// whole, as measured, is 10,000.
+/// Most bytes of a text in one answer, beside the remark. Source: the longest answer that the harnesses of all
+/// vendors pass on whole, as measured, is 10,000.
 const PAGE_BYTES: usize = 9_000;
 
-/// Most bytes of an answer that comes in one part, but for what is said of the rest.
+/// Most bytes of an answer in one part, without the remark about the rest.
 const ANSWER_BYTES: usize = 9_800;
 
-/// Where to begin.
+/// Beginning of a page.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PageRequest {
-    /// Where to begin, in bytes from the start: what the last answer said to go on with. Leave it out to begin at the start.
+    /// Beginning of the page, in bytes from the start: the number in the last answer. Leave it out to begin at
+    /// the start.
     #[serde(default)]
     pub offset: Option<usize>,
 }
@@ -24,9 +25,9 @@ pub struct PageRequest {
 pub struct TextPage<'t> {
     /// Its part of the text.
     pub text: &'t str,
-    /// Whether it begins within a line.
+    /// True if it begins within a line.
     pub begins_within_a_line: bool,
-    /// What there is to say of it, if it is not all.
+    /// Remark about the rest, if the page is not the whole text.
     pub remark: Option<String>,
 }
 

@@ -7,9 +7,9 @@ use super::text::Text;
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is of.
+    /// Label of the bar.
     pub label: String,
-    /// How long it is; less than nothing and what is no number are nothing.
+    /// Length of the bar; a negative value and NaN count as zero.
     pub value: f64,
     /// The number, with its unit, as it is written beside the bar.
     pub shown: String,
@@ -18,7 +18,7 @@ pub struct Bar {
 /// Bars from one zero, the longest as wide as there is room.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// What they show, with the unit; a reader who does not see the plot is told it.
+    /// Title with the unit; a reader who does not see the plot hears it.
     pub title: String,
     /// In the order in which they are drawn, from the top.
     pub bars: Vec<Bar>,

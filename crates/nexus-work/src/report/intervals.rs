@@ -7,7 +7,7 @@ use super::{bars::shortened, text::Text};
 /// One estimate.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// What it is of.
+    /// Label of the interval.
     pub label: String,
     /// The estimate. `None` where nothing was seen; then the interval alone is drawn.
     pub value: Option<f64>,
@@ -22,7 +22,7 @@ pub struct Estimate {
 /// Estimates on one scale, each a mark on the line of its interval.
 #[derive(Clone, Debug)]
 pub struct Intervals {
-    /// What they show, with the unit and the confidence; a reader who does not see the plot is told it.
+    /// Title with the unit and the confidence; a reader who does not see the plot hears it.
     pub title: String,
     /// The ends of the scale.
     pub scale: (f64, f64),
@@ -41,7 +41,7 @@ impl Render for Intervals {
     fn render(&self) -> Markup {
         let (from, to) = self.scale;
         let width = if to > from && (to - from).is_finite() { to - from } else { 1.0 };
-        // What is no number, or beyond the scale, is at its end.
+        // NaN, and values beyond the scale, are at its end.
         let at = |value: f64| LEFT + ROOM * ((value - from) / width).clamp(0.0, 1.0).max(0.0);
         let height = self.estimates.len() * ROW + 30;
         html! {

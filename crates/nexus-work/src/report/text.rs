@@ -23,7 +23,7 @@ impl Render for Block<'_> {
     }
 }
 
-/// A patch, as git writes it: what was added and removed is told apart.
+/// A patch, as git writes it, with added and removed lines marked.
 pub fn diff(patch: &str) -> Markup {
     let class = |line: &str| match line.as_bytes().first() {
         _ if ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head)) => "soft",

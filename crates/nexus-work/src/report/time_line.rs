@@ -1,4 +1,4 @@
-//! What happened when, on lines one above the other.
+//! Spans of time, on lines one above the other.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ use super::{bars::shortened, text::Text};
 pub struct Span {
     /// The line that it is drawn on; spans of one name share it.
     pub lane: String,
-    /// What it was; told where the pointer rests on it.
+    /// Label, shown where the pointer rests on it.
     pub label: String,
-    /// When it began, after the beginning of the time line.
+    /// Beginning, after the beginning of the time line.
     pub began: Duration,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// How it ended.
+    /// End of the span.
     pub kind: SpanKind,
 }
 
-/// How a span ended.
+/// End of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
     /// Well.
     Well,
     /// Badly.
     Failed,
-    /// Nobody knows: it was interrupted, or goes on.
+    /// Unknown: it was interrupted, or continues.
     Open,
 }
 
 /// Spans over time. What overlaps on one line is drawn over it.
 #[derive(Clone, Debug)]
 pub struct TimeLine {
-    /// What it shows; a reader who does not see the plot is told it.
+    /// Title; a reader who does not see the plot hears it.
     pub title: String,
     /// The spans; lanes are drawn in the order in which they come first.
     pub spans: Vec<Span>,

@@ -50,11 +50,12 @@ pub struct WorkListing<W, P, K> {
 }
 
 impl<S: WorkspaceState> Workspaces<S> {
-    /// Opens the workspace that a caller names.
+    /// Opens the workspace of an id.
     ///
     /// # Errors
     ///
-    /// Unknown, if the text is no id or there is no such work; damaged, if its `status.json` is not what was written there.
+    /// Unknown, if the text is not an id or no work has it; damaged, if the content of its `status.json` was
+    /// changed.
     pub fn open_named<K: ServiceErrorKind>(&self, name: &str) -> Result<Workspace<S>, ServiceError<K>> {
         let unknown = |message: String| ServiceError::of(ServiceFault::Unknown, message);
         let id: WorkspaceId = name.parse().map_err(|error| unknown(format!("{error}")))?;
@@ -169,7 +170,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Damaged, if what is there is no record of turns.
+    /// Damaged, if the file does not hold records of turns.
     pub fn turns<K: ServiceErrorKind>(&self) -> Result<RecordFile, ServiceError<K>> {
         let path = self.turns_path();
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
@@ -178,11 +179,11 @@ impl<S: WorkspaceState> Workspace<S> {
         RecordFile::open(&path).map_err(|error| ServiceError::damaged(&path, error))
     }
 
-    /// Reads the turns of the agents. Empty if there is no such file yet.
+    /// Reads the turns of the agents. Empty without a file.
     ///
     /// # Errors
     ///
-    /// Damaged, if what is there is no regular file; those of the file system.
+    /// Damaged, if it is not a regular file; those of the file system.
     pub fn turn_log<K: ServiceErrorKind>(&self) -> Result<RecordLog, ServiceError<K>> {
         let path = self.turns_path();
         match fs::symlink_metadata(&path) {

@@ -74,7 +74,7 @@ impl<S: WorkspaceState> Workspaces<S> {
     }
 }
 
-/// What a service shows of its work in a list.
+/// Fields of a service's work in a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWork<T> {
     /// Its title.

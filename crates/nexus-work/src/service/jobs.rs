@@ -1,4 +1,4 @@
-//! What runs behind the calls in this process: at most one job a key, which callers join.
+//! Jobs behind the calls of this process: at most one for each key, which callers join.
 
 use std::{
     collections::HashMap,
@@ -38,10 +38,11 @@ impl<K: ServiceErrorKind> From<JobFault> for ServiceError<K> {
     }
 }
 
-/// Something that runs, or that failed and no caller was told yet. `T` is what the owner says of it, `E` how it fails.
+/// A job that runs, or that failed before any caller got its failure. `T` is the owner's description of it, `E`
+/// its error.
 #[derive(Debug)]
 pub struct Job<T, E> {
-    /// What it does.
+    /// The owner's description of it.
     pub kind: T,
     /// Stops it.
     pub cancel: CancelToken,
@@ -61,17 +62,17 @@ struct RunningJobs<K, T, E> {
 }
 
 impl<T, E: Clone + From<JobFault>> Job<T, E> {
-    /// What it said last.
+    /// Its last progress text.
     pub fn progress(&self) -> String {
         self.said.borrow().clone()
     }
 
-    /// What it says from now on.
+    /// Receiver of its further progress texts.
     pub fn follow(&self) -> watch::Receiver<String> {
         self.said.subscribe()
     }
 
-    /// How it ended, if it did.
+    /// Its outcome, if it ended.
     pub fn outcome(&self) -> Option<Result<(), E>> {
         self.ended.borrow().clone()
     }
@@ -97,12 +98,12 @@ where
     T: Send + Sync + 'static,
     E: Clone + From<JobFault> + Send + Sync + 'static,
 {
-    /// What runs for a key.
+    /// Job of a key.
     pub fn of(&self, key: &K) -> Option<Arc<Job<T, E>>> {
         self.lock().jobs.get(key).filter(|job| job.outcome().is_none()).cloned()
     }
 
-    /// A failure of the last job that no caller was told.
+    /// Takes the failure of the last job, if no caller got it.
     pub fn take_failure(&self, key: &K) -> Option<E> {
         let mut running = self.lock();
         let failed = running.jobs.get(key)?.outcome()?;
@@ -152,7 +153,7 @@ where
         Ok(job)
     }
 
-    /// Starts no job any more, and stops those that run. Comes back when all of them have ended.
+    /// Starts no more jobs, and stops the running ones. Returns when all of them have ended.
     pub async fn close(&self) {
         let jobs: Vec<Arc<Job<T, E>>> = {
             let mut running = self.lock();
@@ -163,7 +164,7 @@ where
             job.cancel.cancel();
         }
         for job in &jobs {
-            // How it ended is for its callers.
+            // Its outcome is for its callers.
             let _ = job.ended().await;
         }
     }

@@ -8,11 +8,11 @@ use nexus_core::{ServiceError, ServiceFault};
 /// A task that follows from other work, such as a debate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowUpTask {
-    /// What is to be reached.
+    /// Goal of the task.
     pub goal: String,
     /// Absolute path of the project.
     pub project: PathBuf,
-    /// What the agents cannot find out by themselves.
+    /// Knowledge that the agents cannot find out by themselves.
     pub context: Option<String>,
     /// Ids of the workspaces that it belongs to.
     pub linked_workspace_ids: Vec<String>,

@@ -75,8 +75,8 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         self.jobs.take_failure(id)
     }
 
-    /// Starts a job, or returns the one that runs. It runs once no other process works on the workspace, with a token that stops it and
-    /// a channel for its progress.
+    /// Starts a job, or returns the running one. It runs once no other process works on the workspace, with a
+    /// token that stops it and a channel for its progress.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         }
     }
 
-    /// Starts no job any more, and stops those that run. Returns when all of them have ended.
+    /// Starts no more jobs, and stops the running ones. Returns when all of them have ended.
     pub async fn close(&self) {
         self.jobs.close().await;
     }
@@ -199,7 +199,8 @@ impl<W: LockedWork, T> fmt::Debug for WorkJobs<W, T> {
     }
 }
 
-/// Locks the file at `path` as soon as it is free, within `patience` if there is one. Returns `None` if it is locked until then.
+/// Locks the file at `path` as soon as it is free, within `patience` if it is set. Returns `None` if it is
+/// locked until then.
 ///
 /// # Errors
 ///
