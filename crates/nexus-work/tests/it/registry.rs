@@ -57,8 +57,8 @@ fn types_that_threads_register_at_once_are_all_stored() {
 #[test]
 fn a_file_of_an_earlier_version_is_read_and_changed() {
     let home = tempfile::tempdir().unwrap();
-    let recorded = include_str!("recorded/agent-types.json");
-    fs::write(home.path().join("agent-types.json"), recorded).unwrap();
+    let written = include_str!("fixtures/agent-types.json");
+    fs::write(home.path().join("agent-types.json"), written).unwrap();
     let registry = AgentTypeRegistry::in_home(home.path());
     let types = registry.read::<Kind>().unwrap();
     assert_eq!(types.find("surveyor").unwrap().prompt.as_deref(), Some("Look first."));
