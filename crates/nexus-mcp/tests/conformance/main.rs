@@ -230,11 +230,16 @@ fn an_output_that_was_closed_ends_the_server() -> Result<(), Failed> {
     let mut server = Server::start(&mut command("stdio", home.path()));
     server.ask(1, "ping", Value::Null);
     drop(server.output.take());
-    server.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" }));
-    let input = server.input.take();
+    let mut input = server.input.take().expect("it is open");
+    // A program that another test starts just now has the output open too until it runs, and then the server can still write.
+    let asking = thread::spawn(move || {
+        while input.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n").is_ok() {
+            thread::sleep(Duration::from_millis(50));
+        }
+    });
     assert_eq!(server.exit_code(), Some(i32::from(EXIT_OUTPUT)));
     assert_eq!(note_of(home.path()).as_deref(), Some("stopped"));
-    drop(input);
+    asking.join().expect("it ends with the server");
     Ok(())
 }
 
