@@ -1,6 +1,6 @@
 //! `cargo xtask structure` measures the structure of the workspace's source: circles of imports between files, vendor
 //! names outside the vendors' folders, type names with several definitions, third-party types in the seam's signatures,
-//! links of the pages that lead nowhere, and lines of code.
+//! dead links of the pages, and lines of code.
 //!
 //! It reads syntax alone, so it needs no build. What only a type checker knows (the file that implements a method) makes
 //! no edge.
@@ -8,8 +8,11 @@
 //! `cargo xtask prose` measures how plainly the comments, errors, help texts and pages are written, and
 //! `cargo xtask prose --code-unchanged BASE` proves that a rewrite of them since the commit BASE changed no code.
 //!
+//! `cargo xtask book` writes the reference pages of the book that are generated; the gate compares them.
+//!
 //! `cargo xtask weight` counts the crates that a dependent compiles, and holds each count to a bound.
 
+mod book;
 mod circles;
 mod layers;
 mod lines;
@@ -36,8 +39,9 @@ fn main() -> ExitCode {
             ["prose"] => prose::run(None),
             ["prose", "--list", below] => prose::run(Some(below)),
             ["prose", "--code-unchanged", base] => prose::code_unchanged(base),
+            ["book"] => book::run(),
             ["weight"] => weight::run(),
-            _ => Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | weight"
+            _ => Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | book | weight"
                 .to_owned()),
         };
     match faults {

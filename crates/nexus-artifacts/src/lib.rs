@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A [`Artifact`] is its text, and where the parts of it stand: what a change does not mean stays byte for byte. [`Kind`] is the table of
-//! what each kind must have, [`lint()`] says what is wrong, [`Artifacts`] reads and changes the tree. Formats: `docs/artifacts.md`.
+//! what each kind must have, [`lint()`] says what is wrong, [`Artifacts`] reads and changes the tree. Formats: `docs/guide/artifacts.md`.
 
 mod check;
 mod document;

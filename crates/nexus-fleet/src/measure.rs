@@ -137,7 +137,7 @@ impl Metric {
 mod tests {
     use super::*;
 
-    const DOCUMENT: &str = include_str!("../../../docs/fleet.md");
+    const DOCUMENT: &str = include_str!("../../../docs/guide/fleet.md");
 
     #[test]
     fn the_document_has_each_metric_with_its_kind_and_unit_and_no_other() {

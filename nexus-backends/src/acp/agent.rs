@@ -52,7 +52,7 @@ pub(crate) struct KnownAgent {
     pub(crate) set_up: fn(&ProcessSetup<'_>) -> Furnishing,
 }
 
-/// An agent's enforcement of an access level. Each was measured: `docs/acp.md`.
+/// An agent's enforcement of an access level. Each was measured: `docs/reference/agents.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// Not all of it, so that no turn is run at it.

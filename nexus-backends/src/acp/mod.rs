@@ -1,6 +1,6 @@
 //! `acp`: any program that speaks the Agent Client Protocol, one process per turn.
 //!
-//! The access levels of a **known agent** (`agent: NAME`) were measured with the real program (`docs/acp.md`):
+//! The access levels of a **known agent** (`agent: NAME`) were measured with the real program (`docs/reference/agents.md`):
 //! a level that it does not enforce is rejected. It has a private home, which is removed after the turn or
 //! stored with the conversation. It borrows a credential, and its requests go to `base_url`. The vendors'
 //! folders define the known agents.
@@ -86,7 +86,7 @@ pub struct Acp {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Own {
-    /// An agent that Nexus knows, by its name in `docs/acp.md`.
+    /// An agent that Nexus knows, by its name in `docs/reference/agents.md`.
     agent: Option<String>,
     /// Any other program that speaks the protocol on its standard input and output, and its arguments.
     #[schemars(length(min = 1))]

@@ -375,7 +375,7 @@ fn a_permission_that_rests_on_a_repaired_line_is_refused() {
     }
 }
 
-/// As on every backend: `docs/failures.md`, "the answer reaches its bound".
+/// As on every backend: `docs/reference/failures.md`, "the answer reaches its bound".
 #[test]
 fn an_answer_that_reaches_its_bound_is_incomplete() {
     let mut agent = Exchange::prompted(ToolAccess::Unrestricted);

@@ -1,4 +1,4 @@
-//! The table of failures. `docs/failures.md` shows every backend's column: by default the columns that ran are compared
+//! The table of failures. `docs/reference/failures.md` shows every backend's column: by default the columns that ran are compared
 //! with it, with `NEXUS_TEST_DEEP=1` all of it, and `NEXUS_WRITE_FAILURES=1` runs every column and writes it anew.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
@@ -24,7 +24,7 @@ use nexus_testkit::{
 use serde_json::json;
 
 const WRITE: &str = "NEXUS_WRITE_FAILURES";
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/failures.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/failures.md");
 
 /// The variables that name real programs, and their columns.
 const REAL: [(&str, &str); 3] =

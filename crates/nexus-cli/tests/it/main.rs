@@ -9,6 +9,8 @@ mod acp_real;
 #[cfg(all(unix, feature = "keyring"))]
 mod api_key;
 mod artifact;
+#[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
+mod book;
 #[cfg(target_os = "linux")]
 mod broker;
 mod broker_real;

@@ -5,15 +5,13 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
-    process::Stdio,
 };
 
 use insta::assert_snapshot;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::support::{Folder, text};
+use crate::support::surface;
 
 /// Root of the repository.
 fn repository() -> PathBuf {
@@ -22,15 +20,10 @@ fn repository() -> PathBuf {
 
 #[test]
 fn commands_and_options() {
-    let folder = Folder::empty();
     let mut lines = Vec::new();
-    let mut commands = vec![String::new()];
-    while let Some(command) = commands.pop() {
-        let arguments: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
-        let output = folder.nexus(&arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    for (command, help) in surface::commands() {
         let (mut section, mut names) = (String::new(), Vec::new());
-        for line in text(&output.stdout).lines() {
+        for line in help.lines() {
             if line.is_empty() {
                 continue;
             }
@@ -41,7 +34,6 @@ fn commands_and_options() {
             let indent = line.len() - line.trim_start().len();
             let Some(first) = line.split_whitespace().next() else { continue };
             match section.as_str() {
-                "Commands:" if indent == 2 && first != "help" => commands.push(format!("{command} {first}")),
                 "Arguments:" if indent == 2 => names.push(first.to_owned()),
                 "Options:" | "Global options:" if indent <= 6 && line.trim_start().starts_with('-') => {
                     names.extend(
@@ -53,7 +45,8 @@ fn commands_and_options() {
                 _ => {}
             }
         }
-        lines.push(format!("nexus{command} {}", names.join(" ")).trim_end().to_owned());
+        let separator = if command.is_empty() { "" } else { " " };
+        lines.push(format!("nexus{separator}{command} {}", names.join(" ")).trim_end().to_owned());
     }
     lines.sort();
     assert_snapshot!("surface_commands", lines.join("\n"));
@@ -76,31 +69,13 @@ fn shape(schema: &Value) -> String {
 #[test]
 fn tools_of_the_servers() {
     let mut lines = Vec::new();
-    for server in ["spawn", "debate", "project"] {
-        let folder = Folder::with("groups: {}\n");
-        let mut command = folder.command(&["mcp", server]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut ask = |method: &str, params: Value| -> Value {
-            writeln!(input, "{}", json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
-                .unwrap();
-            let mut line = String::new();
-            output.read_line(&mut line).unwrap();
-            serde_json::from_str(&line).unwrap_or_else(|_| panic!("a message, not {line:?}"))
-        };
-        let client = json!({ "name": "test", "version": "1" });
-        let opened = ask(
-            "initialize",
-            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client }),
-        );
-        lines.push(format!("nexus mcp {server}: {}", opened["result"]["serverInfo"]["name"]));
-        for tool in ask("tools/list", json!({}))["result"]["tools"].as_array().unwrap() {
+    for server in surface::SERVERS {
+        let (name, tools) = surface::tools_of(server);
+        lines.push(format!("nexus mcp {server}: {name:?}"));
+        for tool in tools {
             lines.push(format!("  {} takes {}", tool["name"].as_str().unwrap(), shape(&tool["inputSchema"])));
             lines.push(format!("    answers {}", shape(&tool["outputSchema"])));
         }
-        drop(input);
-        child.wait().unwrap();
     }
     assert_snapshot!("surface_tools", lines.join("\n"));
 }

@@ -16,7 +16,7 @@ struct Arguments {
     #[arg(required_unless_present = "page")]
     program: Option<PathBuf>,
 
-    /// Writes the row into the vendor's `versions.json` and `docs/versions.md`.
+    /// Writes the row into the vendor's `versions.json` and `docs/reference/versions.md`.
     #[arg(long)]
     write: bool,
 
@@ -25,7 +25,7 @@ struct Arguments {
     #[arg(long, conflicts_with = "write")]
     check: bool,
 
-    /// Writes `docs/versions.md` anew from the tables, and judges nothing.
+    /// Writes `docs/reference/versions.md` anew from the tables, and judges nothing.
     #[arg(long)]
     page: bool,
 }
@@ -69,7 +69,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, String> {
         }
     }
     if arguments.page || arguments.write {
-        let path = repository().join("docs/versions.md");
+        let path = repository().join("docs/reference/versions.md");
         let text = page(&Table::all(&repository())?);
         let folder = path.parent().map_or(Ok(()), std::fs::create_dir_all);
         folder

@@ -1,7 +1,7 @@
 //! An imitation of `codex-acp` 0.16.0, an agent of the Agent Client Protocol: of one answer a turn, and of what it reports where the model
 //! gives none. It runs no tools.
 //!
-//! Source: what the real one answered when its model's server failed; that is in `docs/acp.md`.
+//! Source: what the real one answered when its model's server failed; that is in `docs/reference/agents.md`.
 
 use serde_json::{Value, json};
 

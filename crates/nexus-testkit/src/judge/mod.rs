@@ -1,6 +1,6 @@
 //! Judges one program of a vendor's before the simulator: which of the scenarios below it passes when a backend runs it.
 //!
-//! The scenarios are cases of the conformance suite, so a row of `docs/versions.md` says in short what the suite says at
+//! The scenarios are cases of the conformance suite, so a row of `docs/reference/versions.md` says in short what the suite says at
 //! length. What was found is kept in `versions.json` beside the vendor's code, where the backend reads it: it is what
 //! `nexus status`, `nexus check` and a turn's warnings go by.
 
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn the_page_shows_the_tables() {
         let tables = Table::all(&table::repository()).unwrap();
-        let shown = std::fs::read_to_string(table::repository().join("docs/versions.md")).unwrap_or_default();
-        assert!(shown == page(&tables), "docs/versions.md is out of step: run `nexus-judge --page`");
+        let shown = std::fs::read_to_string(table::repository().join("docs/reference/versions.md")).unwrap_or_default();
+        assert!(shown == page(&tables), "docs/reference/versions.md is out of step: run `nexus-judge --page`");
     }
 }

@@ -1,4 +1,4 @@
-//! `docs/versions.md`: the tables for people to read.
+//! `docs/reference/versions.md`: the tables for people to read.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What `docs/broker.md` tells those who run a fleet: a user of brokers, beside those of `docs/fleet.md`.
+//! What `docs/guide/broker.md` tells those who run a fleet: a user of brokers, beside those of `docs/guide/fleet.md`.
 
 use std::{
     collections::BTreeSet,
@@ -23,8 +23,8 @@ use super::{
     suite::suite,
 };
 
-const FLEET: &str = include_str!("../../../../../docs/fleet.md");
-const BROKER: &str = include_str!("../../../../../docs/broker.md");
+const FLEET: &str = include_str!("../../../../../docs/guide/fleet.md");
+const BROKER: &str = include_str!("../../../../../docs/guide/broker.md");
 const USERS: [&str; 5] = ["admin", "alice", "builders", "brokers", "system"];
 /// Within which a refusal has to be told.
 const SECONDS: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ fn lines() -> &'static str {
     block(BROKER, "conf")
 }
 
-/// The configuration of the fleet with the user of brokers, as `docs/broker.md` says.
+/// The configuration of the fleet with the user of brokers, as `docs/guide/broker.md` says.
 fn configuration() -> String {
     let text = block(FLEET, "conf");
     let (_, rest) = text.split_once("\nalice_may {\n").expect("the lines of a caller");

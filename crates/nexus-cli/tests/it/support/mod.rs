@@ -7,6 +7,8 @@ pub(crate) mod debaters;
 #[cfg(target_os = "linux")]
 pub(crate) mod nats;
 pub(crate) mod stage;
+#[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
+pub(crate) mod surface;
 #[cfg(target_os = "linux")]
 pub(crate) mod two_vendors;
 

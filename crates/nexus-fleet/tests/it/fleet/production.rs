@@ -1,4 +1,4 @@
-//! What `docs/fleet.md` tells those who run it: servers with exactly its configuration, and its users.
+//! What `docs/guide/fleet.md` tells those who run it: servers with exactly its configuration, and its users.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ use super::{
 };
 use crate::support::remote::WorkerThread;
 
-const DOCUMENT: &str = include_str!("../../../../../docs/fleet.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/guide/fleet.md");
 const POOL: &str = "builders";
 /// Within which a refusal has to be told.
 const SECONDS: Duration = Duration::from_secs(5);
