@@ -238,6 +238,8 @@ async fn progress_is_told_to_a_client_that_wants_it() {
     assert_eq!(told["method"], "notifications/progress");
     assert_eq!((&told["params"]["progressToken"], &told["params"]["progress"]), (&json!("p"), &json!(1)));
     assert!(told["params"]["message"].as_str().unwrap().starts_with("sawing"), "{told}");
+    let deeds = client.workshop.deeds.clone();
+    deeds.reaches(&deeds.begun, 1).await;
     client.workshop.release.notify_waiters();
     // More of it may have been on the way.
     let mut last = client.next().await;
