@@ -63,7 +63,7 @@
 //! `FileTools`) and `conversations` (conversations that have a name). These are on by default; `keyring` and `fleet`
 //! (turns on other machines) are not. The feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
-/// The code of README.md, compiled by `cargo test`: each block is a program or an item of its own.
+/// The Rust code of README.md and of the book, compiled and run by `cargo test --doc`.
 #[cfg(all(
     doctest,
     feature = "yaml",
@@ -72,8 +72,29 @@
     feature = "files",
     feature = "conversations"
 ))]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod pages {
+    macro_rules! pages {
+        ($($name:ident: $path:literal;)*) => {
+            $(#[doc = include_str!($path)] struct $name;)*
+        };
+    }
+
+    pages! {
+        Readme: "../README.md";
+        Approvals: "../docs/guide/approvals.md";
+        Conversations: "../docs/guide/conversations.md";
+        CustomBackend: "../docs/guide/custom-backend.md";
+        Errors: "../docs/guide/errors.md";
+        FileTools: "../docs/guide/file-tools.md";
+        Records: "../docs/guide/records.md";
+        Routing: "../docs/guide/routing.md";
+        Scope: "../docs/guide/scope.md";
+        Steering: "../docs/guide/steering.md";
+        StructuredOutput: "../docs/guide/structured-output.md";
+        Tools: "../docs/guide/tools.md";
+        Turns: "../docs/guide/turns.md";
+    }
+}
 
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;

@@ -33,17 +33,18 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let faults =
-        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["structure"] => structure::run(),
-            ["prose"] => prose::run(None),
-            ["prose", "--list", below] => prose::run(Some(below)),
-            ["prose", "--code-unchanged", base] => prose::code_unchanged(base),
-            ["book"] => book::run(),
-            ["weight"] => weight::run(),
-            _ => Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | book | weight"
-                .to_owned()),
-        };
+    let faults = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["structure"] => structure::run(),
+        ["prose"] => prose::run(None),
+        ["prose", "--list", below] => prose::run(Some(below)),
+        ["prose", "--code-unchanged", base] => prose::code_unchanged(base),
+        ["book"] => book::run(),
+        ["weight"] => weight::run(),
+        _ => {
+            Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | book | weight"
+                .to_owned())
+        }
+    };
     match faults {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

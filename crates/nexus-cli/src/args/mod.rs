@@ -227,29 +227,54 @@ mod tests {
         Args::command().debug_assert();
     }
 
-    /// Lines of a shell's block in the README, each without its comment and its redirection.
-    #[cfg(all(feature = "login", feature = "keyring"))]
-    fn commands_of(readme: &str) -> impl Iterator<Item = &str> {
-        let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("nexus "));
-        lines.map(|line| line.split(['#', '>']).next().unwrap_or_default().trim())
+    /// The words of a line of shell, up to its comment, redirection or second command.
+    #[cfg(all(feature = "login", feature = "keyring", feature = "otlp"))]
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        for character in line.chars() {
+            match (quote, character) {
+                (Some(end), _) if character == end => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(character);
+                    word.get_or_insert_default();
+                }
+                (None, '#' | '>' | '<' | '|' | '&') => break,
+                (None, ' ') => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(character),
+            }
+        }
+        words.extend(word);
+        words
     }
 
-    #[cfg(all(feature = "login", feature = "keyring"))]
+    #[cfg(all(feature = "login", feature = "keyring", feature = "otlp"))]
     #[test]
-    fn the_readme_shows_commands_that_exist() {
-        let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-        let readme = std::fs::read_to_string(readme).unwrap();
-        let mut shown = 0;
-        for command in commands_of(&readme) {
-            // No word of them is quoted but the prompt, whose words are one argument.
-            let (words, prompt) = command.split_once('"').unwrap_or((command, ""));
-            let prompt = prompt.split('"').next().filter(|prompt| !prompt.is_empty());
-            let parsed = Args::try_parse_from(words.split_whitespace().chain(prompt));
-            assert!(parsed.is_ok(), "{command}: {parsed:?}");
-            shown += 1;
+    fn the_pages_show_commands_that_exist() {
+        let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![repository.join("README.md"), repository.join("CONTRIBUTING.md")];
+        let mut folders = vec![repository.join("docs")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|extension| extension == "md") {
+                    pages.push(path);
+                }
+            }
         }
-        assert!(shown >= 8, "only {shown} commands were found");
+        let mut shown = 0;
+        for page in pages {
+            let text = std::fs::read_to_string(&page).unwrap();
+            let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+            for line in blocks.flat_map(str::lines).filter(|line| line.starts_with("nexus ")) {
+                let parsed = Args::try_parse_from(words(line));
+                let is_right = parsed.as_ref().map_or_else(|error| !error.use_stderr(), |_| true);
+                assert!(is_right, "{}: {line}: {parsed:?}", page.display());
+                shown += 1;
+            }
+        }
+        assert!(shown >= 60, "only {shown} commands were found");
     }
 
     #[test]

@@ -100,17 +100,26 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
 }
 
 #[test]
-fn the_configuration_of_the_readme_loads() {
-    let readme = read("README.md");
-    let blocks: Vec<&str> = readme
-        .split("```yaml\n")
-        .skip(1)
-        .map(|rest| rest.split_once("```").map_or(rest, |(block, _)| block))
-        .collect();
-    assert!(!blocks.is_empty(), "README.md shows no configuration");
-    for block in blocks {
-        assert_eq!(load(block).kinds(), ["executor"], "{block}");
+fn the_configurations_of_the_pages_load() {
+    let mut blocks = 0;
+    for page in ["README.md", "docs/start/configuration.md", "docs/guide/routing.md", "docs/guide/broker.md"]
+    {
+        let text = read(page);
+        for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            // A part of a page is put into a whole configuration.
+            let routes = if block.contains("types:") {
+                ""
+            } else {
+                "groups: { a: [claude-cli] }\ntypes: { executor: { group: a } }\n"
+            };
+            assert!(
+                load(&format!("{routes}{block}")).kinds().contains(&"executor".to_owned()),
+                "{page}: {block}"
+            );
+            blocks += 1;
+        }
     }
+    assert!(blocks >= 5, "only {blocks} configurations were found");
 }
 
 /// With every kind in the build, since each brings its own settings.
