@@ -1,8 +1,11 @@
 //! The examples, run as a newcomer runs them: no login, no CLI, no network.
 
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
 use nexus_testkit::example::{assert_shows, run, shown};
+
+/// Picture of the README and of the book's first pages.
+const PICTURE: &str = "docs/start/first-turn.svg";
 
 #[test]
 fn first_turn_writes_a_file_and_says_so() {
@@ -11,6 +14,35 @@ fn first_turn_writes_a_file_and_says_so() {
         &shown,
         &["claude-cli", "Five, seven, five.", "wc -l haiku.txt", "On disk, in haiku.txt:\nOne owner"],
     );
+}
+
+/// The output with the colours of a terminal: what the reader typed, the route, thinking, calls and their answers.
+fn coloured(shown: &str) -> String {
+    let is_call = |line: &str| ["* ", "  {", "  -> "].iter().any(|start| line.starts_with(start));
+    let mut text = "\u{1b}[1m$ cargo run --example first_turn\u{1b}[0m\n".to_owned();
+    // The picture begins at the types of the configuration.
+    for line in shown.lines().skip_while(|line| *line != "types:") {
+        let style = match line {
+            _ if line.starts_with("thinking: ") => "3;90",
+            _ if line.starts_with("> ") || line.starts_with("= ") => "1;36",
+            _ if is_call(line) => "33",
+            _ if line.starts_with("executor (") || line.starts_with("  1. ") => "32",
+            _ => "0",
+        };
+        text += &format!("\u{1b}[{style}m{line}\u{1b}[0m\n");
+    }
+    text
+}
+
+#[test]
+fn the_picture_of_the_readme_is_the_output_of_first_turn() {
+    let picture = anstyle_svg::Term::new().render_svg(&coloured(&shown("first_turn")));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(PICTURE);
+    if std::env::var_os("NEXUS_WRITE_BOOK").is_some() {
+        fs::write(&path, &picture).unwrap();
+    }
+    let stored = fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == picture, "{PICTURE} is out of date: run `cargo xtask book`");
 }
 
 #[test]

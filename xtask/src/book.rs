@@ -3,7 +3,8 @@
 use std::process::Command;
 
 /// Tests that compare a generated page, and write it if `NEXUS_WRITE_BOOK` is set: package, test program, filter.
-const GENERATORS: [[&str; 3]; 1] = [["nexus-turn-cli", "it", "book::"]];
+const GENERATORS: [[&str; 3]; 2] =
+    [["nexus-turn-cli", "it", "book::"], ["nexus-tests", "it", "the_picture_of_the_readme"]];
 
 /// Writes the pages. Returns the number of generators that failed.
 pub(crate) fn run() -> Result<usize, String> {
