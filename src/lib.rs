@@ -1,67 +1,236 @@
-//! Nexus runs one turn of agent work on whichever vendor a line of `nexus.yaml` names, or on a backend of your
-//! own. Nothing above [`ExecutionBackend::run_turn`] learns which one it was.
+//! Nexus runs one turn of agent work on Claude Code, Codex, Grok, another coding agent, a model behind an API, or a backend of your own. One line of
+//! `nexus.yaml` decides which. The caller gets the same events, results and errors from each of them.
 //!
-//! ```no_run
-//! use nexus::{BuildContext, EventEnvelope, Router, TurnHost, TurnRequest};
-//!
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let router = Router::from_file("nexus.yaml", nexus::registry(), BuildContext::from_process())?;
-//! let request = TurnRequest::new("Name the three largest moons of Saturn.");
-//! let mut events = |event: EventEnvelope| println!("{:?}", event.event);
-//! let result = router.run_turn("executor", request, TurnHost::new(), &mut events).await?;
-//! println!("{}", result.text);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! | to | see |
+//! | to do this | see |
 //! | --- | --- |
 //! | load `nexus.yaml`, or a configuration that the program built | `Router::from_file` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
 //! | run a turn | [`Router::run_turn`], [`Router::run_text`]; on one backend: [`ExecutionBackendExt`] |
-//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`], [`Effort`] |
-//! | watch it | [`TurnEvent`], [`EventSink`], or [`TurnStream`] |
-//! | stop it | drop the future, or [`CancelToken`] in [`TurnHost::with_cancel`] |
-//! | say something to its agent while it runs | [`Steering`], [`TurnHost::with_steering`] |
+//! | describe the turn | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`], [`Effort`] |
+//! | receive its events | [`TurnEvent`], [`EventSink`], [`TurnStream`] |
+//! | stop it | drop the future, or [`CancelToken`] with [`TurnHost::with_cancel`] |
+//! | send text to the agent while it runs | [`Steering`], [`TurnHost::with_steering`] |
 //! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
-//! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
-//! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
-//! | name a conversation, fork it, go on with it on another vendor | `Conversations`, `HeldConversation::run_turn`, `WhenLost` (feature `conversations`) |
-//! | delete a conversation that was kept | [`Router::forget`], [`ExecutionBackend::forget`] |
-//! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
-//! | act on a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
-//! | know when another backend takes over, and who is held | [`fallback`], [`hold`], [`Router::holds`] |
-//! | see who would run a turn, and why | [`Router::explain`] |
-//! | take over a changed file while turns run | [`Router::reload`] |
-//! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`]; by a tool call: [`Tool::submit`], [`Submission`] |
+//! | handle a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | offer tools of your own | [`Toolbox`], [`Tool`], [`TurnHost::with_tools`] |
 //! | offer tools that list, read, search and change files | `FileTools` (feature `files`), over [`ScopedFiles`] |
-//! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
-//! | hold an agent to tools and paths, and see what it called | [`Brief`], [`ParticipantScope`], [`Session`], [`Session::decisions`] |
-//! | log in to a plan, and see who is logged in | `login`, `logins`, `OwnLogin` (feature `login`), [`auth`] |
-//! | lend credentials of your own | [`CredentialSource`], [`BuildContext::with_credential_source`] |
+//! | restrict an agent to tools and paths, and see its calls | [`Brief`], [`ParticipantScope`], [`Session`], [`Session::decisions`] |
+//! | be asked about single calls | [`Approver`], [`TurnHost::with_approver`] |
+//! | resume a conversation | [`ResumeHandle`], [`ConversationMode`] |
+//! | name a conversation, fork it, continue it on another vendor | `Conversations`, `HeldConversation::run_turn`, `WhenLost` (feature `conversations`) |
+//! | delete a stored conversation | [`Router::forget`], [`ExecutionBackend::forget`] |
+//! | record turns, and read the records | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
+//! | control fallback, and see suspended backends | [`fallback`], [`hold`], [`Router::holds`] |
+//! | see which backend would run a turn, and why | [`Router::explain`] |
+//! | apply a changed file while turns run | [`Router::reload`] |
+//! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | bound the cost of many turns | [`Budget`], [`TurnHost::with_budget`] |
+//! | log in to a plan, and list the logins | `login`, `logins`, `OwnLogin` (feature `login`), [`auth`] |
+//! | supply credentials of your own | [`CredentialSource`], [`BuildContext::with_credential_source`] |
 //! | add a backend | [`ExecutionBackend`], [`harness`], [`RouterBuilder::backend`]; as a kind that `nexus.yaml` can name: [`BackendKind`] |
-//! | add a CLI that speaks lines | `cli` (feature `cli`) |
-//! | hold a backend against the contract | `nexus-turn-testkit`: its `conformance` |
-//! | keep work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
-//! | let agents work on a project in folders of their own, see every change, land it | `tree` (on Linux) |
-//! | say what changed in files, for a backend that goes on from another's work | [`TurnHost::with_file_changes`], [`fallback`] |
-//! | walk a goal to reviewed work; hold a debate; measure reviewers | the crates `nexus-turn-tasks`, `nexus-turn-debates`, `nexus-turn-testbed` |
-//! | run turns on other machines, by the key `pool` | `FleetPools` with [`Registry::with_pools`], `Worker`, `FleetHoldStore` (feature `fleet`) |
+//! | add a line-speaking CLI | `cli` (feature `cli`) |
+//! | test a backend against the contract | `nexus-turn-testkit`: its `conformance` |
+//! | store work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
+//! | let agents work on a project in separate folders, see every change, land it | `tree` (on Linux) |
+//! | report changed files to a fallback | [`TurnHost::with_file_changes`], [`fallback`] |
+//! | run reviewed tasks, debates, experiments | the crates `nexus-turn-tasks`, `nexus-turn-debates`, `nexus-turn-testbed` |
+//! | run turns on other machines | `FleetPools` with [`Registry::with_pools`], `Worker`, `FleetHoldStore` (feature `fleet`) |
 //! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
 //!
-//! # The crates behind it
+//! # Stream a turn
 //!
-//! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
-//! `nexus_router` the configuration and the choice, `nexus_work` folders that hold work and the types of agents,
-//! `nexus_conversations` conversations that have a name, `nexus_fleet` turns on other machines, `nexus_backends` the vendors and
-//! their logins.
+//! ```no_run
+//! # #[cfg(feature = "yaml")]
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     use nexus::{BuildContext, EventEnvelope, Router, TurnEvent, TurnHost, TurnRequest};
+//!
+//!     let router = Router::from_file("nexus.yaml", nexus::registry(), BuildContext::from_process())?;
+//!     let request = TurnRequest::new("Name the three largest moons of Saturn.");
+//!     let mut events = |envelope: EventEnvelope| {
+//!         if let TurnEvent::TextDelta(delta) = envelope.event {
+//!             print!("{}", delta.text);
+//!         }
+//!     };
+//!     let result = router.run_turn("executor", request, TurnHost::new(), &mut events).await?;
+//!     println!("\n{:?}", result.usage);
+//!     Ok(())
+//! }
+//! # #[cfg(not(feature = "yaml"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Typed tools and a typed answer
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use nexus::{BuildContext, EventEnvelope, Router, Submission, Tool, Toolbox, TurnHost, TurnRequest};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct City {
+//!     name: String,
+//! }
+//!
+//! #[derive(Debug, Deserialize, JsonSchema)]
+//! struct Forecast {
+//!     degrees: i32,
+//!     summary: String,
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let configuration = serde_json::json!({
+//!         "groups": { "anthropic": ["claude-cli"] }, "types": { "executor": { "group": "anthropic" } }
+//!     });
+//!     let router = Router::from_value(configuration, nexus::registry(), BuildContext::from_process())?;
+//!     let forecast = Submission::<Forecast>::new();
+//!     let tools = Toolbox::new()
+//!         .with(Tool::new("temperature", "Returns the temperature of a city.", |city: City| async move {
+//!             match city.name.as_str() {
+//!                 "Oslo" => Ok("7"),
+//!                 _ => Err("unknown city: ask for Oslo"),
+//!             }
+//!         }))
+//!         .with(Tool::submit("submit_forecast", "Submits the forecast.", &forecast));
+//!     let host = TurnHost::new().with_tools(Arc::new(tools));
+//!     let request = TurnRequest::new("How is the weather in Oslo?");
+//!     router.run_turn("executor", request, host, &mut |_: EventEnvelope| {}).await?;
+//!     println!("{:?}", forecast.take());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Handle each kind of error
+//!
+//! ```
+//! use nexus::{ErrorKind, Retry, TurnError};
+//!
+//! /// Returns the next action of a program after a failed turn.
+//! fn next_action(error: &TurnError) -> String {
+//!     let action = match error.kind() {
+//!         ErrorKind::NotInstalled | ErrorKind::Unauthenticated | ErrorKind::Forbidden => "fix the setup",
+//!         ErrorKind::InvalidRequest | ErrorKind::ContextExceeded | ErrorKind::OutputInvalid => "change the request",
+//!         ErrorKind::Cancelled | ErrorKind::LimitReached(_) => "use the partial result",
+//!         ErrorKind::Exhausted => "look at each backend",
+//!         _ => "try again",
+//!     };
+//!     let time = match error.retry() {
+//!         Retry::Never => String::new(),
+//!         Retry::Now => ", now".to_owned(),
+//!         Retry::After(wait) | Retry::Guessed(wait) => format!(", in {} s", wait.as_secs()),
+//!         Retry::At(time) => format!(", at {time:?}"),
+//!         _ => String::new(),
+//!     };
+//!     let passed_over: Vec<String> = error.skipped().iter().map(ToString::to_string).collect();
+//!     format!("{action}{time}: {error}; passed over: {passed_over:?}; received: {:?}", error.partial().text)
+//! }
+//! # let _ = next_action;
+//! ```
+//!
+//! # A panel
+//!
+//! ```no_run
+//! use nexus::{BuildContext, Router, Seat, SeatEvent, TurnHost, TurnRequest, Vote};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let configuration = serde_json::json!({
+//!         "groups": { "anthropic": ["claude-cli"], "openai": ["codex-cli"] },
+//!         "types": { "reviewer": { "panel": "review" } },
+//!         "panels": { "review": [{ "group": "anthropic" }, { "group": "openai" }] }
+//!     });
+//!     let router = Router::from_value(configuration, nexus::registry(), BuildContext::from_process())?;
+//!     let request = TurnRequest::new("Is this safe? `fn half(n: u32) -> u32 { n / 2 }`");
+//!     let ask = |_: &Seat| (request.clone(), TurnHost::new());
+//!     let outcome = router.run_panel(&router.panel("reviewer")?, ask, &mut |_: SeatEvent| {}).await;
+//!     for seat in &outcome.seats {
+//!         match seat.vote() {
+//!             Vote::Answer(result) => println!("{}: {}", seat.seat, result.text),
+//!             Vote::None(reason) => println!("{}: no vote: {reason}", seat.seat),
+//!         }
+//!     }
+//!     println!("enough vendors answered: {}", outcome.shortfall().is_none());
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Your own backend
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use async_trait::async_trait;
+//! use nexus::{
+//!     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, EventEnvelope, EventSink,
+//!     ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, Router, TurnError, TurnHost,
+//!     TurnRequest, TurnResult, harness::RunningTurn, turn::MessageEnded,
+//! };
+//!
+//! /// Counts the words of its prompt.
+//! #[derive(Debug)]
+//! struct WordCounter(BackendId);
+//!
+//! #[async_trait]
+//! impl ExecutionBackend for WordCounter {
+//!     fn id(&self) -> &BackendId {
+//!         &self.0
+//!     }
+//!
+//!     fn capabilities(&self) -> Capabilities {
+//!         let mut capabilities = Capabilities::new(LoopMode::Native);
+//!         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+//!         capabilities
+//!     }
+//!
+//!     async fn probe(&self) -> Availability {
+//!         Availability::ready(None)
+//!     }
+//!
+//!     async fn run_turn(
+//!         &self,
+//!         request: TurnRequest,
+//!         host: TurnHost,
+//!         events: &mut dyn EventSink,
+//!     ) -> Result<TurnResult, TurnError> {
+//!         let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
+//!         let text = format!("{} words", turn.request.prompt_text().split_whitespace().count());
+//!         turn.event(MessageEnded::new("m1".into(), text));
+//!         turn.end(Ok((FinishReason::Stop, None))).await
+//!     }
+//!
+//!     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+//!         Err(ForgetError::Unsupported { backend: self.0.clone() })
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let router = Router::builder(nexus::registry(), BuildContext::in_home("home"))
+//!         .backend(Arc::new(WordCounter(BackendId::new("word-counter"))))
+//!         .from_value(serde_json::json!({
+//!             "groups": { "counters": ["word-counter"] }, "types": { "counter": { "group": "counters" } }
+//!         }))?;
+//!     let request = TurnRequest::new("How many words are here?");
+//!     let result = router.run_turn("counter", request, TurnHost::new(), &mut |_: EventEnvelope| {}).await?;
+//!     assert_eq!(result.text, "5 words");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Crates
+//!
+//! This crate re-exports the public names of the others, each once. `nexus_core` has the backend trait and everything neutral to vendors,
+//! `nexus_router` the configuration and the choice of a backend, `nexus_backends` the vendors and their logins, `nexus_work` workspaces and types
+//! of agents, `nexus_conversations` named conversations, `nexus_fleet` turns on other machines.
 //!
 //! # Features
 //!
-//! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
-//! schema was written by hand), `globs` (globs in what must not be touched), `files` (searching files of a scope, and
-//! `FileTools`) and `conversations` (conversations that have a name). These are on by default; `keyring` and `fleet`
-//! (turns on other machines) are not. The feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
+//! On by default: `claude`, `codex`, `grok` and `responses` (the vendors), `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools with a
+//! hand-written schema), `globs` (globs in rules for protected paths), `files` (`FileTools`, searching files of a scope) and `conversations`.
+//! Not on by default: `acp` (agents of the Agent Client Protocol), `keyring`, `fleet` and `mcp-server` (serving a session's tools).
 
 /// The Rust code of README.md and of the book, compiled and run by `cargo test --doc`.
 #[cfg(all(

@@ -8,12 +8,15 @@ const GENERATORS: [[&str; 3]; 2] =
 
 /// Writes the pages. Returns the number of generators that failed.
 pub(crate) fn run() -> Result<usize, String> {
-    let mut faults = 0;
+    let mut faults = usize::from(!cargo(&["build", "--package", "nexus-turn", "--example", "first_turn"])?);
     for [package, program, filter] in GENERATORS {
-        let mut command = Command::new(env!("CARGO"));
-        command.args(["test", "--package", package, "--test", program, filter]).env("NEXUS_WRITE_BOOK", "1");
-        let status = command.status().map_err(|error| format!("cargo test: {error}"))?;
-        faults += usize::from(!status.success());
+        faults += usize::from(!cargo(&["test", "--package", package, "--test", program, filter])?);
     }
     Ok(faults)
+}
+
+/// Returns true if the command succeeds.
+fn cargo(arguments: &[&str]) -> Result<bool, String> {
+    let status = Command::new(env!("CARGO")).args(arguments).env("NEXUS_WRITE_BOOK", "1").status();
+    Ok(status.map_err(|error| format!("cargo {}: {error}", arguments.join(" ")))?.success())
 }
