@@ -1,4 +1,4 @@
-//! What `read_my_brief` and `read_handoffs` answer.
+//! Texts that `read_my_brief` and `read_handoffs` return.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::{
     review::{Judgement, ReviewDecision, ReviewVerdict},
 };
 
-/// What an agent reads as its brief: the problem, what the entry is to reach, the criteria to be judged, and its bounds.
+/// Returns the brief as an agent reads it: the problem, the outcomes of the plan entries, the criteria and the bounds.
 ///
-/// `entry` is what is to be done, or reviewed. `criteria` are ids of [`ProblemBrief::criteria_of`]. `hints` are the caller's and the
-/// last verdict's words.
+/// `work` lists the plan entries to do or to review. `criteria` are ids of [`ProblemBrief::criteria_of`], which have to hold after
+/// this step. `hints` are texts of the caller and of the last verdict.
 pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], hints: &[&str]) -> String {
     let mut text = String::new();
     let (problem, clarifications) = brief.problem();

@@ -1,8 +1,8 @@
-//! One agent's part: a turn that ends by handing something in.
+//! One agent's part: a turn that ends when the agent submits its answer.
 //!
-//! What an agent says in prose is never read as an answer. One that ends without handing anything in is asked once more, in
-//! the same conversation and with nothing but its terminal tools; where that conversation is lost, it begins afresh. Then it
-//! is a failure of the infrastructure, never a made-up opinion.
+//! The prose of an agent is never read as an answer. If a turn ends without a submission, the agent gets one more turn in the same
+//! conversation, with its terminal tools alone. If that conversation is lost, a new one begins. An agent that still submits nothing is
+//! an infrastructure failure; Nexus never invents an opinion for it.
 
 mod briefing;
 mod prompts;

@@ -1,4 +1,4 @@
-//! What agents are told, by phase.
+//! System prompts of agents, by phase.
 
 use std::{borrow::Cow, fs, io, path::Path};
 
@@ -7,10 +7,10 @@ use super::AgentPhase;
 /// Longest prompt that a person's own file may hold, in bytes. Source: our own bound, far below any context.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The texts that agents of each phase are given above their task: built in, or a person's own.
+/// System prompts for the agents of each phase: built in, or written by a person.
 ///
-/// A person's own are files in a folder, such as `NEXUS_HOME/prompts`: `orchestrate.md`, `implement.md`, `survey.md`, `review.md`, `reflect.md`,
-/// `cartographer.md`. Each replaces the built-in text of that name. No rule depends on what they say.
+/// A person's prompts are files in a folder, such as `NEXUS_HOME/prompts`: `orchestrate.md`, `implement.md`, `survey.md`, `review.md`,
+/// `reflect.md`, `cartographer.md`. Each replaces the built-in text of that name. No rule of the engine depends on their content.
 #[derive(Clone, Debug, Default)]
 pub struct Prompts {
     own: Vec<(&'static str, String)>,
@@ -24,7 +24,7 @@ pub struct Prompts {
 pub struct PromptError {
     /// The file.
     pub path: std::path::PathBuf,
-    /// What is wrong with it.
+    /// Reason why it cannot be used.
     pub problem: String,
 }
 
@@ -34,7 +34,7 @@ impl Prompts {
         Self::default()
     }
 
-    /// The built-in texts, but for those that have a file in `folder`. A folder that is not there has none.
+    /// Reads the files in `folder`; each replaces a built-in text. Files may be missing, and so may the folder.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl Prompts {
         Ok(Self { own })
     }
 
-    /// What an agent of this phase is told.
+    /// Returns the system prompt of this phase.
     pub fn system(&self, phase: AgentPhase) -> &str {
         let name = phase.name();
         let own = self.own.iter().find(|(own, _)| *own == name).map(|(_, text)| text.as_str());
@@ -61,7 +61,7 @@ impl Prompts {
             .unwrap_or_default()
     }
 
-    /// What it is told together with what its type says.
+    /// Returns the system prompt of this phase, followed by the prompt of the agent's type if it has one.
     pub fn system_with<'p>(&'p self, phase: AgentPhase, of_the_type: Option<&str>) -> Cow<'p, str> {
         let system = self.system(phase);
         match of_the_type {

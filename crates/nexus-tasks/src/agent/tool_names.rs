@@ -1,4 +1,4 @@
-//! Which tools the agents of a phase have.
+//! Tools of the agents, by phase.
 
 use nexus_work::{
     AgentTypeError, AgentTypes,
@@ -7,15 +7,15 @@ use nexus_work::{
 
 const JUDGING: [&str; 2] = ["read_diff", "read_history"];
 
-/// The phases that have tools of their own. An agent of any other phase has those of its tier: `implement` where it changes
-/// files, else what reads and `submit_handoff`.
+/// Phases with their own sets of tools. An agent of any other phase has the tools of its tier: those of `implement` if it changes
+/// files, otherwise the reading tools and `submit_handoff`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentPhase {
     /// Makes the brief.
     Orchestrate,
     /// Does the work.
     Implement,
-    /// Reads, and hands in what it found.
+    /// Reads, and submits its findings.
     Survey,
     /// Judges a step.
     Review,
@@ -26,11 +26,11 @@ pub enum AgentPhase {
 }
 
 impl AgentPhase {
-    /// The phase of an agent type, by its tier and the name of its phase.
+    /// Returns the phase of an agent type, by its tier and the name of its phase.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such type.
+    /// [`AgentTypeError::Unknown`] if the type is not registered.
     pub fn of(agent_type: &str, types: &AgentTypes) -> Result<Self, AgentTypeError> {
         let found = types.find(agent_type)?;
         let is_execution = types.built_in_tier(&found.tier)? == "execution";
@@ -38,6 +38,7 @@ impl AgentPhase {
             "orchestrate" if !is_execution => Self::Orchestrate,
             "review" if !is_execution => Self::Review,
             "reflect" if !is_execution => Self::Reflect,
+            // An execution type never gets the tools of another tier, even if its phase has the name of one of theirs.
             _ if is_execution => Self::Implement,
             _ => Self::Survey,
         })
@@ -68,7 +69,7 @@ impl AgentPhase {
         READING_TOOLS.iter().chain(of_its_own.iter().copied().flatten()).copied().collect()
     }
 
-    /// How many calls an agent may make in all, `submit_*` excepted: 60 where it changes files, else 25.
+    /// Most calls that an agent may make in all, without `submit_*`: 60 if it changes files, otherwise 25.
     pub fn tool_calls(self) -> u32 {
         match self {
             Self::Implement => 60,
@@ -76,13 +77,13 @@ impl AgentPhase {
         }
     }
 
-    /// The tools of an agent of this type: those of its phase that the surfaces of its tier and its own leave.
+    /// Returns the tools of an agent of this type: those of its phase, without those that the surfaces of its tier and type remove.
     ///
-    /// A surface cannot take away what hands something in: without it the agent could only fail.
+    /// A surface cannot remove the tools that submit an answer: without them the agent could only fail.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if there is no such type.
+    /// [`AgentTypeError::Unknown`] if the type is not registered.
     pub fn tools_of(agent_type: &str, types: &AgentTypes) -> Result<Vec<&'static str>, AgentTypeError> {
         let all = Self::of(agent_type, types)?.tools();
         let kept = types.tools_of(agent_type, all.iter().copied())?;

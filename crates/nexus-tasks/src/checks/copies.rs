@@ -2,18 +2,18 @@
 //!
 //! | copy | of | lives |
 //! | --- | --- | --- |
-//! | prepared | a tree, after the commands that prepare one; nothing else ever runs in it | until others need the room |
-//! | for tests | a prepared copy; what tests built in it is there in the next run of the same tree, as far as that run may have it | until others need the room |
+//! | prepared | a tree, after its setup commands ran; nothing else ever runs in it | until others need the room |
+//! | for tests | a prepared copy, kept with the test's build outputs for the next run of the same tree, as far as that run may have them | until others need the room |
 //! | scratch | a prepared copy, for one run | for the run |
 //!
-//! Copies are known by the tree's id, so that what was built of one tree is never there for another: neither time stamps nor a
-//! program that plants something into the outputs can bring what belongs to one tree before the tests of another.
+//! Copies are keyed by the id of the tree, so the build outputs of one tree never reach another. Neither time stamps nor a program that
+//! plants files into the outputs can carry content of one tree into the tests of another.
 //!
-//! The tests of those who judge work begin on a copy in which the agent that did the work has run nothing: its run may leave an ignored
-//! file by which the next one passes. The folders that the settings call caches are taken over all the same.
+//! Tests that judge work begin on a copy in which the agent that did the work ran nothing. Otherwise its run could leave an ignored file
+//! that lets the next run pass. Only the folders that the settings call caches are carried over.
 //!
-//! On the disk they lie in a folder that one process at a time holds, by the operating system's lock. What a process that was
-//! killed left half-made in it is removed by the next that holds it.
+//! On disk the copies lie in a folder that one process at a time locks, with the operating system's lock. The next owner of the lock
+//! removes the unfinished copies of a killed process.
 
 use std::{
     collections::HashMap,
@@ -38,17 +38,17 @@ use super::{
 };
 use crate::settings::SandboxSettings;
 
-/// How many folders are tried: as many hosts may run programs of one task at once, where one is what is expected.
+/// Number of folders to try. Each is for one host that runs programs of the same task; one host is the normal case.
 const ROOMS: usize = 16;
-/// How many prepared copies are kept. A step uses five trees: three for a probe, and two for tests where test files changed.
+/// Most prepared copies to retain. A step uses five trees: three for a probe, and two for tests where test files changed.
 const MOST_PREPARED: usize = 8;
-/// How many copies for tests are kept.
+/// Most copies for tests to retain.
 const MOST_FOR_TESTS: usize = 4;
 /// The folders of a room.
 const PARTS: [&str; 3] = ["scratch", "tests", "prepared"];
-/// The file that says that a copy is whole.
+/// Marker file of a complete copy.
 const READY: &str = "ready.json";
-/// The largest such file, in bytes.
+/// Largest marker file, in bytes.
 const READY_BYTES: u64 = 1 << 20;
 
 /// The copies of one task. Clones share them.
@@ -56,7 +56,7 @@ const READY_BYTES: u64 = 1 << 20;
 pub(super) struct Copies {
     tree: Tree,
     folder: PathBuf,
-    /// What prepares a copy, so that one that others prepared in another way is not taken for prepared.
+    /// Setup commands. A copy that another configuration prepared with other commands does not count as prepared.
     setup: Vec<Vec<String>>,
     /// Folders that tests fill and that clean copies take over.
     caches: Vec<PathBuf>,
@@ -75,7 +75,7 @@ struct CopyPool {
 #[derive(Debug, Default)]
 struct CopySlot {
     cell: Arc<AsyncMutex<Option<Arc<PreparedCopy>>>>,
-    /// The higher, the more recently it was asked for.
+    /// Counter of the last request: the higher, the more recent.
     used: u64,
 }
 
@@ -83,7 +83,7 @@ struct CopySlot {
 #[derive(Debug)]
 struct LockedFolder {
     path: PathBuf,
-    /// Locked for as long as the room is held.
+    /// Locked for as long as this process uses the room.
     _lock: FileLock,
 }
 
@@ -132,12 +132,12 @@ impl Drop for RunFolder {
     }
 }
 
-/// What is there of earlier runs of the same tree when tests begin.
+/// Outputs of earlier runs of the same tree that are present when tests begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Nothing but what lies in the caches of the settings.
+    /// Only the caches that the settings name.
     Clean,
-    /// Everything that they built.
+    /// Everything that the earlier runs built.
     Built,
 }
 
@@ -157,22 +157,22 @@ pub(super) struct Unprepared {
     cell: OwnedMutexGuard<Option<Arc<PreparedCopy>>>,
 }
 
-/// What is there for a tree.
+/// State of a tree's prepared copy.
 #[derive(Debug)]
 pub(super) enum Preparation {
     Done(Arc<PreparedCopy>),
-    /// The caller prepares it, and says so.
+    /// The caller prepares it, then calls [`Copies::prepared`].
     Needed(Unprepared),
 }
 
 impl Copies {
     pub(super) fn new(tree: Tree, folder: PathBuf, settings: &SandboxSettings) -> Self {
-        // What is no path was refused with the settings.
+        // The service rejects invalid paths when it checks the settings, so this cannot fail here.
         let caches = keep::places("sandbox.caches", &settings.caches).unwrap_or_default();
         Self { tree, folder, setup: settings.setup.clone(), caches, shared: Arc::default() }
     }
 
-    /// The prepared copy of a tree, or one that is to be prepared. Others that want the same wait meanwhile.
+    /// Returns the prepared copy of a tree, or a fresh copy that the caller has to prepare. Other callers for the same tree wait meanwhile.
     pub(super) async fn prepare(
         &self,
         tree: &TreeId,
@@ -198,6 +198,7 @@ impl Copies {
         let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
         let new = room.join("scratch");
         let made = try_blocking(move || {
+            // A copy of an earlier process counts only if the same setup commands prepared it.
             if read_ready(&place).is_some_and(|ready| ready == (CopyMarker { tree: id.clone(), setup })) {
                 return Ok::<_, CheckError>(Err(PreparedCopy { path: place, tree: id }));
             }
@@ -216,7 +217,7 @@ impl Copies {
         }
     }
 
-    /// Takes a copy that the caller has prepared, for all who want one of this tree.
+    /// Stores a copy that the caller has prepared, for all callers that need this tree.
     pub(super) async fn prepared(&self, unprepared: Unprepared) -> Result<Arc<PreparedCopy>, CheckError> {
         let room = self.room().await?;
         let Unprepared { mut copy, tree, mut cell } = unprepared;
@@ -227,7 +228,7 @@ impl Copies {
             write_ready(&copy.path, &ready)?;
             private(path.parent().unwrap_or(&path))?;
             fs::rename(&copy.path, &path).map_err(|error| CheckError::from_io(&path, error))?;
-            // It is somewhere else now.
+            // The folder was renamed, so the drop must not remove it.
             drop(std::mem::take(&mut copy.path));
             Ok::<_, CheckError>(())
         })
@@ -256,8 +257,8 @@ impl Copies {
         .await
     }
 
-    /// A copy for tests: with what they built when they last ran on this tree, as far as the `beginning` lets it be there, and every
-    /// other file as it is in the tree.
+    /// Returns a copy for tests: every file as it is in the tree, with the build outputs of the last tests on this tree as far as
+    /// `beginning` allows.
     pub(super) async fn for_tests(
         &self,
         of: &Arc<PreparedCopy>,
@@ -281,7 +282,7 @@ impl Copies {
                 (Some(found), Beginning::Built) => {
                     match refresh(&found, &repository.clone().with_cancel(token.clone())) {
                         Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
-                        // A folder that a program closed, or filled beyond the limits: another is taken.
+                        // A program made the folder inaccessible, or filled it beyond the limits: use a fresh copy.
                         Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),
                         Ok(()) => return Ok(found),
                     }
@@ -299,7 +300,7 @@ impl Copies {
         .await
     }
 
-    /// Takes a copy back in which tests ran to their end, for the next run of the same tree.
+    /// Stores a copy whose tests ran to their end, for the next run of the same tree.
     pub(super) async fn give_back(&self, copy: TestCopy) {
         let ready = CopyMarker { tree: copy.tree.clone(), setup: self.setup.clone() };
         let kept = try_blocking(move || {
@@ -319,7 +320,7 @@ impl Copies {
         }
     }
 
-    /// Removes the prepared copies that were not asked for the longest, but for those that are in use.
+    /// Removes the least recently requested prepared copies, except those in use.
     async fn make_room_for_prepared(&self) {
         let mut victims = Vec::new();
         {
@@ -327,6 +328,7 @@ impl Copies {
             let mut all: Vec<_> = slots.values().map(|slot| (slot.used, Arc::clone(&slot.cell))).collect();
             all.sort_by_key(|(used, _)| *used);
             let mut free: Vec<_> =
+                // A cell that is locked is being prepared: it stays.
                 all.into_iter().filter_map(|(_, cell)| cell.try_lock_owned().ok()).collect();
             free.retain(|cell| cell.is_some());
             let too_many = free.len().saturating_sub(MOST_PREPARED);
@@ -338,7 +340,7 @@ impl Copies {
         }
         for mut victim in victims {
             let Some(prepared) = victim.take() else { continue };
-            // The place stays locked until it is empty.
+            // The slot stays locked until the folder is gone, so no caller can prepare the same tree into it meanwhile.
             let removed = try_blocking(move || {
                 let removed = remove(&prepared.path);
                 drop(victim);
@@ -350,7 +352,7 @@ impl Copies {
         }
     }
 
-    /// The folder that this process holds, taken when it is first needed.
+    /// Returns the folder that this process has locked. The first call locks it.
     async fn room(&self) -> Result<&Path, CheckError> {
         let open = || async {
             let folder = self.folder.clone();
@@ -366,14 +368,14 @@ impl Copies {
 
 impl Drop for CopyPool {
     fn drop(&mut self) {
-        // What is whole stays for the next host.
+        // Complete copies stay for the next host. An empty path makes the drop of `RunFolder` a no-op.
         for copy in self.idle.get_mut().unwrap_or_else(PoisonError::into_inner) {
             copy.copy.path = PathBuf::new();
         }
     }
 }
 
-/// Cancels what goes on in another thread when the future that waits for it is dropped.
+/// Cancels the work in another thread when the future that waits for it is dropped.
 struct CancelOnDrop(CancelToken);
 
 impl Drop for CancelOnDrop {
@@ -382,7 +384,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Shows what is kept of the project in a copy without a sandbox: by links. What the tree itself has there stays.
+/// Links the kept paths of the project into a copy without a sandbox. Files that the tree itself has there stay.
 pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckError> {
     for kept in kept {
         let place = files.join(&kept.place);
@@ -391,7 +393,7 @@ pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckErr
         let is_folder = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         let mut missing: Vec<PathBuf> =
             above.map(|above| files.join(above)).filter(|path| !is_folder(path.clone())).collect();
-        // The topmost first. A file or a link on the way stays, and nothing is shown.
+        // The topmost first. If a file or a link is in the way, it stays and nothing is linked.
         missing.reverse();
         if missing.iter().any(|path| path.symlink_metadata().is_ok()) || place.symlink_metadata().is_ok() {
             continue;
@@ -404,16 +406,17 @@ pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckErr
     Ok(())
 }
 
-/// Makes the copy what it was before the tests ran in it, but for what they built.
+/// Restores the files of the tree in a copy that tests have used. Build outputs stay.
 fn refresh(found: &TestCopy, tree: &Tree) -> Result<(), CheckError> {
+    // First, so that a copy that is only half restored never counts as complete.
     remove(&found.copy.path.join(READY))?;
     remove(&found.copy.home())?;
     private(&found.copy.home())?;
     Ok(tree.refresh(&found.tree, found.copy.files())?)
 }
 
-/// Moves the caches of an earlier run into a copy in which nothing ran yet. What the tree itself has in such a place stays, and no link
-/// is followed: programs made what is there.
+/// Moves the caches of an earlier run into a copy in which nothing ran yet. Caches that contain files of the tree are skipped. No link is
+/// followed, since programs wrote these folders.
 fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]) -> Result<(), CheckError> {
     let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
     for cache in caches.iter().filter(|cache| !paths.iter().any(|path| path.starts_with(cache))) {
@@ -433,15 +436,15 @@ fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]
             continue;
         }
         let target = files.join(cache);
-        // What the commands that prepare a tree made there is in the cache as well.
+        // The setup commands may have made this folder. The cache of the earlier run began with their output, so it replaces the folder.
         remove(&target)?;
         fs::rename(earlier.join(cache), &target).map_err(|error| CheckError::from_io(&target, error))?;
     }
     Ok(())
 }
 
-/// Takes the first folder that no other process holds, and cleans it up, as well as those that others held who were killed. Gives
-/// the copies for tests that are in it.
+/// Locks the first folder that no other process has locked and removes unfinished copies from it. Also empties the folders of killed
+/// processes. Returns the copies for tests in the locked folder.
 fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>), CheckError> {
     for number in 0..ROOMS {
         let path = folder.join(number.to_string());
@@ -462,6 +465,7 @@ fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>)
             if !other.is_dir() {
                 continue;
             }
+            // The lock is free, so the process that owned this folder is gone.
             if let Some(_lock) = lock(&other)? {
                 PARTS.iter().try_for_each(|below| remove(&other.join(below)))?;
             }
@@ -472,7 +476,7 @@ fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>)
     Err(CheckError::from_io(folder, source))
 }
 
-/// The lock of a room, unless another process has it.
+/// Locks a room. Returns `None` if another process has it.
 fn lock(room: &Path) -> Result<Option<FileLock>, CheckError> {
     let place = room.join(".lock");
     FileLock::try_lock(&place).map_err(|error| CheckError::from_io(&place, error))
@@ -496,8 +500,7 @@ fn private(folder: &Path) -> Result<(), CheckError> {
     own_folder(folder).map_err(|error| CheckError::from_io(folder, error))
 }
 
-/// Makes a folder that only its owner may enter, unless it is there. A link is refused: what is removed or written in it would be
-/// somewhere else.
+/// Creates an owner-only folder, unless it is there. Rejects a link: files would be removed or written at its target.
 pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no folder: remove it"));
@@ -510,7 +513,7 @@ fn remove(path: &Path) -> Result<(), CheckError> {
     remove_tree(path).map_err(|error| CheckError::from_io(path, error))
 }
 
-/// Removes a folder without keeping whoever drops it waiting, where a runtime has another thread for it.
+/// Removes a folder on another thread if a runtime is there, so that the drop does not block.
 fn remove_later(path: PathBuf) {
     if path.as_os_str().is_empty() {
         return;
@@ -532,7 +535,7 @@ fn write_ready(folder: &Path, ready: &CopyMarker) -> Result<(), CheckError> {
     fs::write(&path, bytes).map_err(|error| CheckError::from_io(&path, error))
 }
 
-/// What is written down of a copy, if that is whole.
+/// Reads the marker of a complete copy.
 fn read_ready(folder: &Path) -> Option<CopyMarker> {
     let path = folder.join(READY);
     let found = path.symlink_metadata().ok()?;
@@ -542,8 +545,8 @@ fn read_ready(folder: &Path) -> Option<CopyMarker> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Copies everything that is in a folder, nothing of which is in use: files with their modes and times, folders with their modes,
-/// links as links. Pipes, sockets and devices are left out.
+/// Copies the content of a folder that no program uses: files with their modes and times, folders with their modes, links as links.
+/// Pipes, sockets and devices are left out.
 fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckError> {
     let mut todo = vec![(from.to_owned(), to.to_owned())];
     let mut closed = Vec::new();
@@ -558,7 +561,7 @@ fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckEr
             let failed = |error| CheckError::from_io(&target, error);
             let about = entry.metadata().map_err(failed)?;
             if !about.is_symlink() && about.permissions().mode() & 0o500 != 0o500 {
-                // What a program closed to its owner, who is this user.
+                // A program took away its owner's access. Nexus runs as that owner, so it can restore the access to read the file.
                 open_to_owner(&source, &about).map_err(failed)?;
             }
             if about.is_dir() {
@@ -573,7 +576,7 @@ fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckEr
             }
         }
     }
-    // Last, as one that cannot be written takes no file.
+    // Last, since nothing can be copied into a folder without write permission.
     for (folder, mode) in closed.into_iter().rev() {
         fs::set_permissions(&folder, mode).map_err(|error| CheckError::from_io(&folder, error))?;
     }
@@ -589,9 +592,9 @@ fn open_to_owner(path: &Path, about: &fs::Metadata) -> io::Result<()> {
     }
 }
 
-/// With the time of its last change, by which build tools know what is fresh.
+/// Copies a file with its modification time, by which build tools decide what is up to date.
 fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
-    // Its mode may forbid to write to it, which is done with it open.
+    // The file's own mode may forbid writing, so it is set after the content is written.
     let mut source = File::open(from)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut source, &mut target)?;

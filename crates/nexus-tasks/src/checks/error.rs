@@ -1,4 +1,4 @@
-//! Why something was not run, or not kept.
+//! Reasons why tests or probes did not run, or were not stored.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use nexus_work::DraftError;
 
 use crate::task_error::{TaskError, TaskErrorKind};
 
-/// Why tests or a probe were not run, or not kept. A program that ran and failed is no error.
+/// Reason why tests or a probe did not run, or why its record was not stored. A program that ran and failed is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckError {
@@ -20,52 +20,52 @@ pub enum CheckError {
         "there is no sandbox to run tests in: {reason}; or set `sandbox: {{ kind: none }}` to run them without"
     )]
     NoSandbox {
-        /// What is missing, and the command that installs it.
+        /// The missing part, and the command that installs it.
         reason: String,
     },
     /// The task has no test command.
     #[error("the task has no test command: name one as `test_command` when the task is created")]
     NoTestCommand,
-    /// What was handed in is not as it must be, with everything that is wrong.
+    /// A submission breaks rules; the error lists every fault.
     #[error(transparent)]
     Refused(#[from] DraftError),
-    /// A setting of the task is not as it must be.
+    /// A setting of the task is invalid.
     #[error("`{setting}` of the task's settings: {reason}")]
     Settings {
-        /// Which: `sandbox.keep[0]`.
+        /// Path of the setting: `sandbox.keep[0]`.
         setting: String,
-        /// What is wrong with it, and the way out.
+        /// The fault, and the advice.
         reason: String,
     },
-    /// There is no probe with this number.
+    /// No probe has this number.
     #[error("there is no probe {number}")]
     NoSuchProbe {
         /// The number.
         number: u32,
     },
-    /// A stored probe is not what was stored.
+    /// The file of a stored probe was changed or damaged.
     #[error("{path:?} is not the record of a probe: {reason}; move it away")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault in the record.
         reason: String,
     },
-    /// A tree could not be laid out or made.
+    /// A tree could not be checked out or created.
     #[error("a tree to run in cannot be made: {0}")]
     Tree(#[source] TreeError),
     /// A file or folder of the task could not be read or written.
     #[error(transparent)]
     File(TaskError),
-    /// The sandbox, or what starts a program without one, failed.
+    /// The sandbox failed, or the launcher of programs without a sandbox.
     #[error("a program could not be run: {reason}")]
     Runner {
-        /// What it said.
+        /// Message of the failed part.
         reason: String,
-        /// Whether the machine was in want of something, so that it may work later.
+        /// True if the machine lacked a resource, so that a later attempt may work.
         is_scarcity: bool,
     },
-    /// The caller cancelled. Nothing of it runs any more.
+    /// The caller cancelled the call. Nothing of it runs any more.
     #[error("cancelled")]
     Cancelled,
 }
@@ -80,7 +80,7 @@ impl From<TreeError> for CheckError {
 }
 
 impl CheckError {
-    /// Of a failure of the file system.
+    /// Builds the error from a failure of the file system.
     #[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
     pub(super) fn from_io(path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::File(TaskError::unusable(path.as_ref(), &source))

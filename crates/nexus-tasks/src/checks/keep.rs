@@ -1,4 +1,4 @@
-//! What of the person's project is shown to tests as it lies there, though it is not in git.
+//! Paths of the person's project that tests see although git does not track them.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,17 +9,17 @@ use super::error::CheckError;
 /// Project path that a program sees, read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShownPath {
-    /// Where it lies in the project, and in every copy.
+    /// Path in the project, and in every copy.
     pub(super) place: PathBuf,
-    /// What lies there, without a link on the way.
+    /// Real path of the content, with all links resolved.
     pub(super) outside: PathBuf,
 }
 
-/// Checks the paths of the settings, and finds those that are there now. Blocks.
+/// Checks the `keep` paths of the settings and returns those that exist now. Blocks.
 ///
 /// # Errors
 ///
-/// [`CheckError::Settings`] for a path that is none, and for a link that leads out of the project.
+/// [`CheckError::Settings`] for an invalid path, and for a link that leads out of the project.
 pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, CheckError> {
     let mut found: Vec<ShownPath> = Vec::new();
     for (number, path) in keep.iter().enumerate() {
@@ -36,6 +36,7 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, Ch
             )));
         }
         let inside = outside.strip_prefix(&root).unwrap_or(&outside);
+        // A link inside the project may lead into `.git`, which the check of the written path cannot see.
         if inside.components().next() == Some(Component::Normal(".git".as_ref())) {
             return Err(refused(format!("{path:?} leads into the repository itself")));
         }
@@ -46,11 +47,11 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, Ch
     Ok(found)
 }
 
-/// Folders that a setting names, below the project's root.
+/// Checks the folders that a setting names, relative to the project's root.
 ///
 /// # Errors
 ///
-/// [`CheckError::Settings`] for a path that is none.
+/// [`CheckError::Settings`] for an invalid path.
 pub(super) fn places(setting: &str, paths: &[String]) -> Result<Vec<PathBuf>, CheckError> {
     let place = |(number, path): (usize, &String)| {
         plain(path).map_err(|reason| CheckError::Settings {
@@ -61,7 +62,7 @@ pub(super) fn places(setting: &str, paths: &[String]) -> Result<Vec<PathBuf>, Ch
     paths.iter().enumerate().map(place).collect()
 }
 
-/// A path below the project's root, as names alone.
+/// Normalises a path below the project's root to plain names.
 fn plain(path: &str) -> Result<PathBuf, &'static str> {
     if path.is_empty() || path.contains('\0') {
         return Err("is no path");

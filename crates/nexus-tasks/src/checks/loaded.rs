@@ -1,8 +1,8 @@
-//! What the test command loads from the project beside what is under test, as far as the files of the task's base show it.
+//! Files of the project that the test command loads beside the code under test, as far as the task's base shows them.
 //!
 //! A command names files: as arguments, as modules, and through files that it reads itself, such as a script that sources another or a
-//! `Makefile` that includes one. These files are read as they are in the base, never as an agent left them. What a program computes is
-//! not seen: a path that is put together at run time, a plug-in that an installed package registers, a file that a test opens.
+//! `Makefile` that includes one. These files are read from the base, never as an agent left them. Computed loads stay invisible: a path
+//! built at run time, a plug-in that an installed package registers, a file that a test opens.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -13,16 +13,16 @@ use super::{
     python_modules::is_of_runner, shell_words::commands, test_files::kind_of, test_run::TestFileKind,
 };
 
-/// Most files that are read to find others. Source: our own bound.
+/// Most files to read in search of others. Source: our own bound.
 const MOST_FILES: usize = 64;
-/// Files in the root that say what test commands load.
+/// Files in the root that name files or plug-ins for test commands.
 const READ_FIRST: [&str; 6] =
     ["package.json", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"];
-/// Files in the root that say what `make` and its like run.
+/// Files in the root with the commands that `make` and `just` run.
 const MAKEFILES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "justfile"];
-/// Most commands in commands that are looked at. Source: our own bound.
+/// Deepest nesting of commands to follow. Source: our own bound.
 const MOST_DEPTH: usize = 8;
-/// What the names of programs end with that are no shell scripts, and of files that are none at all.
+/// Extensions of programs in other languages than shell, and of data files.
 const OTHER_TEXTS: [&str; 13] =
     ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "toml", "json", "yml", "yaml", "md"];
 /// Programs whose first argument is a program to run.
@@ -32,7 +32,7 @@ const INTERPRETERS: [&str; 13] =
 const STARTERS: [&str; 14] = [
     "exec", "command", "time", "env", "nice", "nohup", "sudo", "then", "do", "else", "if", "while", "!", "@",
 ];
-/// Runners that load, beside what is under test, only files that are known by their paths.
+/// Runners that load, beside the code under test, only files with well-known paths.
 const KNOWN_RUNNERS: [&str; 18] = [
     "cargo",
     "go",
@@ -53,9 +53,9 @@ const KNOWN_RUNNERS: [&str; 18] = [
     "ctest",
     "cargo-nextest",
 ];
-/// Runners of Python's that `-m` starts.
+/// Python test runners that `-m` starts.
 const KNOWN_MODULES: [&str; 3] = ["unittest", "pytest", "nose2"];
-/// Programs that run another one, whose name follows.
+/// Programs that run another program, named behind them or behind the given verb.
 const WRAPPERS: [(&str, Option<&str>); 12] = [
     ("env", None),
     ("nice", None),
@@ -72,18 +72,18 @@ const WRAPPERS: [(&str, Option<&str>); 12] = [
 ];
 /// Package managers that run the scripts of a `package.json`.
 const SCRIPT_RUNNERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
-/// Folders beside the root in which modules are looked for.
+/// Folders beside the root that are searched for modules.
 const IMPORT_FOLDERS: [&str; 4] = ["src", "lib", "python", "app"];
-/// Folders in which programs are looked for.
+/// Folders that are searched for programs.
 const PROGRAM_FOLDERS: [&str; 5] = ["bin", ".bin", "sbin", "scripts", "Scripts"];
-/// Endings of the names of modules.
+/// Extensions of module files.
 const MODULE_ENDINGS: [&str; 4] = ["py", "pyc", "so", "pyd"];
 
-/// A tree's files, as a command may load them.
+/// Files of a tree that a command may load.
 pub(super) trait BaseFiles {
     /// Returns whether there is a file or a link.
     fn has(&self, path: &str) -> bool;
-    /// The file's text, or where the link leads. `None` for what is not there, is no text or is too large.
+    /// Returns the text of a file, or the target of a link. `None` if it is missing, is not UTF-8 or is too large.
     fn text(&mut self, path: &str) -> Option<String>;
     /// Paths with this name, at any depth.
     fn named(&self, name: &str) -> Vec<String>;
@@ -92,9 +92,9 @@ pub(super) trait BaseFiles {
 /// Relation of a changed path to the test command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadedAs {
-    /// It is a test or build file: the base's tests run with the base's.
+    /// It is a test or build file: the base's tests run with the version of the base.
     File(TestFileKind),
-    /// The command may load it. It may as well be what is under test.
+    /// The command may load it, but it may also be part of the code under test.
     MayBeLoaded,
 }
 
@@ -105,20 +105,20 @@ pub(super) struct Loaded {
     tests: BTreeSet<String>,
     /// Files that are loaded as parts of the build.
     build: BTreeSet<String>,
-    /// Files that are named, but not as what is run.
+    /// Files that are named, but not as a program to run.
     named: BTreeSet<String>,
     /// Folders of which a file may be loaded.
     folders: BTreeSet<String>,
-    /// Folders in which modules are looked for.
+    /// Folders that are searched for modules.
     imports: BTreeSet<String>,
-    /// Names of programs that are looked for.
+    /// Names of programs that are searched for.
     programs: BTreeSet<String>,
     is_python: bool,
     is_unknown: bool,
 }
 
 impl Loaded {
-    /// Reads what `command` names, and what that names.
+    /// Collects the files that `command` names, and the files that those name.
     pub(super) fn by(command: &[String], base: &mut dyn BaseFiles) -> Self {
         let mut loaded = Self::default();
         loaded.imports.insert(String::new());
@@ -139,12 +139,12 @@ impl Loaded {
         reading.loaded
     }
 
-    /// Whether the command is one of which it is known what it loads.
+    /// Returns whether the set of loaded files is known for this command.
     pub(super) fn is_known(&self) -> bool {
         !self.is_unknown
     }
 
-    /// How a path concerns the command, which is changed, or new.
+    /// Returns the relation of a path, which is changed or new, to the command.
     pub(super) fn concern(&self, path: &Path, is_new: bool, base: &dyn BaseFiles) -> Option<LoadedAs> {
         if let Some(kind) = kind_of(path) {
             return Some(LoadedAs::File(kind));
@@ -156,6 +156,7 @@ impl Loaded {
         if self.build.contains(&*text) {
             return Some(LoadedAs::File(TestFileKind::Build));
         }
+        // A new module can shadow a module of the runner or of Python's library, by the order of `sys.path`.
         if is_new
             && let Some((folder, module)) = module_of(&text)
             && self.imports.contains(folder)
@@ -166,7 +167,7 @@ impl Loaded {
             if own && is_of_runner(module) {
                 return Some(LoadedAs::File(TestFileKind::Test));
             }
-            // The installed packages are not known.
+            // The installed packages are not known, so a new module in the root may shadow one of them.
             if own && self.is_python && folder.is_empty() {
                 return Some(LoadedAs::MayBeLoaded);
             }
@@ -181,7 +182,7 @@ impl Loaded {
     }
 }
 
-/// The work of finding what is loaded.
+/// Search for the files that a command loads.
 struct LoadSearch<'b> {
     loaded: Loaded,
     base: &'b mut dyn BaseFiles,
@@ -216,7 +217,7 @@ impl LoadSearch<'_> {
                 _ if MAKEFILES.contains(&name) || self.loaded.build.contains(&path) => {
                     self.makefile(&text, &folder);
                 }
-                // A link, of which the text is where it leads.
+                // A link: its text is the path of its target.
                 _ if !text.contains('\n') && self.base.has(&join(&folder, &text)) => {
                     let target = join(&folder, &text);
                     self.run(target);
@@ -227,13 +228,13 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// A file that is run or sourced.
+    /// Records a file that is run or sourced.
     fn run(&mut self, path: String) {
         self.loaded.tests.insert(path.clone());
         self.read_later(path);
     }
 
-    /// One command: a program with its arguments, started in the root by a file in `folder`.
+    /// Reads one command: a program with its arguments, run in the root. A file in `folder` contains the command.
     fn command(&mut self, words: &[String], folder: &str) {
         let mut words = words;
         while let [first, rest @ ..] = words
@@ -245,6 +246,7 @@ impl LoadSearch<'_> {
         let places = |word: &str| -> Vec<String> {
             let word = behind_variable(word);
             let mut places = vec![join("", word)];
+            // The working folder of a script is not known: a name may be relative to the root or to the script.
             if !folder.is_empty() {
                 places.push(join(folder, word));
             }
@@ -294,7 +296,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// Program of an interpreter: a module, a text, or a file.
+    /// Reads the arguments of an interpreter: a module, a text, or a file to run.
     fn interpreted(&mut self, name: &str, arguments: &[String], folder: &str) {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -303,7 +305,7 @@ impl LoadSearch<'_> {
                     if let Some(module) = words.next() {
                         self.module(module);
                         let runs = KNOWN_MODULES.contains(&module.as_str());
-                        // Names of test modules, perhaps with a class and a method.
+                        // Behind the module come names of test modules, perhaps with a class and a method.
                         words
                             .filter(|word| runs && !word.starts_with('-'))
                             .for_each(|word| self.test_name(word));
@@ -316,6 +318,7 @@ impl LoadSearch<'_> {
                     }
                     return;
                 }
+                // Code on the command line is not read. For `node -e` and the like it could load anything.
                 "-c" | "-e" => return,
                 "-W" | "-X" | "-r" | "--require" | "-o" => {
                     if let Some(value) = words.next() {
@@ -341,7 +344,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// A module that is run by its name.
+    /// Records a module that is run by its name.
     fn module(&mut self, name: &str) {
         let path = name.replace('.', "/");
         for top in ["", "src/"] {
@@ -360,14 +363,14 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// The lines of a shell script, or of what is like one.
+    /// Reads the commands of a shell script, or of a similar text.
     fn script(&mut self, text: &str, folder: &str) {
         for words in commands(text) {
             self.command(&words, folder);
         }
     }
 
-    /// A part of a `Makefile`.
+    /// Records an included part of a `Makefile`.
     fn include(&mut self, path: String) {
         self.loaded.build.insert(path.clone());
         self.read_later(path);
@@ -379,7 +382,7 @@ impl LoadSearch<'_> {
             if !line.starts_with('\t') && matches!(words.next(), Some("include" | "-include" | "sinclude")) {
                 for word in words {
                     [join("", word), join(folder, word)].into_iter().for_each(|place| self.include(place));
-                    // The value of a pattern or a variable is not known.
+                    // The values of patterns and variables are not known.
                     self.loaded.is_unknown |= word.contains(['*', '$', '?']);
                 }
             } else if let Some(recipe) = line.strip_prefix('\t') {
@@ -388,7 +391,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// The settings of a `package.json` beside its scripts: tools that are set up in it name files.
+    /// Reads the settings of tools in a `package.json`, which name files.
     fn package(&mut self, text: &str) {
         let Ok(package) = serde_json::from_str::<serde_json::Value>(text) else { return };
         for tool in ["jest", "mocha", "ava", "tap", "c8", "nyc", "vitest"] {
@@ -406,16 +409,17 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// What the scripts of these names run, and those that they run in turn.
+    /// Reads the named scripts of `package.json`, and the scripts that they run in turn.
     fn scripts_of_package(&mut self, names: &[String]) {
         for (place, script) in self.scripts(names) {
+            // A script may run itself; `seen` ends the recursion.
             if self.seen.insert(place) {
                 self.script(&script, "");
             }
         }
     }
 
-    /// The texts of these scripts of `package.json`, with those before and after them, each behind a name for it.
+    /// Returns these scripts of `package.json` with their `pre` and `post` scripts, each as a key and its text.
     fn scripts(&mut self, names: &[String]) -> Vec<(String, String)> {
         let Some(text) = self.base.text("package.json") else { return Vec::new() };
         let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
@@ -450,7 +454,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// Plug-ins of pytest's, by their names.
+    /// Records pytest plug-ins by their names.
     fn plugins(&mut self, text: &str) {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
@@ -463,6 +467,7 @@ impl LoadSearch<'_> {
             }
             words.iter().filter_map(|word| word.strip_prefix("-p")).for_each(|name| self.plugin(name));
             if words.contains(&"pytest_plugins") {
+                // Words such as `pytest_plugins` itself are recorded as well; no file has such a name.
                 words.iter().for_each(|word| self.plugin(word));
                 let is_open =
                     line.contains('[') && !line.contains(']') || line.contains('(') && !line.contains(')');
@@ -488,7 +493,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// Whether it is known what a command loads: it is a runner that goes by names, or a script of a package that is one.
+    /// Returns whether the loaded files of a command are known: it is a known runner, or a package script that runs only known runners.
     fn is_known(&mut self, command: &[String], depth: usize) -> bool {
         let Some((program, arguments)) = command.split_first() else { return false };
         if depth > MOST_DEPTH || program.contains('/') {
@@ -520,7 +525,7 @@ impl LoadSearch<'_> {
     }
 }
 
-/// The scripts of a package that a package manager is told to run.
+/// Returns the names of the scripts that a package manager's arguments run.
 fn npm_scripts(arguments: &[String]) -> Vec<String> {
     let mut words = arguments.iter().filter(|word| !word.starts_with('-'));
     match words.next().map(String::as_str) {
@@ -531,7 +536,7 @@ fn npm_scripts(arguments: &[String]) -> Vec<String> {
     }
 }
 
-/// The folder and the name of the module that a path is, or that it begins.
+/// Returns the folder and the name of the module that a path belongs to.
 fn module_of(path: &str) -> Option<(&str, &str)> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let (stem, rest) = name.split_once('.')?;
@@ -547,7 +552,7 @@ fn is_python(program: &str) -> bool {
     matches!(without_version(program), "python" | "pypy" | "pytest" | "py.test" | "tox" | "nox" | "coverage")
 }
 
-/// `python` of `python3.11`.
+/// Returns a program's name without its version: `python` for `python3.11`.
 fn without_version(program: &str) -> &str {
     program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
 }
@@ -559,7 +564,7 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// `lib/x` of `$(dirname "$0")/lib/x` and of `${HERE}/lib/x`: scripts find their neighbours so.
+/// Returns `lib/x` for `$(dirname "$0")/lib/x` and `${HERE}/lib/x`, the forms by which scripts find their neighbours.
 fn behind_variable(word: &str) -> &str {
     match word.rfind(['$', ')', '}']) {
         Some(at) => word[at..].split_once('/').map_or("", |(_, rest)| rest),
@@ -567,7 +572,7 @@ fn behind_variable(word: &str) -> &str {
     }
 }
 
-/// A path from the root, without `.` and `..`. One that leads out is no path of the project.
+/// Returns the path relative to the root, without `.` and `..`. Returns an empty text for a path that leads out of the project.
 fn join(folder: &str, path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     if path.starts_with('/') {

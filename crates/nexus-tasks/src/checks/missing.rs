@@ -1,42 +1,43 @@
-//! Whether a program that ended with an error began at all: what is known, and what only looks like it.
+//! Detects programs that never started: by their exit code, their last words and the files of the trees.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::output::ProgramExit;
 
-/// Exit codes with which shells, `env` and their like say that a program is not there or cannot be executed. Source: POSIX,
-/// `sh`, "Exit Status".
+/// Exit codes with which shells, `env` and similar programs report a missing or non-executable program. Source: POSIX, `sh`, "Exit
+/// Status".
 const NO_PROGRAM: [i32; 2] = [126, 127];
-/// The words in which they say so, in their last line.
+/// Phrases of such reports, in the last line of standard error.
 const NO_PROGRAM_WORDS: [&str; 4] =
     ["not found", "No such file or directory", "Permission denied", "cannot execute"];
-/// How Python says that a module is not there.
+/// Phrase with which Python reports a missing module.
 const NO_MODULE: &str = "No module named ";
-/// How much of what a program said is looked through, in bytes.
+/// Length of standard error that is searched for paths, in bytes.
 const LOOKED_THROUGH: usize = 64 << 10;
-/// How many files of a tree are looked through for a module.
+/// Most files of a tree to visit in search of a module.
 const MOST_FILES: usize = 50_000;
 
-/// What a command of the project's lacks, as far as it says so itself: enough for a person who is told why the tests of the
-/// base cannot run.
+/// Returns the program or module that a command of the project reports as missing. The report of the command itself suffices here: a
+/// person reads it as the reason why the tests of the base cannot run.
 pub(super) fn tool(exit: ProgramExit, stderr: &str) -> Option<String> {
     let last = last_line(stderr)?;
     let is_module = exit == ProgramExit::Code(1)
+        // `python -m` prefixes its own path. An uncaught import error of a running program has another form.
         && last.contains(": No module named ")
         && !last.starts_with("ModuleNotFoundError");
     (is_no_program(exit, last) || is_module).then(|| last.to_owned())
 }
 
-/// What a probe that wrote nothing and ended with an error says is missing, in the same words that any program could write: it
-/// counts where it is so on every side, so that nothing is hidden by it.
+/// Returns the missing program or module that a probe reports after it wrote nothing and failed. Any program could print these words.
+/// The caller therefore accepts them only if every side reports the same, so that they hide nothing.
 pub(super) fn said(exit: ProgramExit, stderr: &str) -> Option<String> {
     let last = last_line(stderr)?;
     let has_no_module = exit == ProgramExit::Code(1) && module(stderr).is_some();
     (is_no_program(exit, last) || has_no_module).then(|| last.to_owned())
 }
 
-/// What a probe names that is missing on this side, and is there on another: a file, or a module of Python's. Its own words are
-/// not enough; the trees say so, too.
+/// Returns a file or Python module that a probe names, if this side lacks it and another side has it. The words of the probe do not
+/// suffice; the trees must confirm them.
 pub(super) fn file(stderr: &str, project: &Path, here: &Path, others: &[PathBuf]) -> Option<String> {
     let stderr = &stderr[..stderr.floor_char_boundary(LOOKED_THROUGH)];
     let only_elsewhere =
@@ -54,7 +55,7 @@ pub(super) fn file(stderr: &str, project: &Path, here: &Path, others: &[PathBuf]
     })
 }
 
-/// Whether a program ended with such a code and says so: tests that ran may end with any code, as with the number of failures.
+/// Checks both the exit code and the words: tests may end with any code, such as the number of failures.
 fn is_no_program(exit: ProgramExit, last: &str) -> bool {
     matches!(exit, ProgramExit::Code(code) if NO_PROGRAM.contains(&code))
         && NO_PROGRAM_WORDS.iter().any(|words| last.contains(words))
@@ -64,7 +65,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
 
-/// A path of the tree: one in the project, or relative and with a name that looks like a file's.
+/// Returns the path in the tree that a word names: below the project, or relative and similar to the name of a file.
 fn place(word: &str, project: &Path) -> Option<PathBuf> {
     let path = Path::new(word.trim_end_matches('.'));
     let place = path.strip_prefix(project).unwrap_or(path);
@@ -74,7 +75,7 @@ fn place(word: &str, project: &Path) -> Option<PathBuf> {
         .then(|| place.components().filter(|part| *part != Component::CurDir).collect())
 }
 
-/// The module that Python's last line names.
+/// Returns the module that the last line of a Python traceback names.
 fn module(stderr: &str) -> Option<&str> {
     let last = last_line(stderr)?;
     let name = last.strip_prefix("ModuleNotFoundError: ")?.strip_prefix(NO_MODULE)?;
@@ -85,7 +86,7 @@ fn module(stderr: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Whether a tree has the files of a module, wherever its packages begin.
+/// Returns whether a tree has the files of a module in any folder, since the root of its packages is not known.
 fn has_module(tree: &Path, module: &str) -> bool {
     let below: PathBuf = module.split('.').collect();
     let file = below.with_extension("py");

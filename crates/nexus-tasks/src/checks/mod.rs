@@ -2,16 +2,16 @@
 //!
 //! | type | is |
 //! | --- | --- |
-//! | [`Baseline`] | the tests on the base of a task, before a model is asked |
+//! | [`Baseline`] | the tests on the base of a task, before any model runs |
 //! | [`TestRun`] | the tests on a tree, and the base's tests beside them where test or build files differ |
 //! | [`ProbeDraft`], [`ProbeSides`] | a program that prints observations, and the three trees that it is run on |
-//! | [`ProbeRecord`] | what it printed on each of them, and which of them differ |
-//! | [`CheckError`] | why something was not run |
+//! | [`ProbeRecord`] | the output on each of them, and the sides that differ |
+//! | [`CheckError`] | reason why something did not run |
 //! | [`Checks`] | runs them, over copies of trees |
 //! | [`ProbeStore`] | the probes of a task, by number |
 //!
-//! A program is never judged by what it prints: that it did not start, ran into a limit or gave two answers to one question is
-//! found by who ran it.
+//! A program is never judged by its own words alone. The runner itself detects that a program did not start, reached a limit or gave two
+//! answers to one question.
 
 mod copies;
 mod error;
@@ -53,12 +53,12 @@ use crate::settings::{SandboxSettings, TaskSettings};
 use copies::Copies;
 use runner::Runner;
 
-/// Checks what the settings of a task say of its project, as far as that is known before anything is run. Blocks.
+/// Checks the sandbox settings of a task, as far as possible before a program runs. Blocks.
 ///
 /// # Errors
 ///
-/// [`CheckError::Settings`] for a path of `keep` that is none or leads out of the project, and for a command of `setup` that names
-/// no program.
+/// [`CheckError::Settings`] for a path of `keep` or `caches` that is invalid, a path of `keep` that leads out of the project, and a
+/// command of `setup` that names no program.
 pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Result<(), CheckError> {
     keep::find(project, &sandbox.keep)?;
     keep::places("sandbox.caches", &sandbox.caches)?;
@@ -71,22 +71,21 @@ pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Resul
     Ok(())
 }
 
-/// Runs the project's tests and probes of one task. Clones share its copies of trees, and how many programs run at once.
+/// Runs the project's tests and probes of one task. Clones share its copies of trees, and the limit on concurrent programs.
 ///
-/// # What holds
+/// # Guarantees
 ///
-/// - A program sees a copy of a tree at the path of the project, so that editable installs and caches point into it; beside it the
-///   system's folders, the tool chains and kept paths of the settings, read-only, an empty home and `/tmp`, and no network. See
-///   [`nexus_process::sandbox`]. With [`SandboxKind::None`](crate::SandboxKind::None) it runs in the copy, with all that this user
-///   may do, and a built environment.
-/// - No two runs share a copy. The commands of [`setup`](crate::SandboxSettings::setup) run once for each tree. The tests of whoever
-///   judges a tree begin on a clean copy, with nothing but what earlier runs of the very same tree left in the
-///   [`caches`](crate::SandboxSettings::caches); those of the agent that is at work on it find all that its runs built. A probe runs
-///   in a fresh copy each time.
+/// - A program sees a copy of a tree at the path of the project, so that editable installs and caches point into it. Beside the copy it
+///   sees the system's folders, the tool chains and kept paths of the settings, read-only, an empty home and `/tmp`. It has no network.
+///   See [`nexus_process::sandbox`]. With [`SandboxKind::None`](crate::SandboxKind::None) it runs in the copy, with all permissions of
+///   this user, and a built environment.
+/// - No two runs share a copy. The commands of [`setup`](crate::SandboxSettings::setup) run once for each tree. Tests that judge a tree
+///   begin on a clean copy, with only the [`caches`](crate::SandboxSettings::caches) of earlier runs of the very same tree. Tests of
+///   the agent that works on the tree find all outputs of its own runs. A probe runs in a fresh copy each time.
 /// - At most two programs of a task run at once; the others wait.
-/// - Dropping a future, or cancelling its token, ends all that runs for it. Nothing is left but copies, which are removed.
+/// - Dropping a future, or cancelling its token, ends all programs that run for it. Only copies remain, and these are removed.
 ///
-/// Futures need a runtime of tokio's with time and blocking threads.
+/// Futures need a Tokio runtime with time and blocking threads.
 #[derive(Clone, Debug)]
 pub struct Checks {
     tree: Tree,
@@ -97,8 +96,8 @@ pub struct Checks {
 }
 
 impl Checks {
-    /// Checks over `tree`. Copies are made in `folder`, which belongs to them alone; `project` is the path at which programs see a
-    /// tree, and the place of what is kept of the person's project. Nothing is read or made yet but this program's variables.
+    /// Creates checks over `tree`. Copies are made in `folder`, which is theirs alone. `project` is the path at which programs see a tree;
+    /// it also holds the kept paths of the person's project. Reads only the environment variables of this process.
     pub fn new(
         tree: Tree,
         folder: PathBuf,
@@ -115,16 +114,16 @@ impl Checks {
         }
     }
 
-    /// Takes these variables for those of this machine, in place of this program's own. Of them `PATH`, `HOME`, the language, the
-    /// time zone and those that name a tool chain count.
+    /// Replaces the environment variables of this process. Only `PATH`, `HOME`, the language, the time zone and the variables that
+    /// name a tool chain count.
     #[must_use]
     pub fn with_variables(mut self, host: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         self.runner = self.runner.with_host(host.into_iter().collect());
         self
     }
 
-    /// Writes every run down in the run registry of a home, so that [`sweep`](nexus_process::run_registry::sweep) ends what a killed
-    /// host leaves of it on a machine that cannot by itself.
+    /// Records every run in the run registry of a home. [`sweep`](nexus_process::run_registry::sweep) then ends the programs of a killed
+    /// host, on machines that cannot do so themselves.
     #[must_use]
     pub fn with_run_registry(mut self, nexus_home: impl Into<PathBuf>) -> Self {
         self.runner = self.runner.in_home(nexus_home.into());

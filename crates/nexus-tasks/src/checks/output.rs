@@ -1,4 +1,4 @@
-//! What a program wrote, and how it ended.
+//! Output of a program, and its exit.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use nexus_process::spawn::KeptOutput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a program wrote. It is data, whatever it says: it may hold control characters, and a secret that the program found.
+/// Output of a program. Treat it as data: it may contain control characters, and a secret that the program found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckOutput {
@@ -16,29 +16,29 @@ pub struct CheckOutput {
     pub stderr: KeptText,
 }
 
-/// The beginning and the end of a text. What is not UTF-8 in it was replaced by U+FFFD.
+/// Beginning and end of a text. Bytes that are not UTF-8 are replaced by U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeptText {
-    /// All of it, or the beginning, if something was left out.
+    /// The whole text, or its beginning if bytes were left out.
     pub head: String,
-    /// How many bytes were left out between the beginning and the end.
+    /// Number of bytes left out between the beginning and the end.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted_bytes: u64,
-    /// The end, if something was left out.
+    /// The end, if bytes were left out.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tail: String,
 }
 
 impl KeptText {
-    /// What a program wrote, as far as `most` bytes: half of them from its beginning, half from its end.
+    /// Returns at most `most` bytes of an output: half of them from its beginning, half from its end.
     pub(super) fn of(kept: &KeptOutput, most: usize) -> Self {
         let (head, tail) = (kept.head(), kept.tail());
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if kept.omitted_bytes() == 0 && head.len() <= most {
             return Self { head: text(&head), ..Self::default() };
         }
-        // Where nothing was left out, the beginning is all of it.
+        // `KeptOutput` fills its tail only if it omitted bytes.
         let tail = if kept.omitted_bytes() == 0 { &head } else { &tail };
         let head = without_cut_end(&head[..(most / 2).min(head.len())]);
         let tail = without_cut_beginning(&tail[tail.len().saturating_sub(most / 2)..]);
@@ -46,15 +46,15 @@ impl KeptText {
         Self { head: text(head), omitted_bytes: kept.total_bytes().saturating_sub(shown), tail: text(tail) }
     }
 
-    /// Whether the program wrote nothing.
+    /// Returns whether the program wrote nothing.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.tail.is_empty() && self.omitted_bytes == 0
     }
 }
 
-/// Bytes without the first part of a character of UTF-8 at their end.
+/// Returns the bytes without an incomplete UTF-8 character at their end.
 fn without_cut_end(bytes: &[u8]) -> &[u8] {
-    // A character has at most three bytes after its first, which says how many.
+    // A character has at most three bytes after its first byte, which encodes their number.
     let first = bytes.iter().rev().take(3).position(|byte| byte & 0xC0 != 0x80);
     let Some(after) = first else { return bytes };
     let at = bytes.len() - 1 - after;
@@ -67,7 +67,7 @@ fn without_cut_end(bytes: &[u8]) -> &[u8] {
     if length > after + 1 { &bytes[..at] } else { bytes }
 }
 
-/// Bytes without the last part of a character of UTF-8 at their beginning.
+/// Returns the bytes without the rest of a cut UTF-8 character at their beginning.
 fn without_cut_beginning(bytes: &[u8]) -> &[u8] {
     let within = bytes.iter().take(3).take_while(|byte| *byte & 0xC0 == 0x80).count();
     &bytes[within..]
@@ -78,18 +78,18 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How a program ended by itself.
+/// Exit of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramExit {
-    /// With this exit code.
+    /// Exit code.
     Code(i32),
-    /// By this signal.
+    /// Signal that ended it.
     Signal(i32),
 }
 
 impl ProgramExit {
-    /// Whether it is exit code 0.
+    /// Returns whether it is exit code 0.
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }

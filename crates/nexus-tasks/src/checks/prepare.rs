@@ -1,4 +1,4 @@
-//! A copy of a tree made ready: checked out, and the commands run that prepare one.
+//! Preparation of a tree's copy: check-out, then the setup commands.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use super::{
     runner::{Program, ProgramEnd},
 };
 
-/// The most that a command may write that prepares a tree, in bytes.
+/// Most output of a setup command, in bytes.
 const OUTPUT_BYTES: u64 = 256 << 20;
-/// What is kept of each of its outputs, in bytes.
+/// Retained part of each of its outputs, in bytes.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// What came of preparing a tree.
+/// Outcome of preparing a tree.
 pub(super) enum Prepare {
     Done(Arc<PreparedCopy>),
-    /// A command ended with an error, or not at all.
+    /// A setup command failed, or did not end in time.
     Failed {
         missing: String,
         output: CheckOutput,
@@ -32,7 +32,7 @@ pub(super) enum Prepare {
 }
 
 impl Checks {
-    /// The longest run of one program.
+    /// Longest run of one program.
     pub(super) fn wall(&self) -> Duration {
         Duration::from_secs(self.runner.settings().seconds.max(1))
     }
@@ -47,13 +47,13 @@ impl Checks {
         try_blocking(move || Ok(repository.tree_of(&commit)?)).await
     }
 
-    /// What is kept of the project, as it is there now.
+    /// Returns the kept paths of the project that exist now.
     pub(super) async fn kept(&self) -> Result<Vec<ShownPath>, CheckError> {
         let (project, keep) = (self.runner.project.clone(), self.runner.settings().keep.clone());
         try_blocking(move || keep::find(&project, &keep)).await
     }
 
-    /// The prepared copy of a tree, made if it is not there.
+    /// Returns the prepared copy of a tree, and prepares it if necessary.
     pub(super) async fn prepare(
         &self,
         tree: &TreeId,

@@ -1,4 +1,4 @@
-//! A program that prints observations, as an agent hands it in.
+//! A program that prints observations, as an agent submits it.
 
 use nexus_core::scope::is_dot_git;
 use nexus_work::{DraftError, Faults};
@@ -7,17 +7,16 @@ use serde::{Deserialize, Serialize};
 
 /// A program that prints observations, to be run on three trees: the task's base, the step's base, and the files as they are now.
 ///
-/// Its files are laid into a copy of each tree; none of them may have the path of something that is in one of the trees.
+/// Its files are written into a copy of each tree. Their paths must be free in all three trees.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeDraft {
-    /// Files to lay into a copy of each tree: at most 16, each at most 64 KiB. None of them may be in one of the trees.
+    /// Files to write into a copy of each tree: at most 16, each at most 64 KiB. Their paths must be free in all three trees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<ProbeFile>,
-    /// The program and its arguments, run in the root of the copy: `[python3, probe.py]`. No shell reads it.
+    /// The program and its arguments, run in the root of the copy: `[python3, probe.py]`. No shell interprets it.
     pub argv: Vec<String>,
-    /// What the program reads from its standard input: it is run once for each, at most 16. Without any, it is run once with
-    /// empty input.
+    /// Standard inputs, at most 16. The program runs once for each. Without any, it runs once with empty input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
 }
@@ -28,15 +27,15 @@ pub struct ProbeDraft {
 pub struct ProbeFile {
     /// Its path from the root of the tree, with `/` between the names.
     pub path: String,
-    /// What it holds.
+    /// Its content.
     pub content: String,
 }
 
 /// Most files of a probe: it is a script with some data, not a project.
 const MOST_FILES: usize = 16;
-/// Most bytes of one file: what a model writes in one answer, and more.
+/// Most bytes of one file: more than a model writes in one answer.
 const FILE_BYTES: usize = 64 << 10;
-/// Longest path of a file, in bytes. A file system takes 4,096, of which the copy's own place takes some.
+/// Longest path of a file, in bytes. A file system allows 4,096, and the path of the copy takes some of them.
 const PATH_BYTES: usize = 1_024;
 /// Longest name in such a path, in bytes. Source: Linux, `NAME_MAX`.
 const NAME_BYTES: usize = 255;
@@ -44,13 +43,13 @@ const NAME_BYTES: usize = 255;
 const MOST_ARGUMENTS: usize = 64;
 /// Most bytes of one argument. Source: Linux takes 128 KiB.
 const ARGUMENT_BYTES: usize = 32 << 10;
-/// Most inputs: each is six runs.
+/// Most inputs: each costs six runs.
 const MOST_INPUTS: usize = 16;
 /// Most bytes of one input.
 const INPUT_BYTES: usize = 64 << 10;
 
 impl ProbeDraft {
-    /// Says everything that is wrong with it, as far as that can be known without the trees.
+    /// Checks the draft, as far as possible without the trees.
     ///
     /// # Errors
     ///
@@ -66,6 +65,7 @@ impl ProbeDraft {
             if file.content.len() > FILE_BYTES {
                 faults.add(format!("{place}.content"), too_long(file.content.len(), FILE_BYTES));
             }
+            // Two files conflict also if one of them would be a folder on the path of the other.
             let is_before = |other: &ProbeFile| {
                 let below = format!("{}/", other.path);
                 other.path == file.path
@@ -101,7 +101,7 @@ impl ProbeDraft {
         faults.into_result("probe")
     }
 
-    /// What it is run with: each input, or nothing once.
+    /// Returns the number of inputs to run with. Without any, there is one empty input.
     pub(super) fn runs(&self) -> usize {
         self.inputs.len().max(1)
     }
@@ -111,7 +111,7 @@ fn too_long(bytes: usize, most: usize) -> String {
     format!("has {bytes} bytes, {most} are the most")
 }
 
-/// A path that stays in a copy, in one way of writing it.
+/// Checks that a path stays in the copy, and that it is in canonical form.
 fn check_path(path: &str) -> Result<(), String> {
     if path.is_empty() || path.len() > PATH_BYTES {
         return Err(format!("has {} bytes; write 1 to {PATH_BYTES}", path.len()));

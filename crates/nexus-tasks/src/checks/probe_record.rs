@@ -1,4 +1,4 @@
-//! What a probe printed on three trees.
+//! Record of a probe's output on three trees.
 
 use std::{fmt, time::SystemTime};
 
@@ -15,9 +15,9 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeSide {
-    /// The files with which the task began.
+    /// Files at the start of the task.
     TaskBase,
-    /// The files with which the step began.
+    /// Files at the start of the step.
     StepBase,
     /// The files as they are now.
     Now,
@@ -27,7 +27,7 @@ impl ProbeSide {
     /// All of them, the oldest first.
     pub const ALL: [Self; 3] = [Self::TaskBase, Self::StepBase, Self::Now];
 
-    /// Its name, as it stands in a record.
+    /// Returns its name, as written in a record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TaskBase => "task_base",
@@ -47,10 +47,10 @@ impl fmt::Display for ProbeSide {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeSides {
-    /// The files with which the task began.
+    /// Files at the start of the task.
     #[schemars(with = "String")]
     pub task_base: CommitId,
-    /// The files with which the step began.
+    /// Files at the start of the step.
     #[schemars(with = "String")]
     pub step_base: CommitId,
     /// The files as they are now.
@@ -71,83 +71,83 @@ impl ProbeSides {
 
 /// A probe that was run: the file `probes/N.json` of a task.
 ///
-/// What the program printed is in it as it was, also a secret that it found; the file and its folder are its owner's alone.
+/// It contains the output of the program unchanged, including any secret that the program found. The file and its folder are owner-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRecord {
     /// Its number, which no other probe of the task has or will have.
     pub number: u32,
-    /// The probe that it is another run of.
+    /// Number of the probe that this one repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_of: Option<u32>,
-    /// When it was run.
+    /// Time at which it began.
     #[schemars(with = "serde_json::Value")]
     pub began: SystemTime,
-    /// What was run.
+    /// The program that was run.
     pub probe: ProbeDraft,
-    /// What it was run on.
+    /// Commits that it was run on.
     pub sides: ProbeSides,
-    /// What came of it: one for each side, the oldest first.
+    /// Results: one for each side, the oldest first.
     pub answers: Vec<ProbeAnswer>,
-    /// Which sides differ, for which input. Only sides on which the program ran, twice with the same output, are compared.
+    /// Pairs of sides that differ, by input. Only sides on which the program ran twice with the same output are compared.
     pub differs: Vec<ProbeDifference>,
 }
 
 impl ProbeRecord {
-    /// The answer of one side.
+    /// Returns the answer of one side.
     pub fn answer(&self, side: ProbeSide) -> Option<&ProbeAnswer> {
         self.answers.iter().find(|answer| answer.side == side)
     }
 
-    /// Whether two sides differ, for any input.
+    /// Returns whether two sides differ, for any input.
     pub fn differ(&self, one: ProbeSide, other: ProbeSide) -> bool {
         let pair = if one <= other { (one, other) } else { (other, one) };
         self.differs.iter().any(|difference| (difference.older, difference.newer) == pair)
     }
 }
 
-/// What came of a probe on one side.
+/// Result of a probe on one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeAnswer {
-    /// Which.
+    /// The side.
     pub side: ProbeSide,
-    /// The side before it that has the very same files: what is here came of the runs there.
+    /// An older side with the very same files. The program ran only there, and these are its results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_files_as: Option<ProbeSide>,
-    /// One for each input, in their order; one, if there are none.
+    /// One outcome for each input, in the order of the inputs. Without inputs there is a single outcome.
     pub outcomes: Vec<SideOutcome>,
 }
 
-/// What came of a probe on one side with one input.
+/// Outcome of a probe on one side with one input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "outcome", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SideOutcome {
     /// It ran twice, and wrote and returned the same both times.
     Ran {
-        /// How it ended.
+        /// Exit of the program.
         exit: ProgramExit,
-        /// What it wrote.
+        /// Output of the program.
         output: CheckOutput,
     },
     /// It could not begin on this side.
     DidNotStart {
-        /// What was missing.
+        /// The missing program, file or module.
         missing: String,
     },
     /// It did not end in time.
     TimedOut {
-        /// What it wrote until then.
+        /// Output until then.
         output: CheckOutput,
     },
-    /// It reached another limit, and was ended.
+    /// It reached another limit, and was stopped.
     ReachedLimit {
-        /// Which: `memory`, `output`, `processes`, `processor time`, `file size`.
+        /// The limit: `memory`, `output`, `processes`, `processor time`, `file size`, `disk space`.
         limit: String,
-        /// What it wrote until then.
+        /// Output until then.
         output: CheckOutput,
     },
-    /// It ran twice, and the two runs were not the same. Nothing is normalised: a time or a random number in the output does this.
+    /// It ran twice, and the two runs differ. Nothing is normalised: a time or a random number in the output has this effect.
     Unstable {
         /// The first run.
         first: ProbeRun,
@@ -156,31 +156,31 @@ pub enum SideOutcome {
     },
 }
 
-/// One of two runs that were not the same.
+/// One of two runs that differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRun {
-    /// How it ended.
+    /// End of the run.
     pub end: ProbeRunEnd,
-    /// What it wrote.
+    /// Output of the run.
     pub output: CheckOutput,
 }
 
-/// How one run of a probe ended.
+/// End of one run of a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeRunEnd {
-    /// By itself.
+    /// The program exited.
     Exited(ProgramExit),
     /// It did not end in time.
     TimedOut,
     /// It reached this other limit.
     ReachedLimit(String),
-    /// It could not begin, for want of this.
+    /// It could not begin; this was missing.
     DidNotStart(String),
 }
 
-/// Two sides on which a probe ran and did not do the same.
+/// Two sides on which a probe ran with different results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeDifference {
@@ -188,15 +188,15 @@ pub struct ProbeDifference {
     pub older: ProbeSide,
     /// The newer side.
     pub newer: ProbeSide,
-    /// The input, counted from 0; 0 also where there is none.
+    /// Number of the input, counted from 0. Without inputs it is 0.
     pub input: usize,
-    /// The first line of standard output that differs, counted from 1; else the exit or standard error differs.
+    /// First line of standard output that differs, counted from 1. Absent if only the exit or standard error differs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_line: Option<u64>,
 }
 
 impl ProbeRecord {
-    /// Says what no record that was made here has: it is asked of one that was read.
+    /// Checks a record that was read from disk against the rules that every stored record meets.
     pub(super) fn check(&self) -> Result<(), String> {
         self.probe.check().map_err(|error| error.to_string())?;
         if self.again_of.is_some_and(|number| number == 0 || number >= self.number) {

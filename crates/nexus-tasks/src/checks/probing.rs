@@ -29,18 +29,18 @@ use super::{
     runner::{Program, ProgramEnd, Ran},
 };
 
-/// The most that one run of a probe may write, in bytes, so that all of it can be compared. It prints observations.
+/// Most output of one probe run, in bytes. Small enough to compare all of it: a probe prints observations.
 const OUTPUT_BYTES: u64 = 1 << 20;
-/// What of each output is stored, in bytes.
+/// Stored part of each output, in bytes.
 const STORED_BYTES: usize = 64 << 10;
-/// How often the longest run of one program all runs of a probe may take. A probe of sixteen inputs is 96 runs.
+/// Time for all runs of a probe, as a multiple of the longest run of one program. A probe of sixteen inputs is 96 runs.
 const WALLS: u32 = 4;
 
-/// Tree that is probed, for all the sides that have it.
+/// Tree on which a probe runs, for all the sides that have it.
 struct ProbedTree {
     tree: TreeId,
     prepare: Prepare,
-    /// One for each input.
+    /// One pair of runs for each input.
     runs: Vec<[Ran; 2]>,
 }
 
@@ -54,24 +54,28 @@ impl ProbedTree {
 }
 
 impl Checks {
-    /// Runs a probe on three trees, and stores what came of it under a new number.
+    /// Runs a probe on three trees, and stores the results under a new number.
     ///
-    /// On each tree it is run twice for each input, each time over a fresh copy: what it writes there is never seen again. A tree
-    /// that two sides have is run once for both. Nothing is normalised: a probe that prints a time or a random number is
+    /// On each tree it runs twice for each input, each time over a fresh copy, so its own writes are never seen again. If two sides have
+    /// the same tree, it runs once for both. Nothing is normalised: a probe that prints a time or a random number is
     /// [`Unstable`](SideOutcome::Unstable), and is not compared. All runs together may take four times as long as one.
     ///
-    /// # What did not start
+    /// # Probes that did not start
     ///
-    /// [`DidNotStart`](SideOutcome::DidNotStart) is what is known: the program, or the interpreter that its first line names,
-    /// is not there; a command that prepares the tree failed; the probe wrote nothing to standard output, ended with an error, and
-    /// names a file or a module of Python's that this tree does not have and another one does; or it said on *every* side that
-    /// a program or a module is not there. Everything else that ends with an error *ran*, and is compared: no text that a tree's
-    /// own programs print takes their side out of the comparison.
+    /// A side is [`DidNotStart`](SideOutcome::DidNotStart) in these cases:
+    ///
+    /// - The program is missing, or the interpreter that its first line names.
+    /// - A command that prepares the tree failed.
+    /// - The probe wrote nothing to standard output, failed, and names a file or a Python module that only another tree has.
+    /// - The probe reported a missing program or module on *every* side.
+    ///
+    /// Every other failure counts as *ran*, and is compared. No text that a tree's own programs print can remove their side from the
+    /// comparison.
     ///
     /// # Errors
     ///
-    /// [`Refused`](CheckError::Refused) for a probe that is too large, whose files leave the tree, or have the path of something that
-    /// is in one of the trees; [`Settings`](CheckError::Settings); [`NoSandbox`](CheckError::NoSandbox); those of trees, disks and
+    /// [`Refused`](CheckError::Refused) for a probe that is too large, or whose files leave the tree or have a path that one of the trees
+    /// has; [`Settings`](CheckError::Settings); [`NoSandbox`](CheckError::NoSandbox); those of trees, disks and
     /// [`Runner`](CheckError::Runner); [`Cancelled`](CheckError::Cancelled).
     pub async fn run_probe(
         &self,
@@ -82,11 +86,11 @@ impl Checks {
         self.probe(probe, None, sides, cancel).await
     }
 
-    /// Runs a stored probe again, on trees that may be others, and stores that under a new number.
+    /// Runs a stored probe again, perhaps on other trees, and stores the results under a new number.
     ///
     /// # Errors
     ///
-    /// [`NoSuchProbe`](CheckError::NoSuchProbe) and [`Malformed`](CheckError::Malformed); as [`Checks::run_probe`].
+    /// [`NoSuchProbe`](CheckError::NoSuchProbe) and [`Malformed`](CheckError::Malformed); otherwise as [`Checks::run_probe`].
     pub async fn run_probe_again(
         &self,
         number: u32,
@@ -126,6 +130,7 @@ impl Checks {
             for input in 0..probe.runs() {
                 let stdin = probe.inputs.get(input).map_or(&[][..], String::as_bytes);
                 let run = || self.once(&prepared, &files, &probe.argv, stdin, &kept, deadline, cancel);
+                // Both runs at once: the pair shows instability, and the runner admits two programs of a task anyway.
                 let (first, second) = tokio::try_join!(run(), run())?;
                 tree.runs.push([first, second]);
             }
@@ -164,7 +169,7 @@ impl Checks {
         .await
     }
 
-    /// One run over a fresh copy.
+    /// Runs the probe once over a fresh copy.
     #[expect(clippy::too_many_arguments, reason = "what all runs of a probe share, and what is this one's")]
     async fn once(
         &self,
@@ -195,7 +200,7 @@ impl Checks {
         self.runner.run(&copy.files(), &copy.home(), kept, program, cancel).await
     }
 
-    /// Refuses files of a probe for which there is no free place in one of the trees.
+    /// Rejects probe files whose paths are taken in one of the trees.
     async fn refuse_overwriting(
         &self,
         probe: &ProbeDraft,
@@ -228,7 +233,7 @@ impl Checks {
     }
 }
 
-/// What keeps a file from being laid into a tree.
+/// Returns the reason why a file cannot be written into a tree, if there is any.
 fn in_the_way(tree: &Path, path: &Path) -> Option<String> {
     let mut reached = PathBuf::new();
     for name in path {
@@ -251,13 +256,13 @@ fn in_the_way(tree: &Path, path: &Path) -> Option<String> {
     None
 }
 
-/// Lays a file into a copy that has a free place for it. A script can be executed.
+/// Writes a file into a copy in which its path is free. A script gets execute permission.
 fn lay(tree: &Path, file: &ProbeFile) -> Result<(), CheckError> {
     let path = tree.join(&file.path);
     let failed = |error| CheckError::from_io(&path, error);
     let folder = path.parent().unwrap_or(tree);
     fs::create_dir_all(folder).map_err(failed)?;
-    // A folder of the tree may be closed to writing.
+    // The tree may have this folder without write permission.
     let about = fs::metadata(folder).map_err(failed)?;
     if about.permissions().mode() & 0o300 != 0o300 {
         fs::set_permissions(folder, fs::Permissions::from_mode(about.permissions().mode() | 0o300))
@@ -269,7 +274,7 @@ fn lay(tree: &Path, file: &ProbeFile) -> Result<(), CheckError> {
     laid.write_all(file.content.as_bytes()).map_err(failed)
 }
 
-/// What came of each tree with one input.
+/// Returns the outcome of each tree with one input.
 fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutcome> {
     let prepared: Vec<PathBuf> =
         trees.iter().filter_map(ProbedTree::prepared).map(|other| other.files()).collect();
@@ -291,6 +296,7 @@ fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutco
         SideOutcome::DidNotStart { missing } => Some(missing.clone()),
         _ => silent_failure(side, outcome, input).and_then(|(exit, stderr)| missing::said(exit, &stderr)),
     };
+    // `collect` into an `Option`: the words count only if every side has them.
     let missing: Option<Vec<String>> = trees.iter().zip(&all).map(said).collect();
     match missing {
         Some(missing) => missing.into_iter().map(|missing| SideOutcome::DidNotStart { missing }).collect(),
@@ -298,7 +304,7 @@ fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutco
     }
 }
 
-/// How a run ended that wrote nothing to standard output and returned an error, and what it wrote to standard error.
+/// Returns the exit and standard error of a run that failed without output on standard output.
 fn silent_failure(side: &ProbedTree, outcome: &SideOutcome, input: usize) -> Option<(ProgramExit, String)> {
     let SideOutcome::Ran { exit, .. } = outcome else { return None };
     let [first, _] = side.runs.get(input)?;
@@ -306,7 +312,7 @@ fn silent_failure(side: &ProbedTree, outcome: &SideOutcome, input: usize) -> Opt
     is_silent.then(|| (*exit, String::from_utf8_lossy(&first.stderr.head()).into_owned()))
 }
 
-/// What two runs on one tree come to.
+/// Returns the outcome of two runs on one tree.
 fn outcome([first, second]: &[Ran; 2]) -> SideOutcome {
     let output = || first.output(STORED_BYTES);
     match (&first.ended, &second.ended) {
@@ -324,7 +330,7 @@ fn outcome([first, second]: &[Ran; 2]) -> SideOutcome {
     }
 }
 
-/// One of two runs that were not the same.
+/// Converts one of two runs that differ.
 fn run(ran: &Ran) -> ProbeRun {
     let end = match &ran.ended {
         ProgramEnd::Exited(exit) => ProbeRunEnd::Exited(*exit),
@@ -335,12 +341,12 @@ fn run(ran: &Ran) -> ProbeRun {
     ProbeRun { end, output: ran.output(STORED_BYTES) }
 }
 
-/// Whether two runs ended alike and wrote the same, byte for byte. Both were kept as a whole: more would have ended them.
+/// Returns whether two runs have the same end and output, byte for byte. Both outputs are complete: longer ones end the run.
 fn is_same(one: &Ran, other: &Ran) -> bool {
     one.ended == other.ended && one.stdout == other.stdout && one.stderr == other.stderr
 }
 
-/// The pairs of sides that differ with one input, where both ran.
+/// Returns the pairs of sides that differ with one input, among those on which the probe ran.
 fn differences(
     trees: &[ProbedTree],
     outcomes: &[SideOutcome],
@@ -367,7 +373,7 @@ fn differences(
     found
 }
 
-/// The first line that is not the same, counted from 1.
+/// Returns the number of the first line that differs, counted from 1.
 fn first_line(one: &[u8], other: &[u8]) -> Option<u64> {
     let lines = |bytes: &'_ [u8]| {
         bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>()

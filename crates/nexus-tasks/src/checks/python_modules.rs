@@ -1,7 +1,7 @@
-//! Names of modules by which a new file takes the place of what a Python test runner imports.
+//! Names of modules by which a new file shadows an import of a Python test runner.
 
-/// The modules of Python's library, but for those whose names begin with `_`. Source: `sys.stdlib_module_names` of 3.11, and what 3.14
-/// adds.
+/// Modules of Python's standard library, without those whose names begin with `_`. Source: `sys.stdlib_module_names` of 3.11, with the
+/// additions of 3.14.
 const LIBRARY: &str = "\
 abc aifc annotationlib antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
 bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs codeop collections colorsys compileall \
@@ -19,7 +19,7 @@ termios textwrap this threading time timeit tkinter token tokenize tomllib trace
 turtledemo types typing unicodedata unittest urllib uu uuid venv warnings wave weakref webbrowser winreg winsound \
 wsgiref xdrlib xml xmlrpc zipapp zipfile zipimport zlib zoneinfo";
 
-/// Test runners, and what they import first. Source: the runners' own requirements.
+/// Test runners, and their first imports. Source: the runners' own requirements.
 const RUNNERS: &[&str] = &[
     "_pytest",
     "behave",
@@ -48,9 +48,9 @@ const RUNNERS: &[&str] = &[
     "zope",
 ];
 
-/// Whether a new module of this name in a folder of imports takes the place of one that a test runner imports.
+/// Returns whether a new module of this name in an import folder shadows a module that a test runner imports.
 pub(super) fn is_of_runner(name: &str) -> bool {
-    // What begins so is the library's own, or a runner's.
+    // Names that begin with `_` belong to the library or to a runner.
     name.starts_with('_') && name != "__main__" && name != "__init__"
         || RUNNERS.contains(&name)
         || LIBRARY.split_whitespace().any(|known| known == name)

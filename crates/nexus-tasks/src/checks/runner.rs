@@ -1,4 +1,4 @@
-//! One program, run over a copy of a tree: in a sandbox, or without one where the task's settings say so.
+//! Runs one program over a copy of a tree: in a sandbox, or without one if the task's settings disable it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -28,19 +28,19 @@ use super::{
 };
 use crate::settings::{SandboxKind, SandboxSettings};
 
-/// How many programs of one task run at once. Two, so that a band of units or a panel of reviewers does not take the whole
-/// machine; the rest wait.
+/// Number of programs of one task that run at once. Two, so that a band of units or a panel of reviewers does not occupy the whole
+/// machine.
 const AT_ONCE: usize = 2;
-/// The most that each folder in memory may hold, in bytes. Source: the default of [`SandboxLimits`].
+/// Largest size of each folder in memory, in bytes. Source: the default of [`SandboxLimits`].
 const SCRATCH_BYTES: u64 = 1 << 30;
-/// Where the home lies inside, if that of this machine cannot be used.
+/// Path of the home inside a sandbox, if that of this machine cannot be used.
 const HOME: &str = "/home/sandbox";
-/// The folders of the system that every sandbox shows, or makes itself; below none of them lies a home.
+/// System folders that every sandbox shows, or creates itself. A home cannot lie below one of them.
 const SYSTEM: [&str; 15] = [
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix", "/gnu", "/etc",
     "/proc", "/dev", "/sys", "/run",
 ];
-/// Where programs are, in every sandbox.
+/// Folders of programs in every sandbox.
 const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 /// Variables that name the folder of a tool chain. They are passed on where that folder is shown.
 const TOOL_CHAIN_VARIABLES: [&str; 12] = [
@@ -58,7 +58,7 @@ const TOOL_CHAIN_VARIABLES: [&str; 12] = [
     "GEM_HOME",
 ];
 
-/// Runs programs over copies of trees. Clones share how many run at once.
+/// Runs programs over copies of trees. Clones share the limit on concurrent programs.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
     pub(super) project: PathBuf,
@@ -68,15 +68,15 @@ pub(super) struct Runner {
     nexus_home: Option<PathBuf>,
 }
 
-/// What to run.
+/// Program to run, with its limits.
 #[derive(Clone, Debug)]
 pub(super) struct Program<'a> {
     pub(super) argv: &'a [String],
     pub(super) stdin: &'a [u8],
     pub(super) wall: Duration,
-    /// Both outputs together, in bytes; more of it ends the program.
+    /// Most bytes of both outputs together; a program that writes more is stopped.
     pub(super) output_bytes: u64,
-    /// What is kept of each output, in bytes.
+    /// Retained part of each output, in bytes.
     pub(super) kept_bytes: usize,
 }
 
@@ -86,7 +86,7 @@ pub(super) enum ProgramEnd {
     Exited(ProgramExit),
     TimedOut,
     Limit(String),
-    /// It did not begin: what was missing.
+    /// It did not begin; the text names the missing part.
     NotStarted(String),
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// What it wrote, as far as `most` bytes of each output.
+    /// Returns at most `most` bytes of each output.
     pub(super) fn output(&self, most: usize) -> CheckOutput {
         CheckOutput { stdout: KeptText::of(&self.stdout, most), stderr: KeptText::of(&self.stderr, most) }
     }
@@ -117,13 +117,13 @@ impl Runner {
         }
     }
 
-    /// Writes every run down in the run registry of this home.
+    /// Records every run in the run registry of this home.
     pub(super) fn in_home(mut self, nexus_home: PathBuf) -> Self {
         self.nexus_home = Some(nexus_home);
         self
     }
 
-    /// Takes these for the variables of this machine.
+    /// Replaces the environment variables of this machine.
     pub(super) fn with_host(mut self, host: Vec<(OsString, OsString)>) -> Self {
         self.host = host;
         self
@@ -133,8 +133,8 @@ impl Runner {
         &self.settings
     }
 
-    /// Runs a program over the copy, which shows what is kept of the project; `home` is an empty folder for a run without a
-    /// sandbox. Waits until fewer run.
+    /// Runs a program over the copy, which shows the kept paths of the project. `home` is an empty folder for a run without a sandbox.
+    /// Waits while two other programs run.
     pub(super) async fn run(
         &self,
         copy: &Path,
@@ -202,7 +202,7 @@ impl Runner {
         let memory = self.settings.memory_mib.max(1).saturating_mul(1 << 20);
         let mut limits = SandboxLimits::default();
         limits.wall = program.wall;
-        // Its programs may use every processor all the time.
+        // The programs may use every processor all the time, so the limit on processor time grows with their number.
         let processors = std::thread::available_parallelism()
             .map_or(1, |count| count.get().try_into().unwrap_or(u32::MAX));
         limits.cpu = program.wall.saturating_mul(processors.max(2));
@@ -214,7 +214,7 @@ impl Runner {
         limits
     }
 
-    /// What one program may add to its copy.
+    /// Most bytes that one program may add to its copy.
     fn disk_bytes(&self) -> u64 {
         self.settings.disk_mib.max(1).saturating_mul(1 << 20)
     }
@@ -223,7 +223,7 @@ impl Runner {
         self.host.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
-    /// The home of this machine's, by its path, so that tool chains find what they look for below it. It is empty inside.
+    /// Path of the home inside a sandbox: that of this machine, so that tool chains find their folders below it. The home itself is empty.
     fn home(&self) -> Option<PathBuf> {
         let home = PathBuf::from(self.host("HOME")?);
         let is_usable = home.is_absolute()
@@ -234,7 +234,7 @@ impl Runner {
         Some(if is_usable { home } else { HOME.into() })
     }
 
-    /// The folders of tool chains, where `~/` is this machine's home.
+    /// Returns the folders of tool chains, with `~/` expanded to this machine's home.
     fn tool_chains(&self) -> Vec<PathBuf> {
         let expanded = |folder: &PathBuf| match (folder.strip_prefix("~"), self.host("HOME")) {
             (Ok(below), Some(home)) => Path::new(home).join(below),
@@ -243,8 +243,8 @@ impl Runner {
         self.settings.tool_chains.iter().map(expanded).collect()
     }
 
-    /// What is passed on of this machine's variables: language and time zone, the folders of programs that are shown, and those that
-    /// name a tool chain that is.
+    /// Builds the environment inside a sandbox: language and time zone, the folders of `PATH` that the sandbox shows, and the variables of
+    /// tool chains whose folders it shows.
     fn environment_inside(&self, kept: &[ShownPath]) -> Environment {
         let mut shown = self.tool_chains();
         shown.extend(kept.iter().map(|kept| self.project.join(&kept.place)));
@@ -271,12 +271,12 @@ impl Runner {
                 environment = environment.with(name, value);
             }
         }
-        // A folder of a list has no colon in it.
+        // Splitting `PATH` leaves no folder with a colon, so joining cannot fail.
         let path = std::env::join_paths(path).unwrap_or_else(|_| PATH.join(":").into());
         environment.with("PATH", path).build().unwrap_or_default()
     }
 
-    /// In the copy, as this user, with all that it may do.
+    /// Runs a program in the copy without a sandbox, with all permissions of this user.
     async fn outside(
         &self,
         copy: &Path,
@@ -291,7 +291,7 @@ impl Runner {
             .with("TMPDIR", home)
             .build()
             .unwrap_or_default();
-        // The person's own home names the tool chains that no variable does.
+        // Tool chains without a variable lie in the person's own home, which `HOME` no longer names.
         let environment = with_default_homes(environment, self.host("HOME"));
         let Some(name) = program.argv.first() else {
             return Ok(not_started("the command is empty".to_owned()));
@@ -339,7 +339,7 @@ impl Runner {
             };
         let mut is_over = false;
         let exit = tokio::select! {
-            exit = process.wait() => exit,
+                exit = process.wait() => exit,
             () = watch.over() => {
                 is_over = true;
                 process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
@@ -349,6 +349,7 @@ impl Runner {
                 return Err(CheckError::Cancelled);
             }
         };
+        // A program may fill the disk and exit between two looks of the watch, so look once more.
         let is_over = is_over || run_blocking(move || watch.look_again()).await.unwrap_or_default();
         let [stdout, stderr] = process.take_kept();
         let ended = match exit.ended_by {
@@ -361,7 +362,8 @@ impl Runner {
     }
 }
 
-/// A program that ended before it was seen that it wrote too much reached the limit, too: the same program always ends alike.
+/// Turns an exit with too much output into the output limit. A program may end before the limit is noticed; the same program must always
+/// end the same way.
 fn within(mut ran: Ran, program: &Program<'_>) -> Ran {
     let written = ran.stdout.total_bytes() + ran.stderr.total_bytes();
     if matches!(ran.ended, ProgramEnd::Exited(_)) && written > program.output_bytes {
@@ -370,13 +372,13 @@ fn within(mut ran: Ran, program: &Program<'_>) -> Ran {
     ran
 }
 
-/// Where cargo and rustup look when no variable says so is the home, which is an empty one.
+/// Sets the folders of cargo and rustup. Without the variables both look below `HOME`, which is an empty folder here.
 fn with_default_homes(mut environment: Environment, home: Option<&OsStr>) -> Environment {
     for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         if let Some(folder) = home.map(|home| Path::new(home).join(folder)).filter(|folder| folder.is_dir())
             && environment.value(name).is_none()
         {
-            // Neither the names nor a path have what a variable cannot hold.
+            // `set` rejects only NUL and `=` in names and NUL in values; neither can occur here.
             let _ = environment.set(name, folder);
         }
     }
@@ -388,7 +390,7 @@ fn of_sandbox(outcome: SandboxOutcome) -> Result<Ran, CheckError> {
         SandboxEnd::Cancelled => return Err(CheckError::Cancelled),
         SandboxEnd::Limit(SandboxLimit::Wall) => ProgramEnd::TimedOut,
         SandboxEnd::Limit(limit) => ProgramEnd::Limit(limit.to_string()),
-        // An end that is not known here is told by its status.
+        // `SandboxEnd` may grow; the status describes every other end.
         _ => exited(outcome.status)?,
     };
     Ok(Ran { ended, stdout: outcome.stdout, stderr: outcome.stderr, elapsed: outcome.elapsed })
@@ -416,7 +418,7 @@ fn not_started(missing: String) -> Ran {
     }
 }
 
-/// What it means that a sandbox did not run a program: a fault of the machine's, or of the program's or the tree's.
+/// Maps an error of the sandbox: to an error if the machine is at fault, otherwise to a run that did not start.
 fn refused(error: SandboxError) -> Result<Ran, CheckError> {
     match error {
         SandboxError::BubblewrapMissing

@@ -1,9 +1,9 @@
-//! The commands of a shell's text, as far as they stand in it word by word.
+//! The commands in a shell script, split into words without expansion.
 
-/// What ends a command and begins the next.
+/// Characters that end a command.
 const ENDS: [char; 9] = [';', '|', '&', '(', ')', '{', '}', '`', '\n'];
 
-/// The commands of a text, each as its words without quotes. Comments are left out; nothing is expanded.
+/// Returns the commands of a text, each as its words without quotes. Comments are dropped; nothing is expanded.
 pub(super) fn commands(text: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let mut word = String::new();
@@ -12,6 +12,7 @@ pub(super) fn commands(text: &str) -> Vec<Vec<String>> {
     let mut is_begun = false;
     while let Some(letter) = letters.next() {
         match (quote, letter) {
+            // Single quotes do not protect a backslash here, unlike in a shell. Paths have none, so the difference does not matter.
             (_, '\\') => match letters.next() {
                 Some('\n') | None => {}
                 Some(next) => {
@@ -25,7 +26,7 @@ pub(super) fn commands(text: &str) -> Vec<Vec<String>> {
                 quote = Some(letter);
                 is_begun = true;
             }
-            // A variable in braces and the output of a command stay parts of their word.
+            // `${…}` and `$(…)` stay part of their word.
             (None, '$') if matches!(letters.peek(), Some('{' | '(')) => {
                 let close = if letters.peek() == Some(&'{') { '}' } else { ')' };
                 word.push(letter);

@@ -11,24 +11,24 @@ use super::{
 };
 use crate::evidence::EvidenceId;
 
-/// About how much of all outputs together is shown, in bytes. What is quoted takes some more, where characters are written out.
+/// Approximate length of all shown outputs together, in bytes. Quoting takes some more, since it escapes characters.
 const MOST_BYTES: usize = 8 << 10;
-/// The least that is shown of one output, in bytes: its last words.
+/// Shortest shown part of one output, in bytes: its last words.
 const LEAST_BYTES: usize = 160;
-/// How many changed test and build files are named.
+/// Most changed test and build files that are listed by name.
 const MOST_PATHS: usize = 20;
-/// How many differences are told one by one.
+/// Most differences that are listed one by one.
 const MOST_DIFFERENCES: usize = 16;
 
-/// The tests on the base of a task, as text for whoever creates it.
+/// Formats the tests on the base of a task for the caller that creates it.
 pub fn shown_baseline(baseline: &Baseline) -> String {
     let mut text = format!("The tests on the base: {}.\n", ended(&baseline.run));
     add_output(&mut text, "the tests on the base", &baseline.run.output, MOST_BYTES);
     text
 }
 
-/// A run of the tests, as text for an agent that may cite it by `id`. What programs wrote is quoted; about 8 KiB of it are shown,
-/// from the beginning and the end.
+/// Formats a run of the tests for an agent, which may cite it by `id`. Outputs are quoted; about 8 KiB of them are shown, from the
+/// beginning and the end.
 pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     let mut text = format!("{id}: {}.\n", ended(&run.run));
     let share = if run.base_tests.is_some() { MOST_BYTES / 2 } else { MOST_BYTES };
@@ -88,8 +88,8 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     text
 }
 
-/// A probe, as text for an agent that may cite it by `id`. Its first lines say which sides differ: `differs: task_base/now` or
-/// `differs: none`; `not compared:` names the sides on which it did not run to its end, twice alike.
+/// Formats a probe for an agent, which may cite it by `id`. Its first lines list the sides that differ: `differs: task_base/now` or
+/// `differs: none`. `not compared` names the sides on which two complete, equal runs are missing.
 pub fn shown_probe(id: &EvidenceId, record: &ProbeRecord) -> String {
     let mut text = format!("{id}\n");
     if let Some(number) = record.again_of {
@@ -162,7 +162,7 @@ fn add_difference(text: &mut String, record: &ProbeRecord, difference: &ProbeDif
     };
 }
 
-/// How many outcomes have an output of their own.
+/// Returns the number of outcomes with an output of their own.
 fn distinct(record: &ProbeRecord) -> usize {
     let own = record.answers.iter().filter(|answer| answer.same_files_as.is_none());
     own.flat_map(|answer| &answer.outcomes)
@@ -223,7 +223,7 @@ fn ended(run: &SuiteRun) -> String {
     }
 }
 
-/// Both outputs, with `share` bytes between them.
+/// Adds both outputs, with `share` bytes between them.
 fn add_output(text: &mut String, name: &str, output: &CheckOutput, share: usize) {
     let both = [("stdout", &output.stdout), ("stderr", &output.stderr)];
     let used = both.iter().filter(|(_, kept)| !kept.is_empty()).count().max(1);
@@ -239,7 +239,7 @@ fn add_kept(text: &mut String, name: &str, kept: &KeptText, share: usize) {
     }
     let tail = if kept.omitted_bytes == 0 { &kept.head } else { &kept.tail };
     let head = &kept.head[..kept.head.floor_char_boundary(share / 3)];
-    // The last words of tests say most.
+    // Twice as much of the end: the last lines of tests say most.
     let tail = &tail[tail.ceil_char_boundary(tail.len().saturating_sub(share - share / 3))..];
     let all = (kept.head.len() + kept.tail.len()) as u64 + kept.omitted_bytes;
     let between = all.saturating_sub((head.len() + tail.len()) as u64);
@@ -248,7 +248,7 @@ fn add_kept(text: &mut String, name: &str, kept: &KeptText, share: usize) {
     *text += &Quote::new(&format!("{name}, its end"), end_of_line(tail)).to_string();
 }
 
-/// A text without its last line end, which would be quoted as an empty line.
+/// Removes the last line end, which would be quoted as an empty line.
 fn end_of_line(text: &str) -> &str {
     text.strip_suffix('\n').unwrap_or(text)
 }

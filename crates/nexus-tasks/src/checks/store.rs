@@ -10,29 +10,29 @@ use nexus_files::FileLock;
 
 use super::{copies::own_folder, error::CheckError, probe_record::ProbeRecord};
 
-/// The largest record that is read, in bytes. One of sixteen inputs, each with two outputs of 64 KiB on each of three sides twice,
-/// whose every byte is written as `\u001b`.
+/// Largest record to read, in bytes: one of sixteen inputs, each with two outputs of 64 KiB on three sides twice, and every byte written
+/// as `\u001b`.
 const MOST_BYTES: u64 = 160 << 20;
 /// Longest wait for another process that stores a probe of the same task.
 const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The stored probes of a task: a folder with a file `N.json` for the probe with the number N, outside of every tree.
 ///
-/// A record is there as a whole or not at all. Numbers begin at 1, and none is given twice: whoever stores holds the operating
-/// system's lock on the folder's `.lock`, which it takes back from a process that dies. Folder and files are their owner's
-/// alone, as a probe may have printed a secret. Every call blocks.
+/// A record is complete or absent. Numbers begin at 1, and each is used once: a writer holds the operating system's lock on the
+/// folder's `.lock`. The lock of a dead process is free. Folder and files are owner-only, since a probe may have printed a secret. Every
+/// call blocks.
 #[derive(Clone, Debug)]
 pub struct ProbeStore {
     folder: PathBuf,
 }
 
 impl ProbeStore {
-    /// Those in `folder`, which is made when the first is stored.
+    /// Opens the store in `folder`, which is created when the first probe is stored.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// The numbers of all, in order.
+    /// Returns the numbers of all stored probes, in order.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl ProbeStore {
         Ok(numbers)
     }
 
-    /// The probe with a number.
+    /// Reads the probe with a number.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl ProbeStore {
         Ok(record)
     }
 
-    /// Stores a probe under a number that no other has, and gives the record with it.
+    /// Stores a probe under a new number, and returns the record with it.
     pub(super) fn store(&self, mut record: ProbeRecord) -> Result<ProbeRecord, CheckError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -107,7 +107,7 @@ impl ProbeStore {
     }
 }
 
-/// The number in the name of a record, in the one way in which it is written.
+/// Parses the number in the name of a record. Accepts only its canonical form.
 fn number_of(name: &str) -> Option<u32> {
     let text = name.strip_suffix(".json")?;
     let number: u32 = text.parse().ok()?;

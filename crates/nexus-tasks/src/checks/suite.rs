@@ -17,24 +17,24 @@ use super::{
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun},
 };
 
-/// The most that the tests may write, in bytes. Source: the default of the sandbox.
+/// Most output of the tests, in bytes. Source: the default of the sandbox.
 const OUTPUT_BYTES: u64 = 256 << 20;
-/// Largest file that is read to find others that the test command loads, in bytes. Source: our own bound.
+/// Largest file to read in search of loaded files, in bytes. Source: our own bound.
 const LOADED_BYTES: u64 = 256 << 10;
-/// Most files of one name, such as `Cargo.toml`, that are read so. Source: our own bound.
+/// Most files of one name, such as `Cargo.toml`, to read. Source: our own bound.
 const MOST_NAMED: usize = 32;
-/// What is kept of each output, in bytes: enough for the names of some thousand tests.
+/// Retained part of each output, in bytes: enough for the names of some thousand tests.
 const KEPT_BYTES: usize = 256 << 10;
 
 impl Checks {
-    /// Runs the test command on the base of the task. `None` if the task has no test command.
+    /// Runs the test command on the base of the task. Returns `None` if the task has no test command.
     ///
-    /// Red tests, a command that cannot be started, and one that does not end are a [`Baseline`].
+    /// Failing tests, a command that does not start, and a command that does not end are a [`Baseline`].
     ///
     /// # Errors
     ///
     /// [`NoSandbox`](CheckError::NoSandbox) with the command that installs one; [`Settings`](CheckError::Settings) for a path
-    /// to keep that leads out of the project; those of trees, disks and [`Runner`](CheckError::Runner);
+    /// of `keep` that leads out of the project; those of trees, disks and [`Runner`](CheckError::Runner);
     /// [`Cancelled`](CheckError::Cancelled).
     pub async fn baseline(&self, cancel: &CancelToken) -> Result<Option<Baseline>, CheckError> {
         if self.test_command.is_none() {
@@ -46,21 +46,22 @@ impl Checks {
         Ok(Some(Baseline { commit, run }))
     }
 
-    /// Runs the test command on a tree, and, where test or build files differ from those of the task's base, the base's tests on
-    /// the new tree beside. The run begins on a clean copy: of what earlier runs built, only what lies in the
-    /// [caches](crate::SandboxSettings::caches) of the settings is there.
+    /// Runs the test command on a tree. If test or build files differ from those of the task's base, also runs the base's tests on the new
+    /// tree. The run begins on a clean copy: of the outputs of earlier runs, only the [caches](crate::SandboxSettings::caches) of the
+    /// settings are there.
     ///
-    /// What is a test or build file goes by its path, and by what the test command names, itself and through files of the base that it
-    /// reads; see [`TestRun::changed`].
+    /// Test and build files are known by their paths, and by the files that the test command names, itself and through files of the base
+    /// that it reads; see [`TestRun::changed`].
     ///
     /// # Errors
     ///
-    /// [`NoTestCommand`](CheckError::NoTestCommand); as [`Checks::baseline`].
+    /// [`NoTestCommand`](CheckError::NoTestCommand); otherwise as [`Checks::baseline`].
     pub async fn run_tests(&self, now: &CommitId, cancel: &CancelToken) -> Result<TestRun, CheckError> {
         self.run_tests_from(now, Beginning::Clean, cancel).await
     }
 
-    /// As [`Checks::run_tests`], for whoever is at work on the tree: what its own runs built of the very same tree is there.
+    /// Runs the tests like [`Checks::run_tests`], for the agent that works on the tree. The outputs of its own runs on the very same tree
+    /// are there.
     ///
     /// # Errors
     ///
@@ -132,14 +133,14 @@ impl Checks {
             kept_bytes: KEPT_BYTES,
         };
         let ran = self.runner.run(&files, &home, &kept, program, cancel).await?;
-        // What a program filled that was ended for it is not kept.
+        // A stopped program may have filled the copy, so the copy is dropped.
         if matches!(ran.ended, ProgramEnd::Exited(_)) {
             self.copies.give_back(copy).await;
         }
         Ok(of(&ran))
     }
 
-    /// Shows what is kept in a copy, where no sandbox does.
+    /// Links the kept paths into a copy, if the settings have no sandbox to show them.
     pub(super) async fn link(
         &self,
         files: &std::path::Path,
@@ -168,7 +169,7 @@ fn of(ran: &Ran) -> SuiteRun {
     SuiteRun { end, output, seconds: ran.elapsed.as_secs_f64() }
 }
 
-/// The end of standard error.
+/// Returns the end of standard error.
 fn end_of(output: &CheckOutput) -> &str {
     match output.stderr.omitted_bytes {
         0 => &output.stderr.head,
@@ -180,13 +181,13 @@ fn end_of(output: &CheckOutput) -> &str {
 struct Concerned {
     /// Test and build files.
     changed: Vec<(PathBuf, TestFileChange)>,
-    /// Files that the command may load beside.
+    /// Other files that the command may load.
     may_be_loaded: Vec<String>,
-    /// Whether it is not known what else it loads.
+    /// True if the command may load more files than these.
     loads_unknown: bool,
 }
 
-/// Looks for what the command loads in the base, and for that among what a commit changes. Blocks.
+/// Returns the changed paths of a commit that the command loads, judged by the files of the base. Blocks.
 fn concerned(tree: &Tree, commit: &CommitId, command: &[String]) -> Result<Concerned, CheckError> {
     let base = &tree.base().commit;
     let mut files = FilesOfBase::new(tree)?;
@@ -216,7 +217,7 @@ struct FilesOfBase<'t> {
 
 impl<'t> FilesOfBase<'t> {
     fn new(tree: &'t Tree) -> Result<Self, CheckError> {
-        // What is not UTF-8 is named by no text.
+        // Test commands and scripts are UTF-8 here, so they cannot name other paths.
         let paths = tree.paths(&tree.base().commit)?.into_iter();
         Ok(Self { tree, paths: paths.filter_map(|path| path.into_os_string().into_string().ok()).collect() })
     }

@@ -1,4 +1,4 @@
-//! Which files are tests, and which say how a project is built: by their paths.
+//! Recognises tests and build files by their paths.
 
 use std::path::Path;
 
@@ -23,11 +23,11 @@ const TEST_FOLDERS: [&str; 15] = [
     // Compiled modules, which Python may load in place of their sources.
     "__pycache__",
 ];
-/// Files that are tests, or that tests take without being told.
+/// Files that are tests, or that test runners load by default.
 const TEST_NAMES: [&str; 2] = [".rspec", "spec_helper.rb"];
-/// Modules that Python and pytest load without being told, as a file of any form or as a package.
+/// Modules that Python and pytest load by default, as a file of any form or as a package.
 const TEST_MODULES: [&str; 3] = ["conftest", "sitecustomize", "usercustomize"];
-/// Files that say how a project is built or tested.
+/// Files that define the build or the tests of a project.
 const BUILD_NAMES: [&str; 80] = [
     // Rust.
     "cargo.toml",
@@ -116,7 +116,7 @@ const BUILD_NAMES: [&str; 80] = [
     ".python-version",
     "mise.toml",
 ];
-/// What the names of such files begin with.
+/// Beginnings of the names of such files.
 const BUILD_BEGINNINGS: [&str; 17] = [
     "tsconfig",
     "jest.config.",
@@ -137,12 +137,12 @@ const BUILD_BEGINNINGS: [&str; 17] = [
     // Variables that runners set for the tests.
     ".env",
 ];
-/// What the names of such files end with.
+/// Endings of the names of such files.
 const BUILD_ENDINGS: [&str; 13] = [
     ".pth", ".mk", ".cmake", ".csproj", ".fsproj", ".vbproj", ".sln", ".props", ".targets", ".gemspec",
     ".cabal", ".bazel", ".bzl",
 ];
-/// Folders whose files say how a project is built, or are those of others that tests load.
+/// Folders whose files define the build, or belong to other packages that tests load.
 const BUILD_FOLDERS: [&str; 11] = [
     ".cargo",
     ".mvn",
@@ -157,14 +157,14 @@ const BUILD_FOLDERS: [&str; 11] = [
     "venv",
 ];
 
-/// What the path of a file in a tree says that it is. Case does not count.
+/// Returns the kind of a file, by its path in the tree. Case does not count.
 ///
 /// | | by |
 /// | --- | --- |
 /// | test | a folder `tests`, `test`, `__tests__`, `spec`, `fixtures`, `testdata`, `__pycache__`, …; a name `test_x.*`, `x_test.*`, `x.test.*`, `x.spec.*`, `x_spec.*`, `XTest.java` and the like; a module or package `conftest`, `sitecustomize` or `usercustomize` |
 /// | build | a name: `Cargo.toml`, `package.json`, `pyproject.toml`, `setup.cfg`, `tox.ini`, `Makefile`, `CMakeLists.txt`, `go.mod`, `build.gradle`, `jest.config.*`, `*.pth`, …; a folder `.cargo`, `node_modules`, `vendor`, `site-packages`, … |
 ///
-/// Tests that stand in a file with what they test are not found so: they are part of the new tree alone.
+/// Tests in the same file as the code under test are not recognised: they are part of the new tree alone.
 pub(super) fn kind_of(path: &Path) -> Option<TestFileKind> {
     let names: Vec<String> = path.iter().map(|name| name.to_string_lossy().into_owned()).collect();
     let (name, folders) = names.split_last()?;

@@ -1,4 +1,4 @@
-//! What the project's tests say of a tree.
+//! Results of the project's tests on a tree.
 
 use nexus_trees::CommitId;
 use schemars::JsonSchema;
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::output::{CheckOutput, ProgramExit};
 
-/// The tests on the base of a task, before a model is asked.
+/// The tests on the base of a task, run before any model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
     /// The base.
     #[schemars(with = "String")]
     pub commit: CommitId,
-    /// How it went.
+    /// Result of the run.
     pub run: SuiteRun,
 }
 
@@ -26,16 +26,16 @@ pub struct TestRun {
     pub commit: CommitId,
     /// The tests as they are in the tree.
     pub run: SuiteRun,
-    /// The test and build files that are not those of the task's base.
+    /// Test and build files that differ from those of the task's base.
     pub changed: Vec<TestFileChange>,
-    /// Changed files that the test command may load beside those of `changed`: what it names, what lies where it looks for programs and
-    /// modules. Some of them may be what is under test, so that the base's tests run with them as they are now.
+    /// Changed files that the test command may load beside those of `changed`: files that it names, and files in folders of programs and
+    /// modules. Some of them may be part of the code under test, so the base's tests run with their current version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_be_loaded: Vec<String>,
-    /// Whether it is not known what the test command loads beside these, since it is no test runner that is known.
+    /// True if the test command is not a known test runner, so that it may load more files than these.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub loads_unknown: bool,
-    /// The base's tests on the new tree: on a copy in which every file of `changed` is as it is in the base. `None` if nothing is
+    /// The base's tests on the new tree: on a copy in which every file of `changed` is as it is in the base. `None` if no such file
     /// changed.
     pub base_tests: Option<SuiteRun>,
 }
@@ -44,81 +44,81 @@ pub struct TestRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteRun {
-    /// How it ended.
+    /// End of the run.
     pub end: SuiteEnd,
-    /// What it wrote.
+    /// Output of the tests.
     pub output: CheckOutput,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
 }
 
-/// How a run of the test command ended.
+/// End of a run of the test command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "end", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SuiteEnd {
     /// With exit code 0.
     Passed,
-    /// With another exit code, or by a signal.
+    /// Another exit code, or a signal.
     Failed {
-        /// Which.
+        /// The exit.
         exit: ProgramExit,
     },
-    /// The command, or one of those that prepare the tree for it, could not be started or ended with an error.
+    /// The test command or a setup command could not be started. Also a setup command that failed.
     DidNotStart {
-        /// What is missing.
+        /// The missing program, or the failed command.
         missing: String,
     },
     /// It did not end in time.
     TimedOut,
-    /// It reached another limit, and was ended.
+    /// It reached another limit, and was stopped.
     ReachedLimit {
-        /// Which: `memory`, `output`, `processes`, `processor time`, `file size`, `disk space`.
+        /// The limit: `memory`, `output`, `processes`, `processor time`, `file size`, `disk space`.
         limit: String,
     },
 }
 
 impl SuiteRun {
-    /// Whether it passed and wrote nothing: no output shows that a test ran.
+    /// Returns whether it passed and wrote nothing, so that no output shows that a test ran.
     pub fn is_wordless(&self) -> bool {
         self.is_green() && self.output.stdout.is_empty() && self.output.stderr.is_empty()
     }
 
-    /// Whether the tests passed.
+    /// Returns whether the tests passed.
     pub fn is_green(&self) -> bool {
         self.end == SuiteEnd::Passed
     }
 }
 
-/// A test or build file that is not as it is in the task's base.
+/// A test or build file that differs from the task's base.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TestFileChange {
-    /// Its path. What of it is not UTF-8 was replaced by U+FFFD.
+    /// Its path. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub path: String,
-    /// What its path says that it is.
+    /// Kind of the file, by its path.
     pub kind: TestFileKind,
-    /// What became of it.
+    /// Kind of the change.
     pub change: TestFileChangeKind,
 }
 
-/// What the path of a file says that it is.
+/// Kind of a file, by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TestFileKind {
-    /// A test, or something that tests use.
+    /// A test, or a file that tests use.
     Test,
-    /// A file that says how the project is built, or what its tests are.
+    /// A file that defines the build or the tests of the project.
     Build,
 }
 
-/// What became of a file since the base.
+/// Change of a file since the base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TestFileChangeKind {
     /// It is new.
     Added,
-    /// It has another content or mode.
+    /// It has other content or another mode.
     Modified,
-    /// It is gone.
+    /// It was removed.
     Removed,
 }
