@@ -24,75 +24,75 @@ use crate::{
     task_state::MAX_QUESTIONS,
 };
 
-/// How many briefs of one orchestrator's may be refused.
+/// Most briefs of one orchestrator that may be rejected. The next rejection stops it.
 const MAX_REFUSALS: usize = 2;
 /// Longest question, in bytes.
 const MAX_QUESTION_BYTES: usize = 1 << 10;
 
-/// What a caller hands over: the goal, and what it gathered.
+/// Input of the caller: the goal, and the facts that the caller gathered.
 #[derive(Clone, Debug, Default)]
 pub struct Goal {
-    /// What is to be reached.
+    /// The goal itself.
     pub goal: String,
-    /// What the caller knows about it: findings, decisions, places.
+    /// Knowledge of the caller: findings, decisions, places.
     pub context: Option<String>,
-    /// Questions that were asked, each with the caller's answer.
+    /// Questions of earlier turns, each with the caller's answer.
     pub answers: Vec<(String, String)>,
-    /// What holds of the tree, in words of ours: files that stay as they are, what was taken along.
+    /// Facts about the tree, in the words of Nexus: unchanged files, uncommitted changes that were included.
     pub remarks: Vec<String>,
-    /// What is remembered of earlier tasks.
+    /// Memories of earlier tasks.
     pub recalled: Option<String>,
-    /// The map of the project, if one was drawn.
+    /// Map of the project, if an agent has drawn it.
     pub context_map: Option<String>,
 }
 
-/// How a goal is framed: who does it, by what texts, on which tree.
+/// Setup of a framing turn: the agent, its texts and the tree.
 #[derive(Debug)]
 pub struct Framing<'a> {
-    /// Who runs the turn.
+    /// Router that runs the turn.
     pub router: &'a Router,
-    /// The work-kind of the orchestrator.
+    /// Work-kind of the orchestrator.
     pub route: AgentRoute,
-    /// Its type, of the phase `orchestrate`.
+    /// Type of the orchestrator, of the phase `orchestrate`.
     pub agent_type: &'a str,
-    /// The types that a plan may name.
+    /// Types that a plan may name.
     pub types: &'a AgentTypes,
-    /// What agents are told.
+    /// System prompts of agents.
     pub prompts: &'a Prompts,
-    /// The folder of the tree in which the task begins.
+    /// Folder of the tree in which the task begins.
     pub root: &'a Path,
-    /// What else bounds the turn: a deadline, a cost.
+    /// Other bounds of the turn: a deadline, a cost.
     pub limits: Limits,
-    /// How many of its submissions may be refused before it is silent. Three briefs that break the rules end it before.
+    /// Most rejected submissions before the agent counts as silent. Three briefs that break the rules end the turn earlier.
     pub refused_submissions: u32,
     /// Cancellation and budget.
     pub host: TurnHost,
-    /// Where the turns are written down.
+    /// Log to which the turns are written.
     pub record: Option<AgentRecord>,
 }
 
-/// What an orchestrator came to.
+/// Answer of an orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Framed {
-    /// A brief that holds.
+    /// An accepted brief.
     Brief(Box<ProblemBrief>),
     /// One to three questions that only the caller can answer.
     Questions(Vec<String>),
 }
 
-/// Why no brief came of a goal.
+/// Reason why a goal has no brief.
 #[derive(Debug, thiserror::Error)]
 pub enum FramingFailure {
-    /// The agent failed, or handed nothing in.
+    /// The agent failed, or submitted nothing.
     #[error(transparent)]
     Agent(#[from] AgentFailure),
-    /// Three briefs were refused. This is what was wrong with the last one.
+    /// Three briefs were rejected. This is the fault of the last one.
     #[error("the orchestrator handed in {} briefs that break the rules; the last one: {last}", MAX_REFUSALS + 1)]
     Refused {
-        /// What was wrong with it.
+        /// Faults of the last brief.
         last: DraftError,
     },
-    /// The tree is none that an agent can be let into.
+    /// An agent cannot get access to the tree.
     #[error("the project's tree cannot be read by an agent")]
     Tree(#[from] ScopeError),
     /// The type of the orchestrator is not registered.
@@ -100,22 +100,22 @@ pub enum FramingFailure {
     Type(#[from] AgentTypeError),
 }
 
-/// What came of framing a goal.
+/// Outcome of framing a goal.
 #[derive(Debug)]
 pub struct FramingReport {
-    /// A brief, questions, or why neither.
+    /// A brief, questions, or the reason for neither.
     pub outcome: Result<Framed, FramingFailure>,
-    /// What was wrong with each brief that was refused.
+    /// Faults of each rejected brief.
     pub refused: Vec<DraftError>,
-    /// The agent's turns.
+    /// Turns of the agent.
     pub turns: Vec<AgentTurn>,
-    /// Conversations that could not be forgotten, and why.
+    /// Conversations that could not be deleted, with the errors.
     pub left_behind: Vec<(ResumeHandle, ForgetError)>,
-    /// What could not be written down of the turns, though they were run.
+    /// Errors of the turn log. The turns themselves ran.
     pub unrecorded: Vec<RecordError>,
 }
 
-/// What was handed in, and refused, so far.
+/// Accepted brief, and the faults of rejected ones so far.
 #[derive(Debug, Default)]
 struct Drafts {
     accepted: Option<ProblemBrief>,
@@ -131,8 +131,8 @@ struct Clarification {
 }
 
 impl Framing<'_> {
-    /// Has the orchestrator frame a goal. It reads the tree, and hands in a brief or asks questions. A brief that breaks a rule is
-    /// answered with what is wrong; after the third one the turn is stopped.
+    /// Runs the orchestrator on a goal. It reads the tree, then submits a brief or asks questions. For a brief that breaks a rule it gets the
+    /// list of faults; after the third rejected brief the turn is stopped.
     pub async fn run(&self, goal: &Goal, events: &mut dyn EventSink) -> FramingReport {
         let drafts = Arc::new(Mutex::new(Drafts::default()));
         let (outcome, turns, left_behind, unrecorded) = match self.assignment(goal, &drafts) {
@@ -144,6 +144,7 @@ impl Framing<'_> {
             Err(failure) => (Err(failure), Vec::new(), Vec::new(), Vec::new()),
         };
         let refused = std::mem::take(&mut lock(&drafts).refused);
+        // The cancelled turn reports its own error, but the rejected briefs are the reason.
         let outcome = match (outcome, refused.last()) {
             (Err(_), Some(last)) if refused.len() > MAX_REFUSALS => {
                 Err(FramingFailure::Refused { last: last.clone() })
@@ -192,7 +193,7 @@ impl Framing<'_> {
         })
     }
 
-    /// Where briefs are handed in, each checked on the tree. The one that is refused too often stops the turn.
+    /// Creates the submission that accepts briefs, each checked on the tree. One rejection too many stops the turn.
     fn briefs(&self, drafts: &Arc<Mutex<Drafts>>, cancel: CancelToken) -> Submission<BriefDraft> {
         let (drafts, types, root) = (Arc::clone(drafts), self.types.clone(), self.root.to_owned());
         Submission::new().checked_by(move |draft: &BriefDraft| {
@@ -203,6 +204,7 @@ impl Framing<'_> {
                     drafts.accepted = Some(brief);
                     return Ok(());
                 }
+                // The model may send one more brief before the cancellation arrives.
                 Ok(_) => return Err("too many briefs were refused".to_owned()),
                 Err(error) => error,
             };
@@ -267,7 +269,7 @@ impl Framing<'_> {
     }
 }
 
-/// The goal as the orchestrator reads it.
+/// Formats the goal for the orchestrator.
 fn opening(goal: &Goal) -> String {
     let mut text = Quote::new("the goal", &goal.goal).to_string();
     let mut part = |origin: &str, quoted: &str| {

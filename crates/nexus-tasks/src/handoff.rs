@@ -1,4 +1,4 @@
-//! What an execution agent hands in about its work.
+//! Handoff: the answer that an execution agent submits about its work.
 
 use std::path::{Component, Path};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{EvidenceId, StepEvidence};
 
-/// Bounds of a handoff. Source: our own, so that a reviewer reads it whole.
+/// Bounds of a handoff. Source: our own, so that a reviewer reads all of it.
 const MAX_CLAIMS: usize = 32;
 const MAX_FILES: usize = 256;
 const MAX_TEXT_BYTES: usize = 2 << 10;
@@ -17,55 +17,56 @@ const MAX_TEXT_BYTES: usize = 2 << 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffDraft {
-    /// What was done and found, each with what shows it: 1 to 32.
+    /// Work done and findings, each with the evidence that shows it: 1 to 32.
     pub claims: Vec<Claim>,
-    /// The files that were changed, as paths relative to the project's root.
+    /// Changed files, as paths relative to the project's root.
     #[serde(default)]
     pub files: Vec<String>,
-    /// How the work goes on.
+    /// Next action.
     pub action: HandoffAction,
 }
 
-/// One thing that an agent says of its work. It is a claim: a review decides.
+/// One statement of an agent about its work. It is only a claim: a review decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// What is said. At most 2 KiB.
+    /// The statement. At most 2 KiB.
     pub text: String,
     /// Ids of tests, probes or diff lines of this step that show it.
     #[serde(default)]
     pub evidence: Vec<EvidenceId>,
 }
 
-/// How the work goes on after an agent's.
+/// Next action after the work of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum HandoffAction {
-    /// What this step was to reach is reached.
+    /// The outcome of this step is reached.
     StepDone,
     /// The whole problem is solved, also where the plan has more steps.
     Complete,
-    /// It cannot be done as it stands; what was changed is put back.
+    /// The step cannot be done as it stands. Its changes are undone.
     Blocked {
-        /// Why, and what would help. At most 2 KiB.
+        /// The obstacle, and a way to remove it. At most 2 KiB.
         reason: String,
     },
 }
 
-/// What an agent handed in, checked.
+/// A checked handoff.
 ///
-/// What is read from a file is checked again, but for what its claims cite: they are claims.
+/// A handoff that is read from a file is checked again, except for the evidence of its claims: the file does not hold the step's
+/// evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "HandoffDraft", into = "HandoffDraft")]
 pub struct Handoff(HandoffDraft);
 
 impl Handoff {
-    /// Checks a draft against what was run in the step.
+    /// Checks a draft against the evidence of the step.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with everything that is wrong: a claim without text, an id of something that was not run, a path
-    /// that is none in a tree, a bound that is exceeded.
+    /// [`DraftError`] with every fault: a claim without text, evidence that does not exist in the step, a path that leads out of the
+    /// tree, an exceeded bound.
     pub fn accept(draft: HandoffDraft, evidence: &StepEvidence) -> Result<Self, DraftError> {
         Self::checked(draft, |id| evidence.contains(id))
     }
@@ -101,17 +102,17 @@ impl Handoff {
         Ok(Self(draft))
     }
 
-    /// What it says.
+    /// Returns its claims.
     pub fn claims(&self) -> &[Claim] {
         &self.0.claims
     }
 
-    /// The files that it says were changed.
+    /// Returns the files that the agent claims to have changed.
     pub fn files(&self) -> &[String] {
         &self.0.files
     }
 
-    /// How the work goes on.
+    /// Returns the next action.
     pub fn action(&self) -> &HandoffAction {
         &self.0.action
     }
@@ -131,28 +132,28 @@ impl From<Handoff> for HandoffDraft {
     }
 }
 
-/// How a step's work ended: that of one agent, or of all units of a band, the worst of them.
+/// End of a step's work. For a band it is the worst end of its units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BandOutcome {
-    /// An agent did not get to hand anything in.
+    /// An agent failed before it submitted a handoff.
     Failed {
-        /// Why, of every unit that failed.
+        /// Errors of all failed units.
         errors: Vec<String>,
     },
     /// An agent could not do its part.
     Blocked {
-        /// Why, of every unit that is blocked.
+        /// Reasons of all blocked units.
         reasons: Vec<String>,
     },
-    /// What the step was to reach is said to be reached.
+    /// The agents claim to have reached the outcome of the step.
     StepDone,
-    /// All is said to be solved, by every unit.
+    /// Every unit claims that the whole problem is solved.
     Complete,
 }
 
 impl BandOutcome {
-    /// The worst of what `units` ended with: failed, blocked, `step_done`, `complete`. An error stands for an agent that did
-    /// not get to hand anything in. No unit at all is a failure.
+    /// Returns the worst end of `units`, in the order failed, blocked, `step_done`, `complete`. An error stands for an agent that submitted
+    /// nothing. An empty list is a failure.
     pub fn worst<'h>(units: impl IntoIterator<Item = Result<&'h Handoff, String>>) -> Self {
         let (mut errors, mut reasons) = (Vec::new(), Vec::new());
         let (mut units_done, mut all_complete) = (0, true);

@@ -1,35 +1,36 @@
 //! Tasks: a goal walked to reviewed work, step by step, by agents on any vendor.
 //!
 //! [`Tasks`] has the calls: it creates tasks, frames them, runs their steps, shows and lands them. [`TaskTools`] offers them to MCP clients,
-//! the `nexus` command to a person. Only an independent review completes anything. It uses the public interface of the engine alone. Linux only.
+//! the `nexus` command to a person. Only an independent review completes a task. The crate uses only the public interface of the engine.
+//! Linux only.
 //!
 //! | type | is |
 //! | --- | --- |
-//! | [`ProblemBrief`] | bounds of a task that were checked: problem, success criteria, scope, plan |
-//! | [`Plan`], [`PlanStep`] | the plan's entries, and the steps that they make: work and its review |
-//! | [`Handoff`] | what an execution agent hands in about its work |
+//! | [`ProblemBrief`] | checked bounds of a task: problem, success criteria, scope, plan |
+//! | [`Plan`], [`PlanStep`] | the plan's entries, and the steps that they form: work and its review |
+//! | [`Handoff`] | answer that an execution agent submits about its work |
 //! | [`StepEvidence`] | the tests, probes and diff lines of a step: all that a verdict may cite |
 //! | [`ReviewVerdict`] | one reviewer's judgement of a step |
-//! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
-//! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
-//! | [`Assignment`](nexus_work::Assignment), [`run_agent`](nexus_work::run_agent) | one agent's part, and the turns in which it hands something in |
+//! | [`PanelReview`] | the judgement of a panel: the union of its votes, if enough vendors took part |
+//! | [`Reflection`], [`Amendment`] | answer of a reflector to a verdict that does not advance |
+//! | [`Assignment`](nexus_work::Assignment), [`run_agent`](nexus_work::run_agent) | one agent's part, and the turns in which it submits an answer |
 //! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
-//! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`](nexus_work::Quote) | which tools an agent has, what it is told, and how it is shown what others wrote |
-//! | [`TestRun`], [`ProbeRecord`] | what the project's tests, or a program that prints observations, say of trees |
-//! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
+//! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`](nexus_work::Quote) | tools and prompts of an agent, and texts of others as it reads them |
+//! | [`TestRun`], [`ProbeRecord`] | results of the project's tests, or of a program that prints observations, on trees |
+//! | [`TaskSettings`] | bounds of a task beside its brief: tests, sandbox, retries, budget |
 //! | [`StepAttempt`] | one attempt at a step: its units, its review, and the reflector |
-//! | [`StepRecord`] | what one attempt at a step came to |
-//! | [`TaskStore`], [`Task`], [`TaskData`] | the folders of tasks, and what is in one |
+//! | [`StepRecord`] | record of one attempt at a step |
+//! | [`TaskStore`], [`Task`], [`TaskData`] | the folders of tasks, and their contents |
 //! | [`TaskConfiguration`], [`TasksSection`] | the section `tasks` of `nexus.yaml` |
 //! | [`task_report`] | the report of a task: one HTML page |
-//! | [`TaskState`], [`TaskEvent`] | what a status file holds of a task, and every transition of it |
+//! | [`TaskState`], [`TaskEvent`] | the state of a task in its status file, and every transition of it |
 //!
-//! What an agent writes arrives as a *draft*: plain data with a JSON schema, whose texts are data and nothing else. One
-//! function a type makes the checked value from it, or tells everything that is wrong at once. A checked value has private
-//! fields; what is read from a file goes through the same function. So no rule here depends on a prompt: an agent that
-//! ignores every instruction cannot make a verdict that advances with a concern, or a plan whose slices overlap.
+//! The answer of an agent arrives as a *draft*: plain data with a JSON schema, whose texts are data and never instructions. One function
+//! for each type turns the draft into the checked value, or returns every fault at once. A checked value has private fields; values read
+//! from a file pass the same function. No rule here depends on a prompt. An agent that ignores every instruction still cannot create a
+//! verdict that advances with a concern, or a plan whose slices overlap.
 //!
-//! Nothing here opens a socket.
+//! The crate opens no sockets.
 
 mod agent;
 mod checks;
@@ -59,7 +60,7 @@ pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
 pub use mcp::TaskTools;
-/// The bounds that requests and settings name.
+/// Budget in requests and settings.
 pub use nexus_work::WorkBudget;
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,

@@ -1,4 +1,4 @@
-//! What bounds a task beside its brief.
+//! Bounds of a task beside its brief.
 
 use std::path::PathBuf;
 
@@ -31,10 +31,10 @@ use crate::task_state::StepEnd;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskConfiguration {
-    /// Absolute paths of folders below which projects may lie. A task of any other project is refused, unless the client itself
-    /// names the folder as one of its roots.
+    /// Absolute paths of folders below which projects may lie. A task of any other project is rejected, unless the client itself names the
+    /// folder as one of its roots.
     pub roots: Vec<PathBuf>,
-    /// What holds for a task whose creator says nothing else.
+    /// Settings of a task whose creator sets none.
     pub defaults: TaskSettings,
 }
 
@@ -60,18 +60,18 @@ impl ConfigSection for TasksSection {
 }
 
 impl TaskConfiguration {
-    /// What the configuration of a router says, or the defaults.
+    /// Reads the section of a router's configuration, or returns the defaults.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`TasksSection`].
+    /// [`SettingsError`] if the section is invalid; never for a router whose registry has [`TasksSection`].
     pub fn of(router: &Router) -> Result<Self, SettingsError> {
         router.section("tasks").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
     }
 
     fn read(value: &Value) -> Result<Self, SettingsError> {
         let read: Self = SettingsError::reading(value)?;
-        // What is no number in YAML, such as `.nan`, arrives as nothing, and would bound nothing.
+        // A YAML value that JSON has no number for, such as `.nan`, arrives as null. As a budget it would limit nothing.
         let no_number =
             |name: &str| value.pointer(&format!("/defaults/budget/{name}")).is_some_and(Value::is_null);
         let fault = read.defaults.fault().or_else(|| {
@@ -92,48 +92,48 @@ impl TaskConfiguration {
     }
 }
 
-/// What bounds a task beside its brief: how it is tested, where tests run, and how much it may use.
+/// Bounds of a task beside its brief: its tests, the sandbox, and its budget.
 ///
-/// It comes from the configuration (`tasks:` of `nexus.yaml`) and from the caller that creates the task; never from an agent or
-/// from a file of the project. A task keeps those that it was created with.
+/// They come from the configuration (`tasks:` of `nexus.yaml`) and from the caller that creates the task; never from an agent or from a
+/// file of the project. A task keeps the settings that it was created with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskSettings {
-    /// The program that runs the project's tests, and its arguments: `[cargo, test, --offline]`. No shell reads it. Without it
-    /// agents cannot run the tests.
+    /// The program that runs the project's tests, and its arguments: `[cargo, test, --offline]`. No shell interprets it. Without it agents
+    /// cannot run the tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test_command: Option<Vec<String>>,
-    /// Where tests and probes run.
+    /// Sandbox for tests and probes.
     pub sandbox: SandboxSettings,
-    /// How often a step is done anew because a review asks for it, before a person has to look. Default 2.
+    /// Most repetitions of a step that reviews may request before a person has to look. Default 2.
     pub max_review_retries: u32,
-    /// How many submissions of one agent may be refused, as those that break the schema of a verdict or cite no evidence, before
-    /// it is silent. Default 5, up to 50.
+    /// Most rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
+    /// no evidence. Default 5, up to 50.
     pub max_refused_submissions: u32,
-    /// Votes of how many vendors an advance needs. Default: what the panel of the reviewers says, 2 where it says nothing. 1 says
-    /// on purpose that one vendor will do.
+    /// Number of vendors whose votes an advance needs. Default: the setting of the reviewers' panel, 2 if the panel has none. Set 1 to accept
+    /// the vote of a single vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_vendors: Option<usize>,
-    /// What all turns of the task together may use.
+    /// Budget of all turns of the task together.
     pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
 }
 
-/// Where the tests and probes of a task run.
+/// Sandbox for the tests and probes of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxSettings {
-    /// What keeps them apart from the machine.
+    /// Kind of isolation from the machine.
     pub kind: SandboxKind,
-    /// Paths of the project, relative to its root, that are not in git and are shown to tests as they lie there, read-only:
-    /// `node_modules`, `.venv`, `vendor`.
+    /// Paths of the project, relative to its root, that are not in git and that tests see as they are, read-only: `node_modules`, `.venv`,
+    /// `vendor`.
     pub keep: Vec<String>,
-    /// Folders of the project, relative to its root, that git ignores and that tests fill: `target`, `node_modules/.cache`. The tests of
-    /// a reviewer begin on a clean tree; of what earlier runs of the very same tree built, that of the agent under review among them,
-    /// only these are there.
+    /// Folders of the project, relative to its root, that git ignores and that tests fill: `target`, `node_modules/.cache`. The tests of a
+    /// reviewer begin on a clean tree. Of the outputs of earlier runs on the very same tree, including those of the agent under review,
+    /// only these folders are there.
     pub caches: Vec<String>,
-    /// Programs, each with its arguments, that prepare a tree before its first test or probe: run once for each tree.
+    /// Programs, each with its arguments, that prepare a tree before its first test or probe. Each runs once for each tree.
     pub setup: Vec<Vec<String>>,
     /// Folders of tool chains beside those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
     pub tool_chains: Vec<PathBuf>,
@@ -141,18 +141,18 @@ pub struct SandboxSettings {
     pub seconds: u64,
     /// Most memory of a run, in MiB. Default 4,096.
     pub memory_mib: u64,
-    /// How much one program may add to its copy of the project, in MiB; never more than half of what is free on the disk. Default 8,192.
+    /// Most data that one program may add to its copy of the project, in MiB; never more than half of the free disk space. Default 8,192.
     pub disk_mib: u64,
 }
 
-/// What keeps tests and probes apart from the machine.
+/// Isolation of tests and probes from the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxKind {
-    /// Bubblewrap: a root of its own, no network, nothing of the machine but the tree and what is listed.
+    /// Bubblewrap: a separate root and no network. Of the machine, only the tree and the listed folders are visible.
     #[default]
     Bubblewrap,
-    /// Nothing: they run as this user, with all that it may do, in a copy of the tree at another path.
+    /// No isolation: they run as this user, with all its permissions, in a copy of the tree at another path.
     None,
 }
 
@@ -160,7 +160,7 @@ pub enum SandboxKind {
 const MOST_RETRIES: u32 = 20;
 
 impl TaskSettings {
-    /// What keeps them from being used: the keys that lead to it, and what is wrong.
+    /// Returns the first fault of the settings: the keys that lead to it, and a description.
     pub(crate) fn fault(&self) -> Option<(Vec<&'static str>, String)> {
         let is_program = |command: &Vec<String>| {
             command.first().is_some_and(|program| !program.is_empty())

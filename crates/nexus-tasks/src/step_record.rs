@@ -1,4 +1,4 @@
-//! What one attempt at a step came to.
+//! Record of one attempt at a step.
 
 use std::time::SystemTime;
 
@@ -13,46 +13,46 @@ use crate::{
     task_state::StepEnd,
 };
 
-/// What one attempt at a step came to: the file `steps/N.json` of a task, where N is the attempt.
+/// Record of one attempt at a step: the file `steps/N.json` of a task, where N is the attempt.
 ///
-/// What agents handed in is checked anew when it is read, by the functions that checked it first.
+/// Answers of agents are checked again when the file is read, by the same functions that checked them first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
     /// The first entry of the step, counted from 0.
     pub entry: usize,
-    /// Which attempt, from 1 on over all steps of the task.
+    /// Number of the attempt, from 1 on over all steps of the task.
     pub attempt: u32,
-    /// When it began.
+    /// Time at which it began.
     pub began: SystemTime,
-    /// When it was settled.
+    /// Time at which it was settled.
     pub ended: SystemTime,
-    /// The task's last commit when it began: what its diff is against.
+    /// The task's last commit at its start: the base of its diff.
     pub step_base: CommitId,
-    /// The files with which it began: `step_base`, or what the attempt before left.
+    /// The files at its start: `step_base`, or those of the attempt before.
     pub from: CommitId,
-    /// The files that were reviewed. `None` if it did not come to a review.
+    /// The files that were reviewed. `None` if it had no review.
     pub work: Option<CommitId>,
-    /// Whether these are the files of `step_base`, so that nothing was changed that could be reviewed.
+    /// True if these are the files of `step_base`, so that there is nothing to review.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_nothing: bool,
-    /// Its units, in plan order; one, unless it is a band.
+    /// Its units, in plan order. A step that is not a band has one unit.
     pub units: Vec<UnitRecord>,
-    /// What was run and changed in it.
+    /// Tests and probes that ran in it, and its changes.
     pub evidence: StepEvidence,
-    /// The votes of the reviewers, as far as there are any.
+    /// Votes of the reviewers, if there are any.
     pub votes: Vec<ReviewVote>,
-    /// Reviewers that gave no vote, and why: for the caller alone.
+    /// Reviewers that gave no vote, with reasons: for the caller alone.
     pub silent: Vec<SilentReviewer>,
-    /// What the votes come to.
+    /// Union of the votes.
     pub verdict: Option<ReviewVerdict>,
-    /// What the reflector answered.
+    /// Answer of the reflector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection: Option<Reflection>,
-    /// Why there is no answer of the reflector's where one was asked for: for the caller alone.
+    /// Reason why a reflector that ran gave no answer: for the caller alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reflection_error: Option<String>,
-    /// How it ended.
+    /// End of the attempt.
     pub end: StepEnd,
 }
 
@@ -64,9 +64,9 @@ pub struct UnitRecord {
     pub entry: usize,
     /// The type of its agent.
     pub agent_type: String,
-    /// What its agent handed in, or why nothing came of it: for the caller alone.
+    /// The handoff of its agent, or the reason why it submitted none: for the caller alone.
     pub outcome: Result<Handoff, String>,
-    /// The vendor that ran it, where that is known: for the caller alone.
+    /// The vendor that ran it, if known: for the caller alone.
     pub vendor: Option<VendorId>,
 }
 
@@ -76,6 +76,6 @@ pub struct UnitRecord {
 pub struct SilentReviewer {
     /// The seat, by its name in the panel.
     pub seat: String,
-    /// Why. It may name backends.
+    /// Reason. It may name backends.
     pub reason: String,
 }

@@ -1,33 +1,33 @@
-//! Why a call on tasks failed, in words that say what to call instead.
+//! Errors of calls on tasks, with the advice what to call next.
 
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 use serde::{Deserialize, Serialize};
 
-/// Why a call failed, named for what the caller can do next.
+/// Kind of a failed call, named for the caller's next action.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskErrorKind {
-    /// There is no task with this id.
+    /// No task has this id.
     UnknownTask,
-    /// An argument is not one of those that are taken.
+    /// An argument is invalid.
     InvalidArgument,
-    /// The task is in a status in which this cannot be done.
+    /// The status of the task does not allow this call.
     WrongStatus,
-    /// The project is outside of the folders in which tasks may be made.
+    /// The project is outside of the folders in which tasks may be created.
     OutsideRoots,
-    /// The project cannot be worked on: it is no folder, inside of a repository, or not whole.
+    /// The project cannot be worked on: it is not a folder, lies inside a repository, or is incomplete.
     NotAProject,
-    /// More of the project is to be read than was allowed without asking.
+    /// The project is larger than may be read without asking the person.
     NeedsConsent,
     /// A program that tasks need is missing or too old: git, or the sandbox.
     MissingProgram,
-    /// The configuration binds nobody to a part of the work.
+    /// The configuration binds no backend to a part of the work.
     NotConfigured,
-    /// The name is taken, reserved, or used by something else.
+    /// The name is taken, reserved, or used by another type or tier.
     NameTaken,
-    /// Another process is at work on the task.
+    /// Another process works on the task.
     InUse,
     /// A file of the task was changed by hand, or belongs to another version. Nothing was written.
     Damaged,
@@ -35,7 +35,7 @@ pub enum TaskErrorKind {
     NoSpace,
     /// The operating system does not allow it.
     PermissionDenied,
-    /// The task was cancelled, or the server ends, while the call waited.
+    /// The task was cancelled, or the server stopped, while the call waited.
     Interrupted,
     /// Another failure of files, git or the system.
     Failed,

@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem_brief::Plan;
 
-/// Most questions that are asked at once.
+/// Most questions to the caller at once.
 pub(crate) const MAX_QUESTIONS: usize = 3;
 
-/// What `status.json` holds of a task: where it is, and how many attempts at steps there were.
+/// State of a task in `status.json`: its status, and the number of attempts at steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
-    /// Where it is.
+    /// Its status.
     pub status: TaskStatus,
-    /// How many attempts at steps were begun in all: also over a reopening no two have one number.
+    /// Number of all attempts at steps so far. It continues after a reopening, so each attempt has its own number.
     #[serde(default)]
     pub attempts: u32,
 }
 
-/// Where a task is. There is no error status: a failure that nothing mends ends as [`TaskStatus::Escalated`].
+/// Status of a task. No status stands for an error: a permanent failure ends as [`TaskStatus::Escalated`].
 ///
 /// ```text
 /// Framing ── brief accepted ──► Active ──► Complete | Blocked | Escalated | Cancelled ── reopened ──► Active
@@ -29,117 +29,117 @@ pub struct TaskState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum TaskStatus {
-    /// There is no brief yet.
+    /// It has no brief yet.
     Framing,
-    /// The goal cannot be framed without answers of the caller's.
+    /// The goal cannot be framed without answers of the caller.
     ClarificationNeeded {
-        /// One to three.
+        /// One to three questions.
         questions: Vec<String>,
     },
-    /// There is a brief, and a step to be done.
+    /// It has a brief, and a step to do.
     Active {
-        /// Which.
+        /// The step to do.
         cursor: Cursor,
     },
-    /// The problem is solved, as reviews found.
+    /// The problem is solved, according to the reviews.
     Complete {
-        /// The entry with which it ended, counted from 0.
+        /// Entry with which it ended, counted from 0.
         entry: usize,
-        /// The entries of the plan that were not needed, reviews included.
+        /// Entries of the plan that were not needed, reviews included.
         left_over: Vec<usize>,
     },
-    /// An agent could not do its part; what it changed was put back.
+    /// An agent could not do its part. Its changes were undone.
     Blocked {
-        /// The entry with which it ended.
+        /// Entry with which it ended.
         entry: usize,
-        /// Why, as the agents said.
+        /// Reasons of the agents.
         reasons: Vec<String>,
     },
     /// A person has to look.
     Escalated {
-        /// The entry with which it ended. `None` if there was no brief yet.
+        /// Entry with which it ended. `None` if it had no brief yet.
         entry: Option<usize>,
-        /// Why, in words of ours.
+        /// Reason, in the words of Nexus.
         reason: String,
-        /// The failure of the infrastructure behind it, if there was one. For the caller, never for an agent.
+        /// Infrastructure failure behind it, if there was one. For the caller, never for an agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
     /// The caller ended it.
     Cancelled {
-        /// The entry that was to be done. `None` if there was no brief yet.
+        /// Entry that was next. `None` if it had no brief yet.
         entry: Option<usize>,
     },
 }
 
-/// The step that is to be done.
+/// The step to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cursor {
     /// The first entry of the step, counted from 0. Never a review.
     pub entry: usize,
-    /// Which attempt it is, from 1 on over all steps of the task: the key of a running step.
+    /// Number of the attempt, from 1 on over all steps of the task: the key of a running step.
     pub attempt: u32,
-    /// How many of its attempts ended with a verdict that asks for another, since the task was begun or reopened.
+    /// Number of its attempts that ended with a verdict for another one, since the task was started or reopened.
     pub retries: u32,
 }
 
-/// What changes the status.
+/// Event that changes the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskEvent {
-    /// The orchestrator handed in a brief that holds.
+    /// The orchestrator submitted a valid brief.
     BriefAccepted,
-    /// It asked questions of the caller instead. One to three; more are left out.
+    /// The orchestrator asked the caller questions: one to three; further ones are dropped.
     QuestionsAsked(Vec<String>),
-    /// No brief came of it.
+    /// Framing produced no brief.
     FramingFailed {
-        /// Why, in words of ours.
+        /// Reason, in the words of Nexus.
         reason: String,
-        /// The failure of the infrastructure behind it.
+        /// Infrastructure failure behind it.
         error: Option<String>,
     },
     /// A step was settled.
     StepSettled(StepEnd),
     /// The caller ends the task.
     Cancelled,
-    /// The caller goes on with a task that ended.
+    /// The caller resumes a task that ended.
     Reopened {
-        /// With which entry; one of a band, or a review, stands for its step. `None` is the one that ended it; after
-        /// [`TaskStatus::Complete`] the last that changed files.
+        /// Entry to resume with; a unit of a band or a review stands for its step. `None` is the entry with which the task ended, or
+        /// after [`TaskStatus::Complete`] the last one that changed files.
         from_entry: Option<usize>,
     },
 }
 
-/// How an attempt at a step ended.
+/// End of an attempt at a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StepEnd {
-    /// It is committed, and the agents said that the step is done.
+    /// Its changes are committed. The agents claim that the step is done.
     Advanced,
-    /// It is committed, and the agents said that all is done.
+    /// Its changes are committed. The agents claim that the whole problem is solved.
     Completed,
     /// A verdict asks for another attempt.
     Retried {
-        /// How many retries a step has: [`StepEnd::DEFAULT_MAX_RETRIES`] where nobody says otherwise.
+        /// Most retries of a step, [`StepEnd::DEFAULT_MAX_RETRIES`] by default.
         max_retries: u32,
     },
     /// An agent could not do its part.
     Blocked {
-        /// Why.
+        /// Reasons of the agents.
         reasons: Vec<String>,
     },
     /// A verdict, a reflection or a failure ends the task.
     Escalated {
-        /// Why, in words of ours.
+        /// Reason, in the words of Nexus.
         reason: String,
-        /// The failure of the infrastructure behind it.
+        /// Infrastructure failure behind it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
 }
 
 impl StepEnd {
-    /// How many retries a step has where nobody says otherwise.
+    /// Most retries of a step by default.
     pub const DEFAULT_MAX_RETRIES: u32 = 2;
 }
 
@@ -149,17 +149,17 @@ impl StepEnd {
 pub struct WrongStatus {
     /// The status, by its name in files.
     pub status: &'static str,
-    /// What can be done instead.
+    /// Advice to the caller.
     pub instead: &'static str,
 }
 
 impl TaskState {
-    /// A task that was just made.
+    /// Creates the state of a new task.
     pub fn new() -> Self {
         Self { status: TaskStatus::Framing, attempts: 0 }
     }
 
-    /// The state after `event`. `plan` is that of the accepted brief, if there is one.
+    /// Returns the state after `event`. `plan` is the plan of the accepted brief, if there is any.
     ///
     /// # Errors
     ///
@@ -232,13 +232,14 @@ impl TaskState {
                 Some(_) => Err(self.wrong("it has no plan yet; reopen it without an entry")),
             };
         };
+        // A task that was cancelled before its first step resumes with the first entry.
         let step = plan.step_of(from_entry.or(ended_with).unwrap_or(0));
         let step =
             step.ok_or_else(|| self.wrong("its plan has no such entry; task_status lists the plan"))?;
         Ok(self.at_entry(step.first()))
     }
 
-    /// The first attempt at a step, since the task was begun or reopened.
+    /// Begins the first attempt at a step, since the task was started or reopened.
     fn at_entry(&self, entry: usize) -> Self {
         self.begin(entry, 0)
     }
@@ -264,7 +265,7 @@ impl Default for TaskState {
 }
 
 impl TaskStatus {
-    /// Its word in files and answers.
+    /// Returns its word in files and answers.
     pub fn word(&self) -> TaskStatusWord {
         match self {
             Self::Framing => TaskStatusWord::Framing,
@@ -277,12 +278,12 @@ impl TaskStatus {
         }
     }
 
-    /// Its name in files and answers.
+    /// Returns its name in files and answers.
     pub fn name(&self) -> &'static str {
         self.word().as_str()
     }
 
-    /// What a caller does with a task in this status.
+    /// Returns the caller's next call for a task in this status.
     pub fn next_call(&self) -> &'static str {
         match self {
             Self::Framing => "call task_orchestrate",
@@ -298,13 +299,13 @@ impl TaskStatus {
 nexus_work::answer_words! {
     /// Status of a task, in a word.
     pub enum TaskStatusWord {
-        /// There is no brief yet.
+        /// It has no brief yet.
         Framing = "framing",
         /// The goal cannot be framed without answers.
         ClarificationNeeded = "clarification_needed",
-        /// There is a step to be done.
+        /// It has a step to do.
         Active = "active",
-        /// The problem is solved, as reviews found.
+        /// The problem is solved, according to the reviews.
         Complete = "complete",
         /// An agent could not do its part.
         Blocked = "blocked",
@@ -316,7 +317,7 @@ nexus_work::answer_words! {
 }
 
 impl TaskStatusWord {
-    /// Whether the task has ended, unless it is reopened.
+    /// Returns whether the task has ended, unless it is reopened.
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Framing | Self::ClarificationNeeded | Self::Active)
     }

@@ -77,7 +77,8 @@ impl AgentPhase {
         }
     }
 
-    /// Returns the tools of an agent of this type: those of its phase, without those that the surfaces of its tier and type remove.
+    /// Returns the tools of an agent of this type: the tools of its phase that the surfaces of its tier and type
+    /// leave.
     ///
     /// A surface cannot remove the tools that submit an answer: without them the agent could only fail.
     ///

@@ -15,7 +15,7 @@ pub(super) struct ShownPath {
     pub(super) outside: PathBuf,
 }
 
-/// Checks the `keep` paths of the settings and returns those that exist now. Blocks.
+/// Checks the `keep` paths of the settings, and returns the existing ones. Blocks.
 ///
 /// # Errors
 ///

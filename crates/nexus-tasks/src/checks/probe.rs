@@ -101,7 +101,7 @@ impl ProbeDraft {
         faults.into_result("probe")
     }
 
-    /// Returns the number of inputs to run with. Without any, there is one empty input.
+    /// Returns the number of inputs to run with. Without any, a single empty input is used.
     pub(super) fn runs(&self) -> usize {
         self.inputs.len().max(1)
     }

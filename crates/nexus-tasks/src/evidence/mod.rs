@@ -1,4 +1,4 @@
-//! What a verdict may cite: tests and probes that were run in the step, and lines of its diff.
+//! Evidence that a verdict may cite: tests and probes that ran in the step, and lines of its diff.
 
 mod patch_lines;
 
@@ -13,7 +13,7 @@ use nexus_work::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Longest id, in bytes. Source: the longest path that Linux takes, and line numbers behind it.
+/// Longest id, in bytes. Source: the longest path on Linux, followed by line numbers.
 const MAX_BYTES: usize = 4_096 + 32;
 
 /// The name of one piece of evidence.
@@ -37,22 +37,22 @@ enum EvidenceTarget {
 }
 
 impl EvidenceId {
-    /// The `number`-th run of the tests in a step, from 1 on.
+    /// Names the `number`-th run of the tests in a step, from 1 on.
     pub fn test(number: u32) -> Self {
         Self(EvidenceTarget::Test(number))
     }
 
-    /// The probe with this number.
+    /// Names the probe with this number.
     pub fn probe(number: u32) -> Self {
         Self(EvidenceTarget::Probe(number))
     }
 
-    /// Whether it names lines.
+    /// Returns whether it names lines of the diff.
     pub(crate) fn is_diff(&self) -> bool {
         matches!(self.0, EvidenceTarget::Diff { .. })
     }
 
-    /// The number of the probe that it names.
+    /// Returns the number of the probe that it names.
     pub(crate) fn probe_number(&self) -> Option<u32> {
         match self.0 {
             EvidenceTarget::Probe(number) => Some(number),
@@ -60,7 +60,7 @@ impl EvidenceId {
         }
     }
 
-    /// Lines `first..=last` of the new file at `path`.
+    /// Names lines `first..=last` of the new file at `path`.
     pub fn diff(path: impl Into<String>, first: u32, last: u32) -> Self {
         Self(EvidenceTarget::Diff { path: path.into(), first, last })
     }
@@ -96,13 +96,14 @@ impl FromStr for EvidenceId {
     }
 }
 
-/// A number from 1 on, in the one way in which it is written.
+/// Parses a number from 1 on. Accepts only its canonical form.
 fn number_of(text: &str) -> Option<u32> {
     let begins_well = text.bytes().next().is_some_and(|first| matches!(first, b'1'..=b'9'));
     if begins_well { text.parse().ok() } else { None }
 }
 
 fn lines_of(text: &str) -> Option<EvidenceTarget> {
+    // The last colon: a path may contain colons of its own.
     let (path, lines) = text.rsplit_once(':')?;
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last) = (number_of(first)?, number_of(last)?);
@@ -123,15 +124,15 @@ impl From<EvidenceId> for String {
     }
 }
 
-/// A text that names no evidence.
+/// A text that does not name evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text} names no evidence; write an id as it was given: test-1, probe-2, or diff:PATH:LINE")]
 pub struct InvalidEvidenceId {
-    /// The beginning of it, quoted.
+    /// Beginning of the text, quoted.
     pub text: String,
 }
 
-/// All that was run in a step, and the lines that it changed: what a handoff and a verdict on it may cite.
+/// All tests and probes that ran in a step, and the lines that it changed: the evidence that a handoff and its verdict may cite.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepEvidence {
@@ -139,45 +140,45 @@ pub struct StepEvidence {
     tests: BTreeSet<u32>,
     /// Probes by number.
     probes: BTreeSet<u32>,
-    /// Changed lines of new files, by path. A file whose lines cannot be told, such as one that was removed, has line 1.
+    /// Changed lines of new files, by path. A file without known lines, such as a removed one, has line 1.
     diff: BTreeMap<String, Vec<RangeInclusive<u32>>>,
 }
 
 impl StepEvidence {
-    /// A step in which nothing was run or changed yet.
+    /// Creates the evidence of a step in which nothing ran or changed yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes down a run of the tests under the next number, and returns its id.
+    /// Records a run of the tests under the next number, and returns its id.
     pub fn add_test(&mut self) -> EvidenceId {
         self.add_numbered_test(self.last_test().saturating_add(1))
     }
 
-    /// Takes down the run of the tests with this number: several agents of a step have one sequence of numbers.
+    /// Records the run of the tests with this number. Several agents of a step share one sequence of numbers.
     pub(crate) fn add_numbered_test(&mut self, number: u32) -> EvidenceId {
         self.tests.insert(number);
         EvidenceId::test(number)
     }
 
-    /// The number of the last run of the tests; 0 if there was none.
+    /// Returns the number of the last run of the tests; 0 before the first run.
     pub(crate) fn last_test(&self) -> u32 {
         self.tests.last().copied().unwrap_or(0)
     }
 
-    /// Takes down that the probe `number` was run.
+    /// Records that the probe `number` ran.
     pub fn add_probe(&mut self, number: u32) -> EvidenceId {
         self.probes.insert(number);
         EvidenceId::probe(number)
     }
 
-    /// Takes down changed lines of the file at `path`, from 1 on. An empty range is one that begins at its start.
+    /// Records changed lines of the file at `path`, from 1 on. An empty range counts as its first line.
     pub fn add_lines(&mut self, path: impl Into<String>, lines: RangeInclusive<u32>) {
         let first = (*lines.start()).max(1);
         self.diff.entry(path.into()).or_default().push(first..=(*lines.end()).max(first));
     }
 
-    /// Takes down all that another one has.
+    /// Records all evidence of another step.
     pub fn add_all(&mut self, other: &Self) {
         self.tests.extend(&other.tests);
         self.probes.extend(&other.probes);
@@ -191,7 +192,7 @@ impl StepEvidence {
         }
     }
 
-    /// Takes down all that a patch of git's changes: one without renames, with `a/` and `b/` before its paths, as
+    /// Records all changes of a git patch. It has no renames and has `a/` and `b/` before its paths, as
     /// `git diff-tree --patch --text --no-renames` writes it.
     pub fn add_patch(&mut self, patch: &[u8]) {
         for (path, lines) in patch_lines::changed_lines(patch) {
@@ -199,12 +200,12 @@ impl StepEvidence {
         }
     }
 
-    /// The numbers of the probes that were run, in order.
+    /// Returns the numbers of the probes that ran, in order.
     pub fn probes(&self) -> impl Iterator<Item = u32> + '_ {
         self.probes.iter().copied()
     }
 
-    /// Whether `id` names something of this step. Lines are, if one of them was changed.
+    /// Returns whether `id` names evidence of this step. A range of lines counts if one of its lines changed.
     pub fn contains(&self, id: &EvidenceId) -> bool {
         match &id.0 {
             EvidenceTarget::Test(number) => self.tests.contains(number),

@@ -1,15 +1,14 @@
-//! Which lines a patch changes.
+//! Lines that a patch changes.
 
 use std::{borrow::Cow, ops::RangeInclusive};
 
-/// The lines of new files that a patch of git's adds, or before which it removes some, by path: the lines that a verdict may cite.
+/// Returns the lines of new files that a git patch adds, or before which it removes some, by path. A verdict may cite these lines.
 ///
-/// A change without lines (of a mode, of an empty file) and a file that was removed are line 1 of their path. The patch is one without
-/// renames, with `a/` and `b/` before its paths. What is in a file cannot pass for a head: how many lines are its own is in the
-/// head before them.
+/// A change without lines (of a mode, of an empty file) and a removed file count as line 1 of their path. The patch has no renames and
+/// has `a/` and `b/` before its paths. Content cannot be mistaken for a header: each hunk header states how many lines follow.
 pub(super) fn changed_lines(patch: &[u8]) -> Vec<(String, RangeInclusive<u32>)> {
     let mut found: Vec<(String, RangeInclusive<u32>)> = Vec::new();
-    // The file that is being read, and whether any of its lines was found.
+    // The current file, and true if one of its lines was found.
     let mut file: Option<(String, bool)> = None;
     let mut hunk = Hunk::default();
     for line in patch.split(|&byte| byte == b'\n') {
@@ -41,7 +40,7 @@ fn without_lines(file: Option<(String, bool)>) -> Option<(String, RangeInclusive
 /// Lines of one file that stand together.
 #[derive(Debug, Default)]
 struct Hunk {
-    /// How many lines of the old and of the new file are still to come.
+    /// Numbers of lines of the old and the new file that are still to come.
     old: u32,
     new: u32,
     /// The number of the next line of the new file.
@@ -49,13 +48,13 @@ struct Hunk {
 }
 
 impl Hunk {
-    /// Reads `-3,4 +3,5 @@ …`. A count that is left out is 1.
+    /// Parses `-3,4 +3,5 @@ …`. An omitted count is 1.
     fn begin(head: &[u8]) -> Option<Self> {
         let head = std::str::from_utf8(head.split(|&byte| byte == b'@').next()?).ok()?;
         let mut sides = head.split_ascii_whitespace();
         let (_, old) = side(sides.next()?.strip_prefix('-')?)?;
         let (first, new) = side(sides.next()?.strip_prefix('+')?)?;
-        // Of a file that is empty by now the head says line 0.
+        // For a file that is now empty, the header states line 0.
         Some(Self { old, new, next: first.max(1) })
     }
 
@@ -63,7 +62,7 @@ impl Hunk {
         self.old > 0 || self.new > 0
     }
 
-    /// Takes one line, and returns the line of the new file that it changes.
+    /// Reads one line, and returns the line of the new file that it changes.
     fn take(&mut self, line: &[u8]) -> Option<u32> {
         let here = self.next;
         match line.first() {
@@ -76,7 +75,7 @@ impl Hunk {
                 self.old = self.old.saturating_sub(1);
                 Some(here)
             }
-            // "\ No newline at end of file" is a line of neither.
+            // "\ No newline at end of file" belongs to neither file.
             Some(b'\\') => None,
             _ => {
                 self.old = self.old.saturating_sub(1);
@@ -93,18 +92,18 @@ fn side(text: &str) -> Option<(u32, u32)> {
     Some((first.parse().ok()?, count.parse().ok()?))
 }
 
-/// The path in `a/PATH b/PATH`, where both are the same.
+/// Returns the path in `a/PATH b/PATH`, where both are the same.
 fn path_of(names: &[u8]) -> Option<String> {
     let path: Cow<'_, [u8]> = match names.strip_prefix(b"\"") {
         Some(quoted) => Cow::Owned(unquoted(quoted)),
-        // Half of it, without the blank in the middle: a path may have blanks of its own.
+        // Half of the text, without the space in the middle: a path may contain spaces.
         None => Cow::Borrowed(names.get(..names.len() / 2)?),
     };
     let path = path.strip_prefix(b"a/")?;
     Some(String::from_utf8_lossy(path).into_owned())
 }
 
-/// What git wrote between quotation marks: `\n`, `\"`, `\303`.
+/// Decodes a path that git quoted: `\n`, `\"`, `\303`.
 fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.iter().copied();

@@ -1,11 +1,11 @@
-//! What a model reads of the server and its tools.
+//! Descriptions of the server and its tools, for models.
 //!
-//! Bounds, by what clients were seen to do: the instructions are cut after 250 characters by one client and after 2,048 by
-//! another, descriptions after 2,048.
+//! Bounds, as observed with clients: one client cuts the instructions after 250 characters, another after 2,048. Descriptions are cut
+//! after 2,048.
 
 use nexus_mcp::{ToolDescription, ToolKind};
 
-/// How tasks are walked. The first 250 characters do alone.
+/// Instructions of the server. The first 250 characters suffice on their own.
 pub(super) const INSTRUCTIONS: &str = "\
 Turn a goal into reviewed commits: task_create {goal, project}, task_orchestrate {task_id}, then task_run_turn {task_id} again and \
 again until `status` is complete, blocked or escalated, then task_result. `running: true`: make the same call again.

@@ -1,4 +1,4 @@
-//! The tools that a caller's agent drives tasks by: fifteen, each a call of [`Tasks`](crate::Tasks), for any server of
+//! The fifteen tools with which a caller's agent drives tasks. Each is a call of [`Tasks`](crate::Tasks), for any server of
 //! [`nexus_mcp`].
 
 mod descriptions;

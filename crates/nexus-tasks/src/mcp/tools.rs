@@ -20,17 +20,17 @@ use crate::{
     task_error::TaskError,
 };
 
-/// The tools that a caller's agent drives tasks by.
+/// The tools with which a caller's agent drives tasks.
 ///
-/// The tasks are opened at the first call: what is listed depends on no configuration, git or file.
+/// The tasks are opened at the first call, so the list of tools depends on no configuration, git or file.
 #[derive(Debug)]
 pub struct TaskTools {
     tasks: OnFirstCall<Tasks>,
 }
 
 impl TaskTools {
-    /// The tools over tasks that `open` opens: it loads the configuration. It is called at the first call of a tool, and again at the
-    /// next if it fails; it may block.
+    /// Creates the tools over tasks that `open` opens by loading the configuration. The first call of a tool calls `open`; after a failure
+    /// the next call tries again. It may block.
     pub fn new(open: impl Fn() -> Result<Tasks, TaskError> + Send + Sync + 'static) -> Self {
         Self { tasks: OnFirstCall::new(open) }
     }
@@ -40,7 +40,7 @@ impl TaskTools {
         if let Err(problem) = schema::read::<TaskCreateRequest>(tool, arguments.clone()) {
             return CallAnswer::error(problem);
         }
-        // Before anything is made: the call may be sent again with them.
+        // Ask for the roots before anything is created: the client may send the call again with them.
         let roots: Vec<PathBuf> = match context.roots().await {
             ClientRoots::Named(roots) => roots,
             _ => Vec::new(),

@@ -1,4 +1,4 @@
-//! What a reflector may add to a brief.
+//! Additions of a reflector to a brief.
 
 use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{BriefDraft, BriefLimits, Criterion};
 
-/// What is added to a brief after a step that did not advance. It only adds: there is no field for scope, tiers or plan, and
-/// none that takes a criterion away or words it anew.
+/// Additions to a brief after a step that did not advance. It can only add: no field changes scope, tiers or plan, and none removes or
+/// rewords a criterion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Amendment {
-    /// What was not clear, for whoever does the work next. At most 2 KiB each.
+    /// Clarifications, for the next agent that does the work. At most 2 KiB each.
     #[serde(default)]
     pub clarifications: Vec<String>,
-    /// More that has to hold, under ids that the brief does not have.
+    /// Further success criteria, under ids that the brief does not have.
     #[serde(default)]
     pub criteria: Vec<Criterion>,
-    /// More that is not part of the problem.
+    /// Further topics that are not part of the problem.
     #[serde(default)]
     pub out_of_scope: Vec<String>,
 }
 
 impl Amendment {
-    /// The draft with what is added.
+    /// Returns the draft with the additions.
     pub(super) fn merged(&self, draft: &BriefDraft) -> Result<BriefDraft, DraftError> {
         let mut faults = Faults::default();
         if self.clarifications.is_empty() && self.criteria.is_empty() && self.out_of_scope.is_empty() {

@@ -1,4 +1,4 @@
-//! What must hold of a brief.
+//! Rules for a brief.
 
 use std::{
     collections::BTreeSet,
@@ -10,15 +10,15 @@ use nexus_work::{AgentTypes, DraftError, Faults, shown};
 
 use super::{BriefDraft, BriefLimits, Criterion, OUTCOME, Plan, PlanEntry, PlanEntryDraft};
 
-/// The built-in tiers, phases and type that the rules speak of. Source: the documentation of [`nexus_work::agent`].
+/// Built-in tiers, phases and type that the rules refer to. Source: the documentation of [`nexus_work::agent`].
 const EXECUTION: &str = "execution";
 const OPERATIONS: &str = "operations";
 const REVIEW: &str = "review";
 const REVIEWER: &str = "reviewer";
-/// Phases that no plan has: the server itself begins them.
+/// Phases that a plan cannot contain: the server itself starts them.
 const NOT_PLANNED: [&str; 2] = ["orchestrate", "reflect"];
 
-/// The plan of `draft`, with a review where one is missing, if all of the draft holds on the tree at `root`.
+/// Checks all of `draft` on the tree at `root`. Returns its plan, with a review added where one is missing.
 pub(super) fn check(draft: &BriefDraft, types: &AgentTypes, root: &Path) -> Result<Plan, DraftError> {
     let mut faults = Faults::default();
     texts(draft, &mut faults);
@@ -69,7 +69,7 @@ fn criteria(criteria: &[Criterion], faults: &mut Faults) {
     }
 }
 
-/// The entry, its tier, phase and type known. A review's tier and phase are set, whatever was written.
+/// Checks an entry against the registered tiers, phases and types. For a review, tier and phase are set by the server.
 fn plan_entry(
     index: usize,
     entry: &PlanEntryDraft,
@@ -131,7 +131,7 @@ fn plan_entry(
     Some(PlanEntry { draft: entry.clone(), is_review, is_execution })
 }
 
-/// What stands beside what.
+/// Checks the order of the entries: reviews follow work, and the entries of a group follow one another.
 fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut Faults) {
     let is_review = |entry: &Option<PlanEntry>| entry.as_ref().is_some_and(|entry| entry.is_review);
     let work = entries.iter().filter(|entry| !is_review(entry)).count();
@@ -170,7 +170,7 @@ fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut 
     }
 }
 
-/// Holds every path to its shape. Whether all of them have it.
+/// Checks the form of every path. Returns whether all are well-formed.
 fn paths(draft: &BriefDraft, faults: &mut Faults) -> bool {
     let slices = draft.plan.iter().enumerate().filter_map(|(index, entry)| {
         Some((format!("plan[{index}].write_slice"), entry.write_slice.as_ref()?))
@@ -190,7 +190,7 @@ fn paths(draft: &BriefDraft, faults: &mut Faults) -> bool {
     are_plain
 }
 
-/// What keeps `path` from being one in a tree.
+/// Returns the reason why `path` cannot be a path in a tree, if there is any.
 fn unfit(path: &str) -> Option<&'static str> {
     let is_plain = |component: Component<'_>| matches!(component, Component::Normal(_) | Component::CurDir);
     if path.is_empty() {
@@ -206,7 +206,7 @@ fn unfit(path: &str) -> Option<&'static str> {
     }
 }
 
-/// What the engine's own rules say of the paths, on the tree.
+/// Checks the paths on the tree by the engine's own rules.
 fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
     let brief = engine_brief(draft, root);
     let mut reading = brief.clone();
@@ -232,12 +232,12 @@ fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
     }
 }
 
-/// An error that names a path as a brief does: relative to the root. Where the tree lies is nothing to an agent.
+/// Rewrites an error to name paths as a brief does: relative to the root. The location of the tree is of no use to an agent.
 fn below(error: ScopeError, scope: &ParticipantScope) -> ScopeError {
     match (error, scope.root()) {
         (ScopeError::Overlap { first, second, path }, Some(root)) => {
             let path = path.strip_prefix(root).map(Path::to_owned).unwrap_or(path);
-            // The root itself has no name.
+            // The root itself would become an empty path.
             let path = if path.as_os_str().is_empty() { Path::new(".").to_owned() } else { path };
             ScopeError::Overlap { first, second, path }
         }
@@ -245,7 +245,8 @@ fn below(error: ScopeError, scope: &ParticipantScope) -> ScopeError {
     }
 }
 
-/// The slices of each band, and of each entry that has one and is in none: what may not overlap, as it is written at once.
+/// Returns the slices of each band, and those of single entries, each alone. Slices of one band may not overlap, since their units write
+/// at the same time.
 pub(super) fn bands(plan: &[PlanEntryDraft]) -> Vec<Vec<WriteSlice>> {
     let mut bands: Vec<(Option<&String>, Vec<WriteSlice>)> = Vec::new();
     for (index, entry) in plan.iter().enumerate() {
@@ -268,14 +269,14 @@ fn place_of(error: &ScopeError) -> &'static str {
     }
 }
 
-/// The draft's paths and rules as the engine takes them.
+/// Converts the draft's paths and rules for the engine.
 pub(super) fn engine_brief(draft: &BriefDraft, root: &Path) -> Brief {
     let brief = draft.read.iter().fold(Brief::new(root), Brief::reading);
     let brief = draft.write.iter().fold(brief, Brief::writing);
     draft.do_not_touch.iter().cloned().fold(brief, Brief::do_not_touch)
 }
 
-/// The entries, with a review behind all work that changes files and has none.
+/// Adds a review after all work that changes files and has none.
 fn with_reviews(entries: Vec<PlanEntry>) -> Vec<PlanEntry> {
     let mut reviewed: Vec<PlanEntry> = Vec::new();
     let mut entries = entries.into_iter().peekable();
@@ -303,7 +304,7 @@ fn review() -> PlanEntry {
     PlanEntry { draft, is_review: true, is_execution: false }
 }
 
-/// A letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+/// Returns whether it is a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
 fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());

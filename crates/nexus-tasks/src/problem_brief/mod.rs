@@ -1,4 +1,4 @@
-//! The brief: what bounds a task. It says where the work may go and when it is done, and no more of the way there than a plan.
+//! The brief: the bounds of a task. It defines the scope of the work and its success criteria; the way there is only a plan.
 
 mod amendment;
 mod check;
@@ -17,21 +17,21 @@ pub use self::{
     plan::{Plan, PlanEntry, PlanStep},
 };
 
-/// The id under which a review judges what a step's entries say is to be true after it. No criterion of a brief has it.
+/// Id under which a review judges the outcomes of a step's entries. No criterion of a brief has this id.
 pub(crate) const OUTCOME: &str = "outcome";
 
-/// Bounds of a task, checked.
+/// Checked bounds of a task.
 ///
-/// What holds of every value, and of one that an [`Amendment`] was merged into:
+/// These rules hold for every value, and also after an [`Amendment`] was merged into it:
 ///
 /// - There is at least one success criterion; ids are unique, and none is `outcome`.
-/// - What may be written may be read, and is not what must not be touched.
+/// - Every writable path is readable, and is not excluded by `do_not_touch`.
 /// - The plan has at least one entry that is not a review, and at most [`BriefLimits::ENTRIES`].
-/// - Entries of one parallel group follow one another; each has a slice; slices are inside of what may be written and have
-///   nothing in common; no review is among them.
+/// - Entries of one parallel group follow one another, and each has a slice. Slices lie within the writable paths and do not overlap.
+///   A group contains no review.
 /// - After every execution entry, or band, there is a review, whose tier and phase are set here.
 ///
-/// It serializes as the [`BriefDraft`] that makes it, and is read by making it anew: [`ProblemBrief::accept`].
+/// It serializes as the [`BriefDraft`] that it was made from. To read it, pass that draft to [`ProblemBrief::accept`] again.
 ///
 /// ```
 /// use nexus_tasks::{BriefDraft, ProblemBrief};
@@ -56,28 +56,28 @@ pub(crate) const OUTCOME: &str = "outcome";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProblemBrief {
-    /// As it was accepted: the plan in it is the checked one.
+    /// The accepted draft, with the checked plan in it.
     draft: BriefDraft,
     plan: Plan,
 }
 
 impl ProblemBrief {
-    /// Checks a draft on the tree in which the task begins. An absolute path, `root` is the folder of that tree.
+    /// Checks a draft on the tree in which the task begins. `root` is the absolute path of that tree's folder.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with everything that is wrong.
+    /// [`DraftError`] with every fault.
     pub fn accept(draft: BriefDraft, types: &AgentTypes, root: &Path) -> Result<Self, DraftError> {
         let plan = check::check(&draft, types, root)?;
         let plan_drafts = plan.entries().iter().map(PlanEntry::to_draft).collect();
         Ok(Self { draft: BriefDraft { plan: plan_drafts, ..draft }, plan })
     }
 
-    /// The brief with what an amendment adds, checked anew on the tree at `root`.
+    /// Returns the brief with the additions of an amendment, checked again on the tree at `root`.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with everything that is wrong with the amendment, or with the brief that would come of it.
+    /// [`DraftError`] with every fault of the amendment, or of the resulting brief.
     pub fn amended(
         &self,
         amendment: &Amendment,
@@ -87,33 +87,32 @@ impl ProblemBrief {
         Self::accept(amendment.merged(&self.draft)?, types, root)
     }
 
-    /// What is to be solved, with what amendments made clear, in the order in which they came.
+    /// Returns the problem to solve, and the clarifications of amendments, oldest first.
     pub fn problem(&self) -> (&str, &[String]) {
         (&self.draft.problem, &self.draft.clarifications)
     }
 
-    /// When it is solved.
+    /// Returns the success criteria.
     pub fn criteria(&self) -> &[Criterion] {
         &self.draft.criteria
     }
 
-    /// What is not part of it.
+    /// Returns the topics that are not part of it.
     pub fn out_of_scope(&self) -> &[String] {
         &self.draft.out_of_scope
     }
 
-    /// The way there.
+    /// Returns the plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What an agent may touch in the tree at `root`, with `tools`. A unit of a band, whose entry has a slice, may write
-    /// that; who is not to write at all is given no tool that does.
+    /// Returns the scope of an agent in the tree at `root`, with `tools`. A unit of a band may write only the slice of its entry. A
+    /// reading agent gets no tool that writes, so its scope need not forbid it.
     ///
     /// # Errors
     ///
-    /// [`ScopeError`] if the tree is no longer one on which the brief would be accepted: a path is a link by now, or two
-    /// slices have come to overlap.
+    /// [`ScopeError`] if the tree has changed so that the brief would be rejected: a path has become a link, or two slices overlap.
     pub fn scope(
         &self,
         root: &Path,
@@ -131,23 +130,23 @@ impl ProblemBrief {
         }
     }
 
-    /// What may be read, as paths relative to the root.
+    /// Returns the readable paths, relative to the root.
     pub fn readable(&self) -> &[String] {
         &self.draft.read
     }
 
-    /// What may be written, as paths relative to the root.
+    /// Returns the writable paths, relative to the root.
     pub fn writable(&self) -> &[String] {
         &self.draft.write
     }
 
-    /// What must not be touched.
+    /// Returns the paths and globs that must not be touched.
     pub fn do_not_touch(&self) -> &[PathRule] {
         &self.draft.do_not_touch
     }
 
-    /// The ids that a verdict on `step` judges: `outcome`, what its entries name, and, where the task is to be complete
-    /// after it, every criterion.
+    /// Returns the ids that a verdict on `step` judges: `outcome`, and the criteria that its entries name. If the task can be complete after
+    /// the step, every criterion.
     pub fn criteria_of(&self, step: &PlanStep<'_>, is_last: bool) -> Vec<String> {
         let mut ids = vec![OUTCOME.to_owned()];
         let is_named = |id: &String| step.work().iter().any(|entry| entry.criteria().contains(id));

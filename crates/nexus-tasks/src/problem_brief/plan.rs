@@ -1,4 +1,4 @@
-//! A checked plan, and the steps that its entries make.
+//! A checked plan, and the steps that its entries form.
 
 use super::PlanEntryDraft;
 
@@ -26,7 +26,7 @@ impl PlanEntry {
         &self.draft.agent_type
     }
 
-    /// What is to be true after it.
+    /// Statement that is true after it.
     pub fn outcome(&self) -> &str {
         &self.draft.outcome
     }
@@ -36,22 +36,22 @@ impl PlanEntry {
         &self.draft.criteria
     }
 
-    /// The part of the write paths that is its own.
+    /// Part of the write paths that belongs to this entry alone.
     pub fn write_slice(&self) -> Option<&[String]> {
         self.draft.write_slice.as_deref()
     }
 
-    /// The band that it is a unit of.
+    /// Band of which it is a unit.
     pub fn parallel_group(&self) -> Option<&str> {
         self.draft.parallel_group.as_deref()
     }
 
-    /// Whether it reviews what is before it.
+    /// Returns whether it reviews the entries before it.
     pub fn is_review(&self) -> bool {
         self.is_review
     }
 
-    /// Whether its agent changes files: its tier is `execution`, or like it.
+    /// Returns whether its agent changes files: its tier is `execution`, or like it.
     pub fn is_execution(&self) -> bool {
         self.is_execution
     }
@@ -60,7 +60,7 @@ impl PlanEntry {
         self.draft.clone()
     }
 
-    /// Whether both are units of one band, where one follows the other.
+    /// Returns whether both are units of one band, for two consecutive entries.
     fn goes_with(&self, next: &Self) -> bool {
         self.draft.parallel_group.is_some() && self.draft.parallel_group == next.draft.parallel_group
     }
@@ -72,7 +72,7 @@ pub struct Plan {
     pub(super) entries: Vec<PlanEntry>,
 }
 
-/// What is settled at once: work, and its review.
+/// Unit of settlement: work, and its review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanStep<'p> {
     first: usize,
@@ -96,17 +96,17 @@ impl Plan {
         })
     }
 
-    /// The step that `entry`, counted from 0, is of: the entry itself, another unit of its band, or its review.
+    /// Returns the step of `entry`, counted from 0: its work, another unit of the same band, or the review of either.
     pub fn step_of(&self, entry: usize) -> Option<PlanStep<'_>> {
         self.steps().find(|step| (step.first()..step.end()).contains(&entry))
     }
 
-    /// The step after `step`.
+    /// Returns the step after `step`.
     pub fn step_after(&self, step: &PlanStep<'_>) -> Option<PlanStep<'_>> {
         self.step_from(step.end())
     }
 
-    /// The last step whose work changes files. Where none does, the last one.
+    /// Returns the last step whose work changes files. If no step changes files, returns the last step.
     pub fn last_execution(&self) -> Option<PlanStep<'_>> {
         let steps = || self.steps();
         steps().filter(|step| step.work.iter().any(PlanEntry::is_execution)).last().or_else(|| steps().last())
@@ -131,12 +131,12 @@ impl<'p> PlanStep<'p> {
         self.first + self.work.len() + usize::from(self.review.is_some())
     }
 
-    /// What is to be done: one entry, or the units of a band.
+    /// Returns its work: one entry, or the units of a band.
     pub fn work(&self) -> &'p [PlanEntry] {
         self.work
     }
 
-    /// Who reviews it. `None` where the work only reads.
+    /// Returns its review. `None` if the work only reads and the plan has no review of it.
     pub fn review(&self) -> Option<&'p PlanEntry> {
         self.review
     }

@@ -1,4 +1,4 @@
-//! One attempt at a step: what was claimed beside what was changed, what was probed, and what the review came to.
+//! One attempt at a step: claims beside changes, probes, and the review.
 
 use maud::{Markup, html};
 use nexus_work::report::{Block, Text, diff};
@@ -15,7 +15,7 @@ use crate::{
     task_state::StepEnd,
 };
 
-/// How much of a patch is shown, in bytes.
+/// Shown part of a patch, in bytes.
 const MOST_PATCH_BYTES: usize = 256 << 10;
 
 pub(super) fn attempt(task: &Task, brief: Option<&ProblemBrief>, record: &StepRecord) -> Markup {
@@ -121,7 +121,7 @@ fn reflected(reflection: &Reflection) -> Markup {
     }
 }
 
-/// The probes of the attempt, as agents read them.
+/// Returns the probes of the attempt, as agents read them.
 fn probes(task: &Task, record: &StepRecord) -> Vec<(String, String)> {
     let store = task.probes();
     let shown = |number| {

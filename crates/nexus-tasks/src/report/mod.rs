@@ -13,19 +13,19 @@ use crate::{
     task_state::TaskStatus,
 };
 
-/// Most events of the log that are shown; the oldest are left out.
+/// Most log events to show; the oldest are left out.
 const MOST_EVENTS: usize = 500;
 
-/// The report of a task as it is now: its plan, its agents' turns on a time line, claims beside the diff that they are about,
-/// verdicts with their probes, and the cost by phase. An HTML file in UTF-8, without script, that loads nothing.
+/// Renders the report of a task as it is now: plan, turns on a time line, claims beside the diff, verdicts with their probes, and the
+/// cost by phase. The report is an HTML file in UTF-8, without script, that loads no resources.
 ///
-/// It names vendors: it is for the caller, never for an agent. It reads files and runs git: in async code, call it by the runtime's
+/// It names vendors: it is for the caller, never for an agent. It reads files and runs git, so async code must call it by the runtime's
 /// `spawn_blocking`.
 ///
 /// # Errors
 ///
-/// As [`Task::snapshot`] and [`Task::step_records`]. What else cannot be read, such as a diff whose commit is gone, is said in its
-/// place.
+/// As [`Task::snapshot`] and [`Task::step_records`]. For other unreadable parts, such as a diff whose commit is gone, the page contains
+/// the error in their place.
 pub fn task_report(task: &Task) -> Result<String, TaskError> {
     let snapshot = task.snapshot()?;
     let brief = task.brief(&snapshot.data)?;
@@ -119,7 +119,7 @@ fn log(events: &[nexus_work::WorkspaceEvent]) -> Markup {
     }
 }
 
-/// A time in UTC, to the second.
+/// Formats a time in UTC, to the second.
 fn time(time: std::time::SystemTime) -> String {
     nexus_files::rfc3339::seconds(time)
 }

@@ -1,4 +1,4 @@
-//! The brief and its plan, with what became of each entry and criterion.
+//! The brief and its plan, with the state of each entry and criterion.
 
 use maud::{Markup, html};
 use nexus_work::report::{Block, Text};

@@ -1,4 +1,4 @@
-//! The agents' turns: when they ran, and what they cost.
+//! The agents' turns: their times and their cost.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use nexus_work::{
     report::{Bar, Bars, Span, SpanKind, TimeLine},
 };
 
-/// Most turns that are drawn; the first ones are left out.
+/// Most turns to draw; the first ones are left out.
 const MOST_TURNS: usize = 400;
 
 pub(super) fn time_line(turns: &[TurnRecord]) -> Markup {

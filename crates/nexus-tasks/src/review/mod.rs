@@ -1,4 +1,4 @@
-//! Reviews: what a verdict may be, what a panel of them comes to, and what may be answered to one.
+//! Reviews: verdicts, the union of a panel's verdicts, and the answer of a reflector.
 
 mod panel_review;
 mod reflection;

@@ -1,4 +1,4 @@
-//! What several verdicts on one step come to.
+//! Union of several verdicts on one step.
 
 use std::collections::BTreeSet;
 
@@ -11,45 +11,46 @@ use super::{
     verdict::{MAX_CONCERNS, MAX_TEXT_BYTES},
 };
 
-/// One seat's verdict, and the vendor that really ran it.
+/// One seat's verdict, and the vendor that actually ran it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewVote {
     /// The seat, by its name in the panel.
     pub seat: String,
-    /// Who ran it, as the turn's provenance says; not who was listed.
+    /// Vendor that ran it, by the turn's provenance. It may differ from the configured one.
     pub vendor: VendorId,
-    /// What it came to.
+    /// The seat's verdict.
     pub verdict: ReviewVerdict,
 }
 
 /// The judgement of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PanelReview {
-    /// The votes come to this.
+    /// Union of the votes.
     Settled(ReviewVerdict),
-    /// Every vote would advance, but they are of too few vendors: it does not.
+    /// Every vote would advance, but they come from too few vendors. The step does not advance.
     Short {
-        /// How many vendors took part.
+        /// Number of vendors that took part.
         vendors: usize,
-        /// How many have to.
+        /// Number of vendors that an advance needs.
         needed: usize,
     },
 }
 
 impl PanelReview {
-    /// The union of the votes: one that refutes is enough. The decision is the worst of them, a criterion fails if one says
-    /// so, concerns and evidence are those of all, and the alignment is the least. Beyond what one verdict may hold, concerns
-    /// and hints are left out of the union, the later seats' first; the votes have them.
+    /// Returns the union of the votes; one vote against suffices. The decision is the worst one. A criterion fails if it fails in one vote.
+    /// Concerns and evidence are those of all votes, and the alignment is the lowest. Concerns and hints beyond the bounds of a verdict are
+    /// dropped, those of later seats first; the votes still have them.
     ///
-    /// An advance needs votes of at least `min_vendors` vendors, and of one. Retry and escalate count from one vote.
+    /// An advance needs votes of at least `min_vendors` vendors, and always of at least one. Retry and escalate count from one vote.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] if a vote judges something else than `basis` asks for.
+    /// [`DraftError`] if a vote does not judge exactly the criteria of `basis`.
     pub fn of(votes: &[ReviewVote], basis: &ReviewBasis, min_vendors: usize) -> Result<Self, DraftError> {
         let vendors = votes.iter().map(|vote| &vote.vendor).collect::<BTreeSet<_>>().len();
         let needed = min_vendors.max(1);
+        // `ReviewDecision` is ordered from advance to escalate, so the maximum is the worst.
         let decision = votes.iter().map(|vote| vote.verdict.decision()).max();
         let decision = decision.unwrap_or(ReviewDecision::Advance);
         if decision == ReviewDecision::Advance && vendors < needed {
@@ -68,7 +69,7 @@ impl PanelReview {
     }
 }
 
-/// Every concern once.
+/// Returns every concern once.
 fn different<'v>(concerns: impl Iterator<Item = &'v Concern>) -> impl Iterator<Item = &'v Concern> {
     let mut seen: Vec<&Concern> = Vec::new();
     concerns.filter(move |concern| {
@@ -78,7 +79,7 @@ fn different<'v>(concerns: impl Iterator<Item = &'v Concern>) -> impl Iterator<I
     })
 }
 
-/// The hints, each on lines of its own, as long as they fit.
+/// Joins the hints, each on its own lines, as long as they fit.
 fn joined<'v>(hints: impl Iterator<Item = &'v str>) -> Option<String> {
     let mut joined = String::new();
     for hint in hints {
@@ -90,7 +91,7 @@ fn joined<'v>(hints: impl Iterator<Item = &'v str>) -> Option<String> {
     (!joined.is_empty()).then_some(joined)
 }
 
-/// What the verdicts come to for one criterion.
+/// Returns the union of the verdicts on one criterion.
 fn judged<'v>(id: &str, verdicts: impl Iterator<Item = &'v ReviewVerdict>) -> CriterionJudgement {
     let mut judgement = Judgement::Pass;
     let mut evidence = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! What a reflector may answer to a verdict that does not advance.
+//! Answers of a reflector to a verdict that does not advance.
 
 use std::path::Path;
 
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem_brief::{Amendment, BriefLimits, ProblemBrief};
 
-/// A reflector's answer. There is none that leads to an advance: a reviewer alone can.
+/// A reflector's answer. No answer leads to an advance: only a reviewer can decide that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reflection {
-    /// The brief was not clear enough: the step is done anew, by the brief with what is added.
+    /// The brief was not clear enough: the step is repeated with the amended brief.
     ReBrief {
-        /// What is added.
+        /// Additions to the brief.
         amendment: Amendment,
     },
-    /// The step is done anew as it stands.
+    /// The step is repeated with the same brief.
     ReDispatch {
-        /// What to do otherwise.
+        /// Advice for the next attempt.
         hint: String,
     },
-    /// It cannot be mended: the task ends as escalated.
+    /// It cannot be fixed: the task ends as escalated.
     AcceptTerminal {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
 impl Reflection {
-    /// Checks an answer: an amendment is merged into the brief, which has to hold afterwards, on the tree at `root`.
+    /// Checks an answer. An amendment is merged into the brief, which must then be valid on the tree at `root`.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with everything that is wrong.
+    /// [`DraftError`] with every fault.
     pub fn check(&self, brief: &ProblemBrief, types: &AgentTypes, root: &Path) -> Result<(), DraftError> {
         let (place, text) = match self {
             Self::ReBrief { amendment } => return brief.amended(amendment, types, root).map(drop),

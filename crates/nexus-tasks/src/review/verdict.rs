@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{EvidenceId, StepEvidence};
 
-/// Bounds of a verdict. Source: our own, so that the next agent reads it whole.
+/// Bounds of a verdict. Source: our own, so that the next agent reads all of it.
 pub(super) const MAX_CONCERNS: usize = 32;
 pub(super) const MAX_TEXT_BYTES: usize = 2 << 10;
 
-/// Where a step goes.
+/// Decision on a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewDecision {
-    /// It is as it should be: what was changed is committed, and the next step begins.
+    /// The step is good: its changes are committed, and the next step begins.
     Advance,
-    /// It is not: the step is done anew.
+    /// The step is not good: it is repeated.
     Retry,
-    /// It cannot be mended by doing it anew: a person has to look.
+    /// Repeating the step cannot fix it: a person has to look.
     Escalate,
 }
 
@@ -34,76 +34,76 @@ impl fmt::Display for ReviewDecision {
     }
 }
 
-/// Whether a criterion holds.
+/// Judgement of a criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
     /// It holds, and the evidence shows it.
     Pass,
-    /// It does not hold, or could not be shown to.
+    /// It does not hold, or no evidence shows that it holds.
     Fail,
 }
 
-/// What is judged of one criterion.
+/// Judgement of one criterion, with evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CriterionJudgement {
-    /// The criterion's id; `outcome` is what the step's plan entry is to reach.
+    /// The criterion's id; `outcome` stands for the outcome of the step's plan entry.
     pub id: String,
-    /// Whether it holds.
+    /// The judgement.
     pub judgement: Judgement,
     /// Ids of tests, probes or diff lines of this step that show it. A pass needs one.
     #[serde(default)]
     pub evidence: Vec<EvidenceId>,
 }
 
-/// Something that keeps the step from advancing.
+/// A fault that prevents the step from advancing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Concern {
-    /// What is wrong. At most 2 KiB.
+    /// The fault. At most 2 KiB.
     pub text: String,
     /// Ids of tests, probes or diff lines of this step that show it: at least one.
     pub evidence: Vec<EvidenceId>,
 }
 
-/// A verdict as a reviewer writes it. [`ReviewVerdict::settle`] makes the verdict of it.
+/// A verdict as a reviewer writes it. [`ReviewVerdict::settle`] turns it into the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictDraft {
-    /// Where the step goes.
+    /// Decision on the step.
     pub decision: ReviewDecision,
     /// Every criterion of the step, once.
     pub criteria: Vec<CriterionJudgement>,
-    /// What keeps the step from advancing. With one, it does not.
+    /// Faults that prevent the step from advancing. With any of them, it does not advance.
     #[serde(default)]
     pub blocking_concerns: Vec<Concern>,
-    /// How far the work is what was asked for: 0 to 1.
+    /// Degree to which the work is what was requested: 0 to 1.
     pub alignment: f64,
-    /// What to do otherwise next time. At most 2 KiB.
+    /// Advice for the next attempt. At most 2 KiB.
     #[serde(default)]
     pub retry_hint: Option<String>,
 }
 
-/// What a verdict is held against: what it has to judge, and what it may cite.
+/// Basis of a verdict: the criteria to judge, and the evidence to cite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReviewBasis {
-    /// Ids of all criteria that are to be judged: [`ProblemBrief::criteria_of`](crate::ProblemBrief::criteria_of).
+    /// Ids of all criteria to judge: [`ProblemBrief::criteria_of`](crate::ProblemBrief::criteria_of).
     pub criteria: BTreeSet<String>,
-    /// What was run in the step, and what it changed.
+    /// Tests and probes that ran in the step, and its changes.
     pub evidence: StepEvidence,
 }
 
 /// One reviewer's judgement of a step, checked.
 ///
-/// What holds of every value, however it was made:
+/// These rules hold for every value, however it was made:
 ///
-/// - Each criterion of its basis is judged once, and nothing else is.
-/// - A pass and a concern cite something of the basis's evidence, and nothing cites what is not in it.
+/// - Each criterion of its basis is judged once, and no other criterion is judged.
+/// - Every pass and every concern cites evidence of the basis, and all cited evidence is in the basis.
 /// - [`ReviewDecision::Advance`] has no concern and no failed criterion.
 ///
-/// [`ReviewVerdict::settle`] is the only way to one. Its serialized form holds the basis, and is read by settling it anew.
+/// Only [`ReviewVerdict::settle`] creates one. Its serialized form contains the basis; reading it settles the verdict again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Stored", into = "Stored")]
 pub struct ReviewVerdict {
@@ -112,14 +112,12 @@ pub struct ReviewVerdict {
 }
 
 impl ReviewVerdict {
-    /// The verdict that a draft comes to on this basis: a concern or a failed criterion turns `advance` into `retry`;
-    /// `retry` and `escalate` stay.
+    /// Settles a draft on this basis: a concern or a failed criterion turns `advance` into `retry`; `retry` and `escalate` stay.
     ///
     /// # Errors
     ///
-    /// [`DraftError`] with everything that is wrong: a criterion that is missing, unknown or there twice; a pass or a concern
-    /// that nothing shows; an id of something that was not run in the step; an alignment outside of 0 to 1; a bound that is
-    /// exceeded.
+    /// [`DraftError`] with every fault: a missing, unknown or repeated criterion; a pass or a concern without evidence; evidence that does
+    /// not exist in the step; an alignment outside of 0 to 1; an exceeded bound.
     pub fn settle(mut draft: VerdictDraft, basis: ReviewBasis) -> Result<Self, DraftError> {
         check(&draft, &basis)?;
         let fails = |judged: &CriterionJudgement| judged.judgement == Judgement::Fail;
@@ -131,32 +129,32 @@ impl ReviewVerdict {
         Ok(Self { draft, basis })
     }
 
-    /// Where the step goes, as far as this reviewer is concerned.
+    /// Returns this reviewer's decision on the step.
     pub fn decision(&self) -> ReviewDecision {
         self.draft.decision
     }
 
-    /// What was judged of each criterion.
+    /// Returns the judgement of each criterion.
     pub fn criteria(&self) -> &[CriterionJudgement] {
         &self.draft.criteria
     }
 
-    /// What keeps the step from advancing.
+    /// Returns the faults that prevent the step from advancing.
     pub fn blocking_concerns(&self) -> &[Concern] {
         &self.draft.blocking_concerns
     }
 
-    /// How far the work is what was asked for: 0 to 1.
+    /// Returns the degree to which the work is what was requested: 0 to 1.
     pub fn alignment(&self) -> f64 {
         self.draft.alignment
     }
 
-    /// What to do otherwise next time.
+    /// Returns the advice for the next attempt.
     pub fn retry_hint(&self) -> Option<&str> {
         self.draft.retry_hint.as_deref()
     }
 
-    /// What it was held against.
+    /// Returns the basis of the verdict.
     pub fn basis(&self) -> &ReviewBasis {
         &self.basis
     }
@@ -200,7 +198,7 @@ fn check(draft: &VerdictDraft, basis: &ReviewBasis) -> Result<(), DraftError> {
         }
         cites(&place, evidence, &mut faults);
     }
-    // Not a number is in no range either.
+    // Also rejects NaN, which no range contains.
     if !(0.0..=1.0).contains(&draft.alignment) {
         faults.add("alignment", format!("{} is not from 0 to 1", draft.alignment));
     }
@@ -210,7 +208,7 @@ fn check(draft: &VerdictDraft, basis: &ReviewBasis) -> Result<(), DraftError> {
     faults.into_result("verdict")
 }
 
-/// A verdict as it lies in a file.
+/// A verdict as stored in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {

@@ -1,4 +1,4 @@
-//! Admission of new tasks: checks of the configuration and of all that a caller hands over.
+//! Admission of new tasks: checks of the configuration and of the caller's request.
 
 use std::{
     collections::BTreeSet,
@@ -21,7 +21,7 @@ use crate::{
     task_error::{TaskError, TaskErrorKind},
 };
 
-/// Bounds of what a caller hands over, in bytes and numbers. Source: our own.
+/// Bounds of a request, in bytes and numbers. Source: our own.
 const MOST_GOAL_BYTES: usize = 16 << 10;
 const MOST_CONTEXT_BYTES: usize = 64 << 10;
 const MOST_LABEL_BYTES: usize = 256;
@@ -37,13 +37,13 @@ pub(super) struct TaskAdmission {
     pub(super) store: TaskStore,
     /// Absolute paths of folders below which projects may lie.
     pub(super) roots: Vec<PathBuf>,
-    /// What holds for a task whose creator says nothing else.
+    /// Settings of a task whose creator sets none.
     pub(super) settings: TaskSettings,
 }
 
 impl TaskAdmission {
-    /// What a new task is made of, once all that its caller said was checked. Its project lies below the configured roots or those of the
-    /// client.
+    /// Checks a request for a new task, and returns the data, parent and links of the task. Its project must lie below the configured roots
+    /// or those of the client.
     pub(super) fn new_data(
         &self,
         request: TaskCreateRequest,
@@ -74,7 +74,7 @@ impl TaskAdmission {
         Ok((data, parent, links))
     }
 
-    /// The settings of a task: those of the configuration, with what its creator said.
+    /// Returns the settings of a task: those of the configuration, with the changes of its creator.
     fn settings_of(&self, request: &TaskCreateRequest) -> Result<TaskSettings, TaskError> {
         let mut settings = self.settings.clone();
         if let Some(command) = &request.test_command {
@@ -104,7 +104,7 @@ impl TaskAdmission {
         }
     }
 
-    /// Whether the configuration binds somebody to each part of the work, and what is weak about it.
+    /// Checks that the configuration binds a backend to each part of the work. Returns warnings about weak bindings.
     pub(super) fn check_configuration(&self, request: &TaskCreateRequest) -> Result<Vec<String>, TaskError> {
         let mut warnings = Vec::new();
         for kind in [ORCHESTRATOR, EXECUTOR, REVIEWER] {
@@ -139,7 +139,7 @@ impl TaskAdmission {
         Ok(warnings)
     }
 
-    /// Whether tests and probes can be run as the settings say.
+    /// Checks that tests and probes can run in the sandbox of the settings.
     pub(super) async fn check_sandbox(&self, settings: &TaskSettings) -> Result<(), TaskError> {
         if settings.sandbox.kind == SandboxKind::None {
             return Ok(());
@@ -152,7 +152,7 @@ impl TaskAdmission {
     }
 }
 
-/// The canonical path of a project, which has to lie in one of `roots`.
+/// Returns the canonical path of a project, which must lie below one of `roots`.
 fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
     if !project.is_absolute() {
         return Err(TaskError::invalid(
@@ -168,6 +168,7 @@ fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError>
         let message = format!("the path of the project {project:?} is not UTF-8");
         return Err(TaskError::new(TaskErrorKind::NotAProject, message, "rename a folder above it"));
     }
+    // Both paths are canonical, so a link cannot lead out of a root.
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
     if roots.iter().any(is_below) {
         return Ok(found);

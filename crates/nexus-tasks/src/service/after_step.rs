@@ -1,4 +1,4 @@
-//! What follows a settled step.
+//! Follow-up work after a settled step.
 
 use std::sync::atomic::Ordering;
 
@@ -22,31 +22,31 @@ use crate::{
 };
 
 impl TasksCore {
-    /// Does what follows a settled step: removes the copies of a task that has ended, and begins what follows its completion.
+    /// Does the follow-up work of a settled step: removes the copies of a task that has ended, and starts the follow-ups of its completion.
     pub(super) async fn after_step(&self, task: &Task) {
         let clearing = task.clone();
         let _ = run_blocking(move || clear_copies(&clearing)).await;
         self.follow_up(task);
     }
 
-    /// Does what follows the completion of a task, after the answer to its caller, unless another process does.
+    /// Starts the follow-ups of a completed task in the background, after the answer to its caller, unless another process does them.
     pub(super) fn follow_up(&self, task: &Task) {
         if !self.can_follow_up() {
             return;
         }
         let (inner, task) = (self.handle(), task.clone());
         self.background.start(async move {
-            // What is wrong with the task is told to whoever asks for it; what was not done stays in its status.
+            // Calls on the task report its errors. A follow-up that failed stays in the status and is tried again.
             let _ = inner.do_follow_ups(&task).await;
         });
     }
 
-    /// Does what servers before this one left undone, once, beside the first call that runs agents.
+    /// Starts the follow-ups that earlier servers left, once, beside the first call that runs agents.
     pub(super) fn follow_up_all(&self) {
         if !self.can_follow_up() {
             return;
         }
-        // Before the tasks are listed: what recovery completes from now on it follows up itself.
+        // Set before the tasks are listed: from now on, recovery starts the follow-ups of a task that it completes.
         if self.follow_ups.has_begun.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -67,21 +67,20 @@ impl TasksCore {
         });
     }
 
-    /// Does what follows the completion of a task that recovery may just have completed, if
-    /// [`TasksCore::follow_up_all`] has begun here: it may have listed the tasks before. A server that only looked at
-    /// tasks so far leaves it to the first call that runs agents.
+    /// Starts the follow-ups of a task that recovery may just have completed, if [`TasksCore::follow_up_all`] has begun here: it may have
+    /// listed the tasks earlier. Otherwise the first call that runs agents does them, since this server only looked at tasks so far.
     pub(super) fn follow_up_recovered(&self, task: &Task) {
         if self.follow_ups.has_begun.load(Ordering::SeqCst) {
             self.follow_up(task);
         }
     }
 
-    /// Whether this runs agents at all: one without a configuration only looks at tasks.
+    /// Returns whether this process runs agents. Without a configuration it only looks at tasks.
     fn can_follow_up(&self) -> bool {
         self.router.binding(WorkKind::from(ORCHESTRATOR)).is_ok()
     }
 
-    /// Takes the right to do what follows the completion. `None` if another has it, and is not just ending.
+    /// Locks the follow-ups of a task. Returns `None` if another process has the lock, and does not release it within a short wait.
     pub(super) async fn hold_follow_ups(&self, task: &Task) -> Result<Option<FileLock>, TaskError> {
         let path = task.follow_ups_lock();
         lock_file(&path, Some(LOOK)).await.map_err(TaskError::at(&path))
@@ -89,7 +88,7 @@ impl TasksCore {
 
     async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {
         let Some(_hold) = self.hold_follow_ups(task).await? else { return Ok(()) };
-        // What a server left that was killed while it drew the map.
+        // Left by a server that was killed while it drew the map.
         let _ = read(task, Task::clear_map).await;
         loop {
             let (state, data) = read(task, Task::data).await?;
@@ -99,7 +98,7 @@ impl TasksCore {
             };
             let settled = data.settled;
             let this = (task.id().clone(), settled, next);
-            // Done before where the status could not be written then, as on a full disk: only that is left to do.
+            // Done earlier, but the status could not be written then, as on a full disk: only that remains to do.
             let is_done = self.follow_ups.done().contains(&this);
             match next {
                 _ if is_done => {}
@@ -114,7 +113,7 @@ impl TasksCore {
             self.follow_ups.done().insert(this.clone());
             read(task, move |task| {
                 task.update(|_, data| {
-                    // Where it was completed anew meanwhile, it follows once more.
+                    // If the task was completed again meanwhile, its follow-ups are due once more.
                     if data.settled == settled {
                         data.follow_ups.retain(|one| *one != next);
                     }

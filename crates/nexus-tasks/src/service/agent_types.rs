@@ -27,7 +27,7 @@ impl Tasks {
         Ok(tier_view(&name, &types))
     }
 
-    /// The tiers.
+    /// Lists the tiers.
     pub async fn tier_list(&self, request: TierListRequest) -> Result<TierList, TaskError> {
         let types = self.types().await?;
         let views = types.tiers().map(|tier| tier_view(tier, &types));
@@ -35,7 +35,7 @@ impl Tasks {
         Ok(TierList { tiers, next_offset })
     }
 
-    /// Registers a type of agent, or replaces one that was registered.
+    /// Registers a type of agent, or replaces a registered type of the same name.
     pub async fn agent_register(&self, request: AgentRegisterRequest) -> Result<AgentView, TaskError> {
         let agent = AgentType::from(request);
         let name = agent.name.clone();
@@ -45,7 +45,7 @@ impl Tasks {
         Ok(agent_view(agent, &types, usize::MAX))
     }
 
-    /// The types of agents.
+    /// Lists the types of agents.
     pub async fn agent_list(&self, request: AgentListRequest) -> Result<AgentList, TaskError> {
         Ok(agent_list(&self.types().await?, request.offset))
     }
@@ -75,7 +75,7 @@ impl Tasks {
     }
 }
 
-/// A page of the types.
+/// Returns a page of the types.
 fn agent_list(types: &AgentTypes, offset: u64) -> AgentList {
     let views = types.types().map(|agent| agent_view(agent, types, 1_000));
     let (agents, next_offset) = page(views, offset, MOST_BYTES - 200);

@@ -1,4 +1,4 @@
-//! What each call answers. Each has at most about 9 KB of JSON: what is longer is cut, with an artifact or a next page to read on.
+//! Answers of the calls. Each has at most about 9 KB of JSON. Longer parts are cut; an artifact or a next page has the rest.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{review::ReviewDecision, task_state::TaskStatusWord};
 
 answer_words! {
-    /// End of the tests of a project before anything was changed.
+    /// End of the tests of a project before any change.
     pub enum BaselineOutcome {
         /// They still run.
         Running = "running",
@@ -22,7 +22,7 @@ answer_words! {
         DidNotStart = "did_not_start",
         /// They took too long.
         TimedOut = "timed_out",
-        /// They used more than they may.
+        /// They used more than the limits allow.
         ReachedLimit = "reached_limit",
     }
 }
@@ -30,9 +30,9 @@ answer_words! {
 answer_words! {
     /// End of a step or of one attempt at it.
     pub enum StepEndWord {
-        /// It is committed, and the next step begins.
+        /// Its changes are committed, and the next step begins.
         Advanced = "advanced",
-        /// It is committed, and the task is complete.
+        /// Its changes are committed, and the task is complete.
         Completed = "completed",
         /// A verdict asks for another attempt.
         Retried = "retried",
@@ -62,7 +62,7 @@ answer_words! {
     pub enum CriterionState {
         /// It holds.
         Pass = "pass",
-        /// It does not hold, or could not be shown to.
+        /// It does not hold, or no evidence shows that it holds.
         Fail = "fail",
         /// No review judged it yet.
         Open = "open",
@@ -72,72 +72,72 @@ answer_words! {
 /// A task was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskCreated {
-    /// Names it in every other call.
+    /// Id of the task in every other call.
     pub task_id: String,
     /// `framing`.
     pub status: TaskStatusWord,
-    /// What to call next.
+    /// The next call to make.
     pub next: String,
-    /// The commit that it begins with.
+    /// Commit with which it begins.
     pub base: String,
-    /// How the project's own tests ended before anything was changed. Absent without a test command.
+    /// Result of the project's own tests before any change. Absent without a test command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineView>,
-    /// What you should know before you go on: red tests, files that are not committed, a weak configuration.
+    /// Facts to know before the next call: failing tests, uncommitted files, a weak configuration.
     pub warnings: Vec<String>,
 }
 
-/// How the tests of a project ended before anything was changed.
+/// Result of a project's tests before any change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineView {
     /// `running`, `passed`, `failed`, `did_not_start`, `timed_out`, `reached_limit`.
     pub outcome: BaselineOutcome,
-    /// The end of what they printed, or what was missing.
+    /// End of their output, or the missing program.
     pub output: String,
 }
 
-/// Where framing a task is.
+/// State of framing a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskFramed {
-    /// Whether it still runs. Then call again: that joins it.
+    /// True while framing runs. Then call again to join it.
     pub running: bool,
-    /// What happens just now, or what happened last.
+    /// Current or last activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
     /// The task as it is now: its questions, or its plan.
     pub task: TaskReport,
 }
 
-/// Where a step is, or how it ended.
+/// State of a running step, or the result of a finished one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskTurnReport {
     /// The task.
     pub task_id: String,
-    /// Whether the step still runs. Then call again: that joins it.
+    /// True while the step runs. Then call again to join it.
     pub running: bool,
-    /// What happens just now.
+    /// Current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// How the step ended. Absent while it runs.
+    /// Result of the step. Absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepView>,
     /// The status of the task.
     pub status: TaskStatusWord,
-    /// What to call next.
+    /// The next call to make.
     pub next: String,
 }
 
-/// How a step ended, over all of its attempts.
+/// Result of a step, over all its attempts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepView {
     /// Its first entry, counted from 0.
     pub entry: usize,
-    /// How it ended: `advanced`, `completed`, `retried`, `blocked`, `escalated`.
+    /// End of the step: `advanced`, `completed`, `retried`, `blocked`, `escalated`.
     pub end: StepEndWord,
-    /// Why, where it did not advance.
+    /// Reason, if it did not advance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The failure of the infrastructure behind it, if there was one.
+    /// Infrastructure failure behind it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The task's last commit after it.
@@ -147,31 +147,31 @@ pub struct StepView {
     pub attempts: Vec<AttemptView>,
 }
 
-/// What one attempt at a step came to.
+/// Result of one attempt at a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AttemptView {
-    /// Its number: the artifacts `step-N`, `patch-N`, `verdict-N` and `handoff-N-U` have all of it.
+    /// Its number: the artifacts `step-N`, `patch-N`, `verdict-N` and `handoff-N-U` have all details.
     pub attempt: u32,
-    /// How it ended.
+    /// End of the attempt.
     pub end: StepEndWord,
-    /// Whether what was reviewed has the files of the step before, so that it changes nothing.
+    /// True if the reviewed files are those of the step before, so that the attempt changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_nothing: bool,
-    /// What the agents handed in.
+    /// Answers of the agents.
     pub units: Vec<UnitView>,
-    /// What the reviewers found. Absent if it did not come to a review.
+    /// Union of the reviewers' verdicts. Absent if the attempt had no review.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictView>,
-    /// Who voted how.
+    /// Votes of the reviewers.
     pub votes: Vec<VoteView>,
-    /// Reviewers that gave no vote, and why.
+    /// Reviewers that gave no vote, with reasons.
     pub silent: Vec<String>,
-    /// What the reflector answered.
+    /// Answer of the reflector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reflection: Option<String>,
 }
 
-/// What one agent of an attempt handed in.
+/// Answer of one agent in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitView {
     /// Its entry of the plan, counted from 0.
@@ -180,36 +180,36 @@ pub struct UnitView {
     pub agent_type: String,
     /// `step_done`, `complete`, `blocked`, or `failed`.
     pub outcome: UnitEnd,
-    /// What it says it did, or why nothing came of it.
+    /// Claims of the agent about its work, or the reason why it submitted nothing.
     pub claims: Vec<String>,
 }
 
-/// What reviewers found.
+/// Verdict of reviewers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictView {
     /// `advance`, `retry`, `escalate`.
     pub decision: ReviewDecision,
-    /// How far the work is what was asked for: 0 to 1.
+    /// Degree to which the work is what was requested: 0 to 1.
     pub alignment: f64,
-    /// What was judged of each criterion.
+    /// Judgement of each criterion.
     pub criteria: Vec<CriterionView>,
-    /// What keeps the step from advancing.
+    /// Faults that prevent the step from advancing.
     pub blocking_concerns: Vec<String>,
-    /// What to do otherwise.
+    /// Advice for the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_hint: Option<String>,
 }
 
-/// Whether a criterion holds.
+/// Judgement of a criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CriterionView {
-    /// Its id; `outcome` is what the step is to reach.
+    /// Its id; `outcome` stands for the outcome of the step.
     pub id: String,
-    /// What has to hold.
+    /// The condition.
     pub text: String,
-    /// `pass` or `fail`; `open` where no review judged it yet.
+    /// `pass` or `fail`; `open` before the first review of it.
     pub judgement: CriterionState,
-    /// Ids of what shows it.
+    /// Ids of the evidence.
     pub evidence: Vec<String>,
 }
 
@@ -218,71 +218,71 @@ pub struct CriterionView {
 pub struct VoteView {
     /// The seat of the panel.
     pub seat: String,
-    /// The vendor that really ran it.
+    /// Vendor that actually ran it.
     pub vendor: String,
     /// `advance`, `retry`, `escalate`.
     pub decision: ReviewDecision,
 }
 
-/// Where a task is.
+/// State of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskReport {
     /// The task.
     pub task_id: String,
     /// `framing`, `clarification_needed`, `active`, `complete`, `blocked`, `escalated`, `cancelled`.
     pub status: TaskStatusWord,
-    /// What to call next.
+    /// The next call to make.
     pub next: String,
-    /// Whether something runs for it just now: here, or in another process.
+    /// True if a job runs for it now: here, or in another process.
     pub running: bool,
-    /// What happens just now.
+    /// Current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// The beginning of its goal.
+    /// Beginning of its goal.
     pub goal: String,
     /// The project.
     pub project: String,
-    /// Questions to be answered by `task_orchestrate`.
+    /// Questions to answer by `task_orchestrate`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[serde(default)]
     pub questions: Vec<String>,
-    /// Why it ended, if it did not complete.
+    /// Reason for its end, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The failure of the infrastructure behind that, if there was one.
+    /// Infrastructure failure behind the end, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The step that is to be done.
+    /// The step to do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<CursorView>,
-    /// The plan, once there is one.
+    /// The plan, once it exists.
     pub plan: Vec<EntryView>,
-    /// When it is solved, and what reviews found of that.
+    /// Success criteria, with the judgements of reviews.
     pub criteria: Vec<CriterionView>,
-    /// What its turns used so far.
+    /// Usage of its turns so far.
     pub spent: SpentView,
-    /// What follows its completion and is still to be done: a server does it beside the calls.
+    /// Follow-ups of its completion that remain. A server does them beside the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to_do: Vec<String>,
-    /// What you should know.
+    /// Facts to know.
     pub warnings: Vec<String>,
-    /// The labels that it was given.
+    /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// The workspace that it is a part of.
+    /// Workspace of which it is a part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_workspace_id: Option<String>,
     /// Workspaces that belong to it.
     pub linked_workspace_ids: Vec<String>,
 }
 
-/// The step that is to be done.
+/// The step to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CursorView {
     /// Its first entry, counted from 0.
     pub entry: usize,
-    /// Which attempt at a step of the task it is.
+    /// Number of the attempt, over all steps of the task.
     pub attempt: u32,
-    /// How many of its attempts a review sent back.
+    /// Number of its attempts that a review sent back.
     pub retries: u32,
 }
 
@@ -293,18 +293,18 @@ pub struct EntryView {
     pub entry: usize,
     /// The type of its agent.
     pub agent_type: String,
-    /// What the agent does.
+    /// Phase of the agent's work.
     pub phase: String,
-    /// What is to be true after it.
+    /// Statement that is true after it.
     pub outcome: String,
-    /// The band that it is a unit of: they are done at once.
+    /// Band of which it is a unit. Units of a band run at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_group: Option<String>,
-    /// How far it is.
+    /// Progress of the entry.
     pub progress: EntryProgress,
 }
 
-/// How far an entry of a plan is.
+/// Progress of an entry of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryProgress {
@@ -318,49 +318,49 @@ pub enum EntryProgress {
     NotNeeded,
 }
 
-/// What turns of agents used.
+/// Usage of agents' turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpentView {
     /// Turns that ended.
     pub turns: u64,
-    /// US dollars, as far as the vendors say what a turn costs; `null` if none did.
+    /// US dollars, for the turns whose vendor reports a cost; `null` if none does.
     pub usd: Option<f64>,
-    /// Tokens that models wrote.
+    /// Output tokens of models.
     pub output_tokens: u64,
 }
 
 impl SpentView {
-    /// Whether nothing is left of a budget.
+    /// Returns whether a budget is used up.
     pub(super) fn is_over(&self, budget: &WorkBudget) -> bool {
         budget.usd.zip(self.usd).is_some_and(|(usd, spent)| spent >= usd)
             || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)
     }
 }
 
-/// What a task has come to.
+/// Result of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskResult {
     /// The task.
     pub task_id: String,
     /// Its status.
     pub status: TaskStatusWord,
-    /// Why it ended, if it did not complete.
+    /// Reason for its end, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it is solved, and what reviews found of that.
+    /// Success criteria, with the judgements of reviews.
     pub criteria: Vec<CriterionView>,
     /// Its commits, the oldest first.
     pub commits: Vec<CommitView>,
-    /// The files that they change, a page of them.
+    /// A page of the files that they change.
     pub files: Vec<String>,
-    /// How many files they change in all.
+    /// Number of all files that they change.
     pub files_in_all: u64,
-    /// Where the next page of files begins. Absent on the last page.
+    /// Offset of the next page of files. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// How it gets into the project.
+    /// Steps that bring the commits into the project.
     pub landing: String,
-    /// What its turns used.
+    /// Usage of its turns.
     pub spent: SpentView,
 }
 
@@ -371,32 +371,32 @@ pub struct CommitView {
     pub id: String,
     /// The attempt that it is of: the artifact `patch-N` shows it.
     pub attempt: u32,
-    /// What was to be true after its step.
+    /// Outcome of its step.
     pub outcome: String,
 }
 
-/// A page of what happened in a task.
+/// A page of a task's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskLogPage {
     /// The task.
     pub task_id: String,
-    /// What happened, the oldest first.
+    /// Events, the oldest first.
     pub events: Vec<LogEntryView>,
-    /// Where the next page begins. Absent on the last page.
+    /// Offset of the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
 
-/// One thing that happened in a task.
+/// One event of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogEntryView {
     /// Its number, from 1 on.
     pub number: u64,
-    /// When, as `2026-01-31T12:00:00Z`.
+    /// Time, as `2026-01-31T12:00:00Z`.
     pub time: String,
-    /// What kind of thing.
+    /// Kind of the event.
     pub kind: String,
-    /// What else is known of it.
+    /// Details of the event.
     pub data: Value,
 }
 
@@ -405,9 +405,9 @@ pub struct LogEntryView {
 pub struct TaskPage {
     /// The tasks, the newest first.
     pub tasks: Vec<TaskRow>,
-    /// Tasks whose files cannot be read, and why.
+    /// Tasks whose files cannot be read, with the reasons.
     pub unreadable: Vec<String>,
-    /// Where the next page begins. Absent on the last page.
+    /// Offset of the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -419,64 +419,64 @@ pub struct TaskRow {
     pub task_id: String,
     /// Its status.
     pub status: TaskStatusWord,
-    /// The beginning of its goal.
+    /// Beginning of its goal.
     pub goal: String,
     /// Its project.
     pub project: String,
-    /// When it was created, as `2026-01-31T12:00:00Z`.
+    /// Time of its creation, as `2026-01-31T12:00:00Z`.
     pub created_at: String,
-    /// When its status last changed.
+    /// Time of its last change of status.
     pub updated_at: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A page of something that a task made.
+/// A page of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskArtifact {
     /// The task.
     pub task_id: String,
-    /// What it is.
+    /// Name of the artifact.
     pub artifact: String,
     /// The page. Bytes that are not UTF-8 are shown as U+FFFD.
     pub text: String,
-    /// How long all of it is, in bytes.
+    /// Length of the whole artifact, in bytes.
     pub bytes: u64,
-    /// Where the next page begins. Absent on the last page.
+    /// Offset of the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
 
-/// What became of a landing.
+/// Result of a landing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskLanding {
     /// The task.
     pub task_id: String,
-    /// What became of it.
+    /// Outcome in a word.
     pub outcome: LandingOutcome,
-    /// The branch that was moved.
+    /// Branch that was moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Where it is now.
+    /// Commit to which the branch points now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Why the branch was not moved, and what to do.
+    /// Reason why the branch was not moved, with advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
-    /// The artifact that is to be applied instead.
+    /// Artifact to apply by hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
 }
 
-/// What became of a landing, in a word.
+/// Result of a landing, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LandingOutcome {
-    /// The person's branch was moved, and the files of its checkout with it.
+    /// The person's branch was moved, and the files of its checkout were updated.
     Landed,
-    /// Nothing of the person's was changed; there is a patch to be applied.
+    /// Neither branch nor files of the person were changed. The answer names a patch to apply.
     Patch,
-    /// The task has committed nothing.
+    /// The task has no commits.
     Nothing,
 }
 
@@ -485,16 +485,16 @@ pub enum LandingOutcome {
 pub struct TaskRemoved {
     /// The task.
     pub task_id: String,
-    /// The project that it worked on.
+    /// The project of the task.
     pub project: String,
 }
 
-/// The tiers at which agents work.
+/// A page of the tiers at which agents work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TierList {
-    /// The tiers: those that are built in, then the registered ones.
+    /// The tiers: the built-in ones, then the registered ones.
     pub tiers: Vec<TierView>,
-    /// Where the next page begins. Absent on the last page.
+    /// Offset of the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -504,18 +504,18 @@ pub struct TierList {
 pub struct TierView {
     /// Its name.
     pub name: String,
-    /// The built-in tier that it is, or is like.
+    /// The built-in tier that it is, or whose tools it has.
     pub like: String,
-    /// Whether it is built in.
+    /// True for a built-in tier.
     pub is_built_in: bool,
 }
 
-/// The types of agents.
+/// A page of the types of agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentList {
-    /// The types: those that are built in, then the registered ones.
+    /// The types: the built-in ones, then the registered ones.
     pub agents: Vec<AgentView>,
-    /// Where the next page begins. Absent on the last page.
+    /// Offset of the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -525,18 +525,18 @@ pub struct AgentList {
 pub struct AgentView {
     /// Its name.
     pub name: String,
-    /// The tier at which it works.
+    /// Tier at which it works.
     pub tier: String,
-    /// What it does.
+    /// Phase of its work.
     pub phase: String,
-    /// What it is good for.
+    /// Purpose.
     pub description: String,
-    /// What it knows about.
+    /// Topics that it knows.
     pub topics: Vec<String>,
-    /// The tools that it has.
+    /// Its tools.
     pub tools: Vec<String>,
-    /// Whether it is told something beside what its phase says.
+    /// True if it has instructions of its own beside those of its phase.
     pub has_prompt: bool,
-    /// Whether it is built in.
+    /// True for a built-in type.
     pub is_built_in: bool,
 }

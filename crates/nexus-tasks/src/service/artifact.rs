@@ -1,4 +1,4 @@
-//! What a task made, by names that are parsed and never joined into a path.
+//! Artifacts of a task, by names that are parsed and never joined into a path.
 
 use std::{fmt, str::FromStr};
 
@@ -8,10 +8,10 @@ use crate::{
     task_error::TaskError,
 };
 
-/// The largest record of a probe, in bytes.
+/// Largest record of a probe, in bytes.
 const MOST_PROBE_BYTES: u64 = 64 << 20;
 
-/// Something that a task made.
+/// Name of an artifact of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ArtifactName {
     Brief,
@@ -65,7 +65,7 @@ fn numbered(text: &str) -> Option<ArtifactName> {
     }
 }
 
-/// A number from 1 on, in the one way in which it is written.
+/// Parses a number from 1 on. Accepts only its canonical form.
 fn number(text: &str) -> Option<u32> {
     text.parse::<u32>().ok().filter(|number| *number > 0 && number.to_string() == text)
 }
@@ -87,7 +87,7 @@ impl fmt::Display for ArtifactName {
 }
 
 impl ArtifactName {
-    /// All of it. `map` is the map of the project, if one was drawn.
+    /// Returns the whole text. `map` is the map of the project, if an agent has drawn it.
     pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {
         let none = || {
             let message = format!("the task {} has no {self}", task.id());
@@ -129,7 +129,7 @@ impl ArtifactName {
             }
             Self::Patch => {
                 let patch = task.patch(None)?.ok_or_else(none)?;
-                // It is to be applied, so it is as it is wherever it can be.
+                // The person applies this patch, so it stays unchanged unless it is not UTF-8.
                 Ok(String::from_utf8(patch.as_bytes().to_vec()).unwrap_or_else(|_| patch.text()))
             }
             Self::PatchOf(attempt) => Ok(task.patch(Some(*attempt))?.ok_or_else(none)?.text()),

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 /// Work that runs after the answer to a caller, until it ends or is cancelled.
 #[derive(Debug, Default)]
 pub(super) struct BackgroundWork {
-    /// Cancelled when the work is to stop.
+    /// Cancelled to stop the work.
     pub(super) cancel: CancelToken,
     running: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -24,7 +24,7 @@ impl BackgroundWork {
         running.push(tokio::spawn(work));
     }
 
-    /// Waits for the end of all work. The caller has cancelled it.
+    /// Waits for the end of all work. The caller must have cancelled it.
     pub(super) async fn ended(&self) {
         let running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         for work in running {

@@ -22,24 +22,24 @@ use crate::{
     task_error::TaskError,
 };
 
-/// The work-kind of whoever draws maps.
+/// Work-kind of the agent that draws maps.
 const CARTOGRAPHER: &str = "cartographer";
-/// A map as it is handed in.
+/// A map as an agent submits it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct MapDraft {
-    /// What lies where, and what to know before changing it. At most 4 KiB.
+    /// Locations of the parts of the project, and facts to know before changing them. At most 4 KiB.
     map: String,
 }
 
 impl TasksCore {
-    /// Whether the configuration binds somebody to drawing maps.
+    /// Returns whether the configuration binds a backend to drawing maps.
     pub(super) fn has_cartographer(&self) -> bool {
         self.router.binding(WorkKind::from(CARTOGRAPHER)).is_ok()
     }
 
-    /// Draws the map of the project anew, as the task left it. A failure is logged, and the old map stays. Returns whether it came
-    /// to an end: it did not if `cancel` was cancelled meanwhile.
+    /// Draws a new map of the project, as the task left it. A failure is logged, and the old map stays. Returns false if `cancel` was
+    /// cancelled before the end.
     pub(super) async fn draw_map(&self, task: &Task, cancel: &CancelToken) -> bool {
         if cancel.is_cancelled() {
             return false;
@@ -48,7 +48,7 @@ impl TasksCore {
         let error = self.map(task, cancel, &log).await.err();
         if let Err(error) = read(task, Task::clear_map).await {
             let what = format!("a copy of the project could not be removed: {error}");
-            // It is tried again when somebody looks at the task.
+            // The next call on the task tries again.
             log.log(TaskLogEvent::WentWrong { what });
         }
         let is_done = error.is_none() || !cancel.is_cancelled();
@@ -66,7 +66,7 @@ impl TasksCore {
         let (data, folder, old, turns) = try_blocking(move || {
             let (_, data) = reading.data()?;
             let tree = reading.tree()?;
-            // Beside the folders of agents: another task of the caller's may go on with those.
+            // A folder apart from those of agents: the caller may continue another task in them meanwhile.
             let folder = reading.map_folder();
             let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
             tree.restore(&head, &folder, &[])?;
@@ -112,7 +112,7 @@ impl TasksCore {
             .with_system(prompts.system_with(phase, None))
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(Limits::new().with_deadline(deadline));
-        // It changes no file, so there is nothing to put back.
+        // It changes no files, so there is nothing to restore before a retry.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
         let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = self.budget(task, &data).await.map_err(in_words)? {

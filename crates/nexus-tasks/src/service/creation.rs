@@ -1,24 +1,24 @@
-//! The bound on what a task's creation reads, its cancellation, and its progress.
+//! Bounds, cancellation and progress of a task's creation.
 
 use std::{fmt, sync::Arc};
 
 use nexus_core::CancelToken;
 use nexus_trees::{TreeOptions, TreeReading};
 
-/// Number of files of a project, and bytes of them, that a creation reads without consent. Source: our own bound, about ten seconds
-/// of a slow disk.
+/// Most files of a project, and most bytes of them, that a creation reads without consent. Source: our own bound, about ten seconds on a
+/// slow disk.
 pub(super) const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
 
-/// Cancellation and progress of a creation. By default neither.
+/// Cancellation and progress of a creation. By default it has neither.
 #[derive(Clone, Default)]
 pub struct TaskCreation {
-    /// Ends the creation: what was made of the task is removed.
+    /// Cancels the creation. The parts of the task that exist are removed.
     pub cancel: CancelToken,
-    /// Called as the creation goes on.
+    /// Called with each step of the creation.
     pub on_progress: Option<Arc<dyn Fn(CreationProgress) + Send + Sync>>,
 }
 
-/// What is done next for a task that is being created.
+/// Next step of a task's creation.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreationProgress {

@@ -37,7 +37,7 @@ use crate::{
 const MOST_PATHS: usize = 20;
 
 impl TasksCore {
-    /// Makes the task's repository, unless it is there; what is odd about the project's files is taken down.
+    /// Creates the task's repository, unless it exists. Records peculiarities of the project's files as remarks.
     pub(super) fn prepare_tree(&self, task: &Task) -> Result<Tree, TaskError> {
         self.prepare_tree_with(task, &TaskCreation::default(), None)
     }
@@ -72,7 +72,7 @@ impl TasksCore {
         Ok(tree)
     }
 
-    /// Runs the project's tests before anything is changed, unless they were run.
+    /// Runs the project's tests before any change, unless they already ran.
     pub(super) async fn baseline(
         &self,
         task: &Task,
@@ -105,7 +105,7 @@ impl TasksCore {
         Ok(Some(baseline))
     }
 
-    /// Frames the goal of a task. The caller holds its step.
+    /// Frames the goal of a task. The caller holds the step of the task.
     pub(super) async fn frame(
         &self,
         task: &Task,
@@ -130,7 +130,7 @@ impl TasksCore {
         let _ = run_blocking(move || log_unlogged(&looking, |name| name != MAP_TURNS)).await;
         log.log(TaskLogEvent::FramingBegan);
         let budget = self.budget(task, &data).await?;
-        // It changes no file, so there is nothing to put back.
+        // It changes no files, so there is nothing to restore before a retry.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
         let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = budget.clone() {
@@ -183,7 +183,7 @@ impl TasksCore {
         try_blocking(move || settle_framing(&settling, report.outcome, types, no_budget)).await
     }
 
-    /// What the orchestrator is told.
+    /// Builds the input of the orchestrator.
     async fn goal(&self, data: &TaskData) -> Goal {
         let mut context = data.context.clone();
         for note in &data.notes {
@@ -205,7 +205,7 @@ impl TasksCore {
     }
 }
 
-/// What comes of framing, in the status.
+/// Writes the outcome of framing into the status.
 fn settle_framing(
     task: &Task,
     outcome: Result<Framed, FramingFailure>,
@@ -246,16 +246,16 @@ fn settle_framing(
     }
 }
 
-/// The types of agents that the plan names: a task keeps them as they are.
+/// Returns the types of agents that the plan names. The task keeps its own copy of them.
 fn named_types(brief: &ProblemBrief, types: AgentTypes) -> AgentTypes {
     let is_named = |name: &str| brief.plan().entries().iter().any(|entry| entry.agent_type() == name);
     let others: Vec<String> =
         types.types().filter(|known| !is_named(&known.name)).map(|known| known.name.clone()).collect();
-    // What is built in stays in any case.
+    // `without_type` fails for built-in types, so they stay.
     others.iter().fold(types, |types, name| types.clone().without_type(name).unwrap_or(types))
 }
 
-/// What is odd about the files of a base, in words for the orchestrator and the caller.
+/// Describes peculiarities of a base's files, for the orchestrator and the caller.
 fn remarks(base: &Base) -> Vec<String> {
     let mut remarks = Vec::new();
     let mut remark = |paths: &[std::path::PathBuf], what: &str| {

@@ -1,4 +1,4 @@
-//! What the calls on tasks share: where tasks lie, who runs their turns, and what runs just now.
+//! Shared parts of the calls on tasks: the store, the router, and the running jobs.
 
 use std::{
     path::PathBuf,
@@ -26,23 +26,23 @@ use crate::{
     task_error::{TaskError, TaskErrorKind},
 };
 
-/// What the tasks of a home are run with.
+/// Options of the tasks of a home.
 #[derive(Clone, Debug)]
 pub struct TasksOptions {
-    /// The folder that tasks, maps and registered types are kept in: `NEXUS_HOME`.
+    /// Folder of tasks, maps and registered types: `NEXUS_HOME`.
     pub home: PathBuf,
     /// Absolute paths of folders below which projects may lie.
     pub roots: Vec<PathBuf>,
-    /// What holds for a task whose creator says nothing else.
+    /// Settings of a task whose creator sets none.
     pub settings: TaskSettings,
-    /// What time it is.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// What is remembered from one task to the next.
+    /// Memory from one task to the next.
     pub memory: Arc<dyn TaskMemory>,
 }
 
 impl TasksOptions {
-    /// Those of the home at `home`, with no root, the usual settings, the machine's clock, and no memory.
+    /// Returns the options of the home at `home`: no roots, default settings, the machine's clock, and no memory.
     pub fn in_home(home: impl Into<PathBuf>) -> Self {
         Self {
             home: home.into(),
@@ -54,10 +54,10 @@ impl TasksOptions {
     }
 }
 
-/// What a job does.
+/// Kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobKind {
-    /// It runs the project's tests before anything is changed.
+    /// It runs the project's tests before any change.
     Baseline,
     /// It frames the goal.
     Framing,
@@ -65,7 +65,7 @@ pub(super) enum JobKind {
     Step { entry: usize },
 }
 
-/// Something that runs for a task.
+/// Running job of a task.
 pub(super) type TaskJob = WorkJob<Task, JobKind>;
 
 /// Data that clones share.
@@ -86,7 +86,7 @@ pub(super) struct TasksCore {
 }
 
 impl TasksCore {
-    /// Nothing is read or made yet.
+    /// Creates the core. Reads and writes no files yet.
     pub(super) fn new(router: Router, options: TasksOptions) -> Arc<Self> {
         let TasksOptions { home, roots, settings, clock, memory } = options;
         let home = std::path::absolute(&home).unwrap_or(home);
@@ -110,9 +110,9 @@ impl TasksCore {
         })
     }
 
-    /// Another owner of this.
+    /// Returns another reference to this core.
     pub(super) fn handle(&self) -> Arc<Self> {
-        // Whoever calls has one.
+        // `&self` exists only within an `Arc`, so the upgrade cannot fail.
         self.this.upgrade().unwrap_or_else(|| unreachable!("a method runs on something that is owned"))
     }
 
@@ -121,7 +121,7 @@ impl TasksCore {
         try_blocking(move || store.open(&id)).await
     }
 
-    /// What agents are told.
+    /// Reads the system prompts of agents.
     pub(super) async fn prompts(&self) -> Result<Prompts, TaskError> {
         let folder = self.home.join("prompts");
         try_blocking(move || {
@@ -136,7 +136,7 @@ impl TasksCore {
         .await
     }
 
-    /// What runs the tests and probes of a task.
+    /// Creates the checks that run the tests and probes of a task.
     pub(super) async fn checks(
         &self,
         task: &Task,

@@ -1,4 +1,4 @@
-//! The maps of projects: one file a project.
+//! The maps of projects: one file for each project.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) struct Maps {
     folder: PathBuf,
 }
 
-/// A map, and whose it is: the name of its folder is a digest, which says nothing.
+/// A map and its project. The name of its folder is only a digest, so the file names the project.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeptMap {
@@ -30,7 +30,7 @@ impl Maps {
         Self { folder: home.join("projects") }
     }
 
-    /// The map of a project, by its canonical root. `None` if none was drawn.
+    /// Reads the map of a project, by its canonical root. Returns `None` if no agent has drawn it.
     pub(super) fn read(&self, project: &Path) -> Result<Option<String>, TaskError> {
         let path = self.path(project);
         let bytes = nexus_files::read_bounded(&path, 64 << 10).map_err(TaskError::at(&path))?;
@@ -52,7 +52,7 @@ impl Maps {
     }
 }
 
-/// A name for a path: FNV-1a of 128 bits. Two projects of one digest overwrite each other's map, and read none of the other's.
+/// Returns a name for a path: FNV-1a of 128 bits. Two projects with the same digest overwrite each other's map, but never read it.
 fn digest(path: &Path) -> String {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;

@@ -1,4 +1,4 @@
-//! What is remembered from one task to the next.
+//! Memory from one task to the next.
 
 use std::{error::Error, fmt, path::Path};
 
@@ -12,30 +12,30 @@ pub struct CompletedTask {
     pub task_id: String,
     /// The project: its canonical root.
     pub project: std::path::PathBuf,
-    /// What was to be reached.
+    /// The goal.
     pub goal: String,
-    /// What was to be solved, as the brief has it.
+    /// The problem, as written in the brief.
     pub problem: String,
-    /// What was to be true after each step that advanced, in order.
+    /// Outcomes of the steps that advanced, in order.
     pub outcomes: Vec<String>,
 }
 
-/// What is remembered from one task to the next. A failure of it is logged and fails no task.
+/// Memory from one task to the next. A failure is logged and fails no task.
 #[async_trait]
 pub trait TaskMemory: fmt::Debug + Send + Sync {
-    /// What is known that may help with a goal: shown to the orchestrator as a quotation.
+    /// Recalls facts that may help with a goal. The orchestrator reads them as a quotation.
     ///
     /// # Errors
     ///
-    /// Any; the goal is framed without it.
+    /// Any; the goal is framed without them.
     async fn recall(
         &self,
         project: &Path,
         goal: &str,
     ) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
 
-    /// Takes down what a task came to: once for each completion. A server that is killed in the middle of this call leaves it to the
-    /// next one, so that the same task may come a second time: keep it by its `task_id`.
+    /// Remembers a completed task: once for each completion. If a server is killed during this call, the next server repeats it. So the same
+    /// task may come twice: store it by its `task_id`.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! The tasks of one home: what a server and a command offer, without the protocol of either.
+//! The tasks of one home, as a server and a command offer them, without the protocol of either.
 //!
-//! Each call takes one request and gives one answer, or a [`TaskError`](crate::TaskError) whose words say what to call instead. Their JSON schemas
-//! are what a model reads of a tool.
+//! Each call takes one request and returns one answer, or a [`TaskError`](crate::TaskError) with the advice what to call next. Models read
+//! the JSON schemas of requests and answers as the descriptions of tools.
 
 mod admission;
 mod after_step;
