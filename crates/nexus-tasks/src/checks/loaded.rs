@@ -467,7 +467,7 @@ impl LoadSearch<'_> {
             }
             words.iter().filter_map(|word| word.strip_prefix("-p")).for_each(|name| self.plugin(name));
             if words.contains(&"pytest_plugins") {
-                // Words such as `pytest_plugins` itself are recorded as well; no file has such a name.
+                // `pytest_plugins` itself is recorded as well, which does no harm.
                 words.iter().for_each(|word| self.plugin(word));
                 let is_open =
                     line.contains('[') && !line.contains(']') || line.contains('(') && !line.contains(')');

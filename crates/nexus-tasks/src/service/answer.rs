@@ -140,10 +140,10 @@ pub struct StepView {
     /// Infrastructure failure behind it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The task's last commit after it.
+    /// Commit of its last attempt, if that attempt committed changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Its attempts, the oldest first.
+    /// Its last attempts, at most six, the oldest first.
     pub attempts: Vec<AttemptView>,
 }
 
@@ -191,7 +191,7 @@ pub struct VerdictView {
     pub decision: ReviewDecision,
     /// Degree to which the work is what was requested: 0 to 1.
     pub alignment: f64,
-    /// Judgement of each criterion.
+    /// Judgements of its criteria, at most 16, failed ones first.
     pub criteria: Vec<CriterionView>,
     /// Faults that prevent the step from advancing.
     pub blocking_concerns: Vec<String>,
@@ -205,7 +205,7 @@ pub struct VerdictView {
 pub struct CriterionView {
     /// Its id; `outcome` stands for the outcome of the step.
     pub id: String,
-    /// The condition.
+    /// The condition. Empty within a verdict.
     pub text: String,
     /// `pass` or `fail`; `open` before the first review of it.
     pub judgement: CriterionState,
@@ -349,7 +349,7 @@ pub struct TaskResult {
     pub reason: Option<String>,
     /// Success criteria, with the judgements of reviews.
     pub criteria: Vec<CriterionView>,
-    /// Its commits, the oldest first.
+    /// Its commits, the oldest first. Of many commits, only the newest.
     pub commits: Vec<CommitView>,
     /// A page of the files that they change.
     pub files: Vec<String>,
@@ -369,7 +369,7 @@ pub struct TaskResult {
 pub struct CommitView {
     /// Its id in the task's repository.
     pub id: String,
-    /// The attempt that it is of: the artifact `patch-N` shows it.
+    /// Its attempt: the artifact `patch-N` shows the commit.
     pub attempt: u32,
     /// Outcome of its step.
     pub outcome: String,

@@ -22,9 +22,9 @@ pub struct TaskCreation {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreationProgress {
-    /// These files of the project are read.
+    /// These files of the project are read next.
     Reading(TreeReading),
-    /// The project's tests are run, by this command.
+    /// The project's tests run next, by this command.
     Testing(Vec<String>),
 }
 

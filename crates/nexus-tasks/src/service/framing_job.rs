@@ -42,7 +42,7 @@ impl TasksCore {
         self.prepare_tree_with(task, &TaskCreation::default(), None)
     }
 
-    /// As [`prepare_tree`](Self::prepare_tree), for a task that is being created.
+    /// Does the same as [`prepare_tree`](Self::prepare_tree), for a task that is being created.
     pub(super) fn prepare_tree_with(
         &self,
         task: &Task,

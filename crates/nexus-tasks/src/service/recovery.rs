@@ -1,4 +1,4 @@
-//! Bringing tasks to where their last settled step left them.
+//! Recovery of tasks: restores the state that their last settled step left.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl TasksCore {
-    /// Carries out what a process that was killed left half done, if nobody works on the task.
+    /// Finishes the unfinished work of a killed process, unless a process works on the task.
     pub(super) async fn recover_if_free(&self, task: &Task) -> Result<(), TaskError> {
         let inner = self.handle();
         let is_recovered = read(task, move |task| {
@@ -39,7 +39,7 @@ impl TasksCore {
             Ok(is_unfinished)
         })
         .await?;
-        // What a cartographer read that was cut off: also of a task that was reopened since, and draws no map.
+        // Remove the copy of a cartographer that was interrupted. A task that was reopened since has no map to draw, but may have the copy.
         read(task, |task| {
             let hold = if task.has_map() { task.try_hold_follow_ups()? } else { None };
             hold.map_or(Ok(()), |_hold| task.clear_map())
@@ -51,7 +51,7 @@ impl TasksCore {
         Ok(())
     }
 
-    /// Looks after the tasks that were left half done, once, beside the first call.
+    /// Recovers all unfinished tasks of the home, once, beside the first call.
     pub(super) fn sweep(&self) {
         self.swept.call_once(|| {
             let inner = self.handle();
@@ -65,11 +65,11 @@ impl TasksCore {
                         return;
                     }
                     let Ok(task) = inner.open(&task).await else { continue };
-                    // Its creator is at work on it, or it is removed.
+                    // Its creator still works on it, or the next creation removes it.
                     if task.is_unfinished() {
                         continue;
                     }
-                    // What is wrong with a task is told to whoever asks for it.
+                    // A call on the task reports its errors.
                     let _ = inner.recover_if_free(&task).await;
                 }
             });
@@ -77,9 +77,10 @@ impl TasksCore {
     }
 }
 
-/// Brings a task to where its last settled step left it. The caller holds its step: what was begun was cut off.
+/// Restores the state that the last settled step of a task left. The caller holds its step, so an unfinished attempt was interrupted.
 pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (state, data) = task.data()?;
+    // The commit was decided before the crash, so it is made now.
     if data.intent.is_some() {
         carry_out(task, tree)?;
     }
@@ -112,7 +113,7 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
         data.stop = false;
         let is_open = !state.is_final();
         if is_open {
-            // Decided, and not carried out: its repository cannot be used.
+            // A commit that was decided and could not be made: the repository is unusable, so the intent is dropped.
             data.intent = None;
             *state = state.after(TaskEvent::Cancelled, None)?;
             data.settled = state.attempts;
@@ -126,8 +127,8 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
     discard_cancelled(task)
 }
 
-/// Removes the record of the attempt in which a task was cancelled: written perhaps, and never settled, it would count once the task
-/// is reopened.
+/// Removes the record of the attempt in which a task was cancelled. The record may exist although the attempt was never settled, and it
+/// would count once the task is reopened.
 fn discard_cancelled(task: &Task) -> Result<(), TaskError> {
     match task.data()?.0 {
         TaskState { status: TaskStatus::Cancelled { entry: Some(_) }, attempts } => {
@@ -137,20 +138,20 @@ fn discard_cancelled(task: &Task) -> Result<(), TaskError> {
     }
 }
 
-/// Removes the copies of the project in which agents, tests and probes of a task worked that has ended: a reopened task lays them
-/// out again, from the commits that its status names. The caller holds its step.
+/// Removes the copies of the project in which agents, tests and probes of an ended task worked. A reopened task creates them again from
+/// the commits in its status. The caller holds its step.
 pub(super) fn clear_copies(task: &Task) {
     if !task.data().is_ok_and(|(state, _)| state.is_final()) {
         return;
     }
     if let Err(error) = task.clear_work() {
         let what = format!("copies of the project could not be removed: {error}");
-        // They are tried again when somebody looks at the task.
+        // The next call on the task tries again.
         let _ = task.log(&TaskLogEvent::WentWrong { what });
     }
 }
 
-/// Makes every folder of the task's agents hold what the next attempt begins with.
+/// Restores the files with which the next attempt begins, in every folder of the task's agents.
 pub(super) fn put_back(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (_, data) = task.data()?;
     let from = data.work.or(data.head).unwrap_or_else(|| tree.base().commit.clone());

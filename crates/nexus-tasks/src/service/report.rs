@@ -1,4 +1,4 @@
-//! What callers are shown of a task.
+//! Views of a task for callers.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ use crate::{
     task_state::{TaskState, TaskStatus},
 };
 
-/// All that a report of a task is made of.
+/// Data from which reports of a task are built.
 #[derive(Debug)]
 pub(super) struct ReportParts {
     pub(super) task_id: String,
@@ -44,12 +44,12 @@ impl ReportParts {
         Ok(Self { task_id: task.id().to_string(), snapshot, brief, records, spent })
     }
 
-    /// The report; with the progress of what runs for the task, if anything does.
+    /// Builds the report. `progress` is the progress of the task's running job, if it has one.
     pub(super) fn report(&self, progress: Option<&str>) -> TaskReport {
         fitted(|most| self.report_within(progress, most))
     }
 
-    /// What a caller does next; also that a step was cut off, whether it was put back or its server was killed.
+    /// Returns the caller's next call. It also states that a step was interrupted, by a cancellation or by the end of its server.
     fn next_call(&self, is_running: bool) -> &'static str {
         let TaskSnapshot { state, data, .. } = &self.snapshot;
         match &state.status {
@@ -110,9 +110,9 @@ impl ReportParts {
         }
     }
 
-    /// The criteria, each with what the last review that judged it found.
+    /// Returns the criteria, each with the judgement of the last review of it.
     ///
-    /// Where texts are cut to almost nothing there are only the first; [`Self::criteria_left_out`] says so.
+    /// If texts are cut very short, only the first criteria are listed; [`Self::criteria_left_out`] reports the rest.
     pub(super) fn criteria(&self, most: usize) -> Vec<CriterionView> {
         let Some(brief) = &self.brief else { return Vec::new() };
         let shown = most_of(brief.criteria().len(), most);
@@ -134,7 +134,7 @@ impl ReportParts {
         views.collect()
     }
 
-    /// Says that nothing is left for the next turn.
+    /// Returns a warning if the budget is used up.
     fn used_up(&self) -> Option<String> {
         let TaskSnapshot { state, data, .. } = &self.snapshot;
         let is_over = self.spent.is_over(&data.settings.budget);
@@ -145,7 +145,7 @@ impl ReportParts {
         })
     }
 
-    /// Says how many criteria are not among those that are shown.
+    /// Returns a remark with the number of criteria that are not listed.
     fn criteria_left_out(&self, most: usize) -> Option<String> {
         let all = self.brief.as_ref()?.criteria().len();
         let left_out = all.saturating_sub(most_of(all, most));
@@ -153,7 +153,7 @@ impl ReportParts {
     }
 }
 
-/// What the turns of a task used, by its log.
+/// Returns the usage of a task's turns, by its log.
 pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
     let mut spent = SpentView::default();
     for event in task.events()?.events.iter().filter(|event| event.kind == "turn_ended") {
@@ -163,7 +163,7 @@ pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
         spent.turns += 1;
         let cost =
             event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
-        // A log is a file that anybody may have edited.
+        // A person may have edited the log file.
         if let Some(cost) = cost.filter(|usd| usd.is_finite() && *usd >= 0.0) {
             *spent.usd.get_or_insert(0.0) += cost;
         }
@@ -173,7 +173,7 @@ pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
     Ok(spent)
 }
 
-/// Whether a backend was started for a turn of the log: it is in the log, too, that one was refused before.
+/// Returns whether a backend was started for a logged turn. The log also contains turns that were rejected before.
 fn has_run(turn: &serde_json::Value) -> bool {
     let is_known = |name: &str| turn.get(name).is_some_and(|value| !value.is_null());
     let has_called =
@@ -183,7 +183,7 @@ fn has_run(turn: &serde_json::Value) -> bool {
         || ["attempts", "input_tokens", "output_tokens", "cost"].iter().any(|name| is_known(name))
 }
 
-/// What a caller does next.
+/// Returns the caller's next call.
 pub(super) fn next_call(state: &TaskState, is_running: bool) -> &'static str {
     match (&state.status, is_running) {
         (TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. }, true) => {
@@ -194,7 +194,7 @@ pub(super) fn next_call(state: &TaskState, is_running: bool) -> &'static str {
     }
 }
 
-/// Why a task ended, and the failure behind it.
+/// Returns the reason for the end of a task, and the failure behind it.
 pub(super) fn reason_of(state: &TaskState) -> (Option<String>, Option<String>) {
     match &state.status {
         TaskStatus::Blocked { reasons, .. } => (Some(reasons.join("; ")), None),
@@ -206,6 +206,7 @@ pub(super) fn reason_of(state: &TaskState) -> (Option<String>, Option<String>) {
 fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Vec<EntryView> {
     let at = match &state.status {
         TaskStatus::Active { cursor } => Some(cursor.entry),
+        // A complete task ended with this step, so every entry before its end is done.
         TaskStatus::Complete { entry, .. } => plan.step_of(*entry).map(|step| step.end()),
         TaskStatus::Blocked { entry, .. } => Some(*entry),
         TaskStatus::Escalated { entry, .. } | TaskStatus::Cancelled { entry } => *entry,
@@ -239,7 +240,7 @@ fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Ve
     plan.entries().iter().enumerate().map(view).collect()
 }
 
-/// How a step ended, over `records`, its attempts in order.
+/// Builds the view of a step from `records`, its attempts in order.
 pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) -> Option<StepView> {
     let last = records.last()?;
     let (end, reason, error) = end_in_words(&last.end);
@@ -260,7 +261,7 @@ pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) ->
     })
 }
 
-/// How many attempts there are where texts have at most `most` bytes: the last, whose artifacts have all of each.
+/// Returns the most attempts to show if texts have at most `most` bytes. The last ones are shown; artifacts have all details.
 fn most_attempts(most: usize) -> usize {
     match most {
         0 => 1,
@@ -315,7 +316,7 @@ fn verdict_view(verdict: &ReviewVerdict, most: usize) -> VerdictView {
     let judged = |passed: bool| {
         verdict.criteria().iter().filter(move |judged| (judged.judgement == Judgement::Pass) == passed)
     };
-    // What fails comes first: it is what is looked for.
+    // Failed criteria come first, since callers look for them.
     let criteria =
         judged(false).chain(judged(true)).take(most_of(16, most).min(16)).map(|judged| CriterionView {
             id: judged.id.clone(),
@@ -349,7 +350,7 @@ impl From<Judgement> for CriterionState {
     }
 }
 
-/// How a unit ended.
+/// Returns the end of a unit.
 pub(super) fn outcome_of(outcome: &Result<Handoff, String>) -> UnitEnd {
     match outcome.as_ref().map(Handoff::action) {
         Ok(HandoffAction::StepDone) => UnitEnd::StepDone,
@@ -369,6 +370,7 @@ pub(super) fn baseline_view(baseline: &Baseline, most: usize) -> BaselineView {
             (BaselineOutcome::ReachedLimit, format!("{limit}\n{}", printed(baseline)))
         }
     };
+    // The end of the output: the last lines of tests say most.
     let begin = output.ceil_char_boundary(output.len().saturating_sub(most));
     BaselineView { outcome, output: output[begin..].to_owned() }
 }
@@ -392,12 +394,12 @@ pub(super) fn row(task: &IndexEntry<TaskDetails>, details: &TaskDetails) -> Task
     }
 }
 
-/// A time as callers are shown it.
+/// Formats a time for callers.
 pub(super) fn time(time: SystemTime) -> String {
     nexus_files::rfc3339::seconds(time)
 }
 
-/// The outcomes of a step's work, as the brief has them.
+/// Returns the outcome of a plan entry, as written in the brief.
 pub(super) fn outcome(brief: &BriefDraft, entry: usize) -> String {
     brief.plan.get(entry).map(|entry| entry.outcome.clone()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The vendors that review a task: whether `nexus.yaml` binds enough of them, each at an address of its own.
+//! Checks that `nexus.yaml` binds enough vendors to review a task, each at an address of its own.
 //!
 //! The router's panel of the work-kind `reviewer` chooses the backends. [`PanelReview`](crate::PanelReview) counts their votes by vendor.
 
@@ -8,10 +8,10 @@ use nexus_router::{ExplainedTarget, Panel, Router};
 
 use crate::task_error::{TaskError, TaskErrorKind};
 
-/// The work-kind of reviewers.
+/// Work-kind of reviewers.
 pub(super) const REVIEWER: &str = "reviewer";
 
-/// Checks that the reviewers' vendors are asked at addresses of their own. Returns warnings.
+/// Checks that the reviewers' vendors have addresses of their own. Returns warnings.
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub(super) async fn check_addresses(router: &Router) -> Result<Vec<String>, Task
     Ok(warnings)
 }
 
-/// Returns a warning if the reviewers have too few vendors for any step to advance. Without `asked`, the panel says how many it needs.
+/// Returns a warning if the reviewers have too few vendors for any step to advance. Without `asked`, the setting of the panel counts.
 pub(super) fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<String> {
     let (chains, of_panel) = match target {
         ExplainedTarget::Chain(chain) => (vec![chain], Panel::new(REVIEWER, []).min_vendors),
@@ -41,7 +41,7 @@ pub(super) fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) ->
     let needed = asked.unwrap_or(of_panel);
     let vendors: BTreeSet<_> =
         chains.iter().flat_map(|chain| &chain.entries).filter_map(|entry| entry.vendor.as_ref()).collect();
-    // Each seat has one vote.
+    // Each seat has one vote, so a single seat with fallbacks of other vendors still adds only one vendor.
     let most = vendors.len().min(chains.len());
     (needed > most).then(|| {
         format!(

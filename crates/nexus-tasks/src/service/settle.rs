@@ -1,12 +1,12 @@
-//! How an attempt at a step is settled, so that a program that is killed at any moment leaves something that can be gone on with.
+//! Settlement of an attempt at a step. A process that is killed at any moment leaves a state from which the task can resume.
 //!
 //! 1. The record of the attempt is written. It does not count yet.
-//! 2. Where there is something to commit, the commit is decided: its intent, with the end of the attempt, in one write of the
-//!    status.
-//! 3. The commit is made, and the ref moved by compare-and-set: the same intent gives the same commit.
-//! 4. The status is written: the state after the step, the new head, the intent taken away.
+//! 2. If there are changes to commit, the commit is decided: its intent, with the end of the attempt, is written into the status in one
+//!    write.
+//! 3. The commit is made, and the ref is moved by compare-and-set. The same intent gives the same commit.
+//! 4. The status is written: the state after the step, the new head, no intent.
 //!
-//! Whoever finds an intent in the status does 3 and 4 again. Who finds none begins the attempt anew. The caller holds the step.
+//! If a process finds an intent in the status, it repeats 3 and 4. Without an intent it repeats the attempt. The caller holds the step.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,12 +23,12 @@ use crate::{
     task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
 };
 
-/// The ref of a task's last commit, in its own repository.
+/// Ref of a task's last commit, in its own repository.
 pub(super) const HEAD: &str = "head";
 /// Longest first line of a commit's message, in bytes.
 const MOST_SUBJECT_BYTES: usize = 100;
 
-/// Settles an attempt, and gives the commit that it made.
+/// Settles an attempt, and returns the commit that it made.
 pub(super) fn settle(
     task: &Task,
     tree: &Tree,
@@ -87,7 +87,7 @@ pub(super) fn settle(
     Ok(None)
 }
 
-/// Carries out a settling that was decided, if there is one: it may have been begun before.
+/// Carries out a decided settlement, if the status has one. An earlier process may have started it.
 pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, TaskError> {
     let (state, data) = task.data()?;
     let Some(intent) = data.intent.clone() else { return Ok(None) };
@@ -95,6 +95,7 @@ pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, Ta
     let brief =
         task.brief(&data)?.ok_or_else(|| TaskError::damaged(task.folder(), "the task has no brief"))?;
     let commit = tree.commit(&intent.commit)?;
+    // An earlier process may have moved the ref before it was killed.
     if tree.read_ref(HEAD)?.as_ref() != Some(&commit) {
         tree.move_ref(HEAD, data.head.as_ref(), &commit)?;
     }
@@ -118,7 +119,7 @@ pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, Ta
     Ok(Some(commit))
 }
 
-/// Makes sure that the ref of the last commit is there: it begins at the base.
+/// Creates the ref of the last commit at the base, unless it exists.
 pub(super) fn pin_head(tree: &Tree) -> Result<(), TaskError> {
     if tree.read_ref(HEAD)?.is_none() {
         tree.move_ref(HEAD, None, &tree.base().commit)?;
@@ -126,8 +127,8 @@ pub(super) fn pin_head(tree: &Tree) -> Result<(), TaskError> {
     Ok(())
 }
 
-/// Puts the ref of the last commit where the status has it: one that a settling moved which the caller then cancelled would keep every
-/// later one from moving it. The caller holds the step, and nothing is to be carried out.
+/// Resets the ref of the last commit to the head in the status. A settlement may have moved the ref before the caller cancelled it; then
+/// no later settlement could move it. The caller holds the step, and the status has no intent.
 pub(super) fn reset_head(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (_, data) = task.data()?;
     let head = data.head.as_ref().unwrap_or(&tree.base().commit);
@@ -138,7 +139,7 @@ pub(super) fn reset_head(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     }
 }
 
-/// The step that is to be done.
+/// Returns the cursor of the step to do.
 pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
     match &state.status {
         TaskStatus::Active { cursor } => Ok(*cursor),
@@ -146,7 +147,7 @@ pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
     }
 }
 
-/// The state after the attempt.
+/// Applies the end of an attempt to the state.
 fn leave(
     state: &mut TaskState,
     data: &mut TaskData,
@@ -167,7 +168,7 @@ fn leave(
     Ok(())
 }
 
-/// What is to be committed: reviewed work that advances and is not what is committed already.
+/// Returns the commit of an attempt, if it advances and its reviewed work differs from the last commit.
 fn commit_of(
     task: &Task,
     tree: &Tree,
@@ -187,7 +188,7 @@ fn commit_of(
     }
     let step = brief.plan().step_of(record.entry);
     let units = step.as_ref().map(PlanStep::work).unwrap_or_default();
-    // What is read back from the status has whole seconds.
+    // The status stores whole seconds, and the intent must give the same commit after it is read back.
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let time = UNIX_EPOCH + Duration::from_secs(seconds);
     let mut intent = CommitIntent::new(content, head.clone(), time, message(units))
@@ -199,7 +200,7 @@ fn commit_of(
     Ok(Some(intent.with_trailer("Verdict", "advance")))
 }
 
-/// What was to be true after the step, in one line: nothing in it can pass for a trailer.
+/// Builds the message: the outcomes of the step, in one line, so that no text in it can look like a trailer.
 fn message(units: &[PlanEntry]) -> String {
     let joined = units.iter().map(PlanEntry::outcome).collect::<Vec<_>>().join("; ");
     let words: Vec<&str> = joined
@@ -213,7 +214,7 @@ fn message(units: &[PlanEntry]) -> String {
     format!("{}…", &line[..line.floor_char_boundary(MOST_SUBJECT_BYTES)])
 }
 
-/// What is to be done otherwise next time. An amendment that does not hold counts as its clarifications, as hints.
+/// Returns the advice for the next attempt. Of an invalid amendment only the clarifications remain, as advice.
 fn hints(record: &StepRecord, is_amended: bool) -> Vec<String> {
     let of_the_verdict = record.verdict.as_ref().and_then(|verdict| verdict.retry_hint());
     let of_the_reflector = match &record.reflection {
@@ -224,7 +225,7 @@ fn hints(record: &StepRecord, is_amended: bool) -> Vec<String> {
     of_the_verdict.into_iter().map(str::to_owned).chain(of_the_reflector.iter().cloned()).collect()
 }
 
-/// The brief with what a reflector added, or why that does not hold.
+/// Returns the amended brief, or the reason why the reflector's amendment is invalid.
 fn amended(
     brief: &ProblemBrief,
     record: &StepRecord,
@@ -236,7 +237,7 @@ fn amended(
     Ok(draft_of(&amended))
 }
 
-/// A brief as it is kept.
+/// Returns a brief in its stored form.
 pub(super) fn draft_of(brief: &ProblemBrief) -> Option<BriefDraft> {
     serde_json::from_value(serde_json::to_value(brief).ok()?).ok()
 }
@@ -253,11 +254,11 @@ fn log_settled(task: &Task, entry: usize, attempt: u32, end: &StepEnd, commit: O
         commit: commit.map(ToString::to_string),
         status: status.to_owned(),
     };
-    // The log decides nothing: what could not be written is missing in it.
+    // No decision depends on the log, so a failed write is ignored.
     let _ = task.log(&event);
 }
 
-/// How an attempt ended: its name, why, and the failure behind it.
+/// Returns the end of an attempt in words: its name, the reason, and the failure behind it.
 pub(super) fn end_in_words(end: &StepEnd) -> (StepEndWord, Option<String>, Option<String>) {
     match end {
         StepEnd::Advanced => (StepEndWord::Advanced, None, None),

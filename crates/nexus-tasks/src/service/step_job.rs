@@ -1,4 +1,4 @@
-//! Running a step: attempt after attempt, until the cursor leaves it or the task ends.
+//! Runs a step: attempt after attempt, until the cursor leaves it or the task ends.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ use crate::{
     task_state::{Cursor, StepEnd, TaskState, TaskStatus},
 };
 
-/// What is said of a failure once nothing is left of a task's budget, behind the reason.
+/// Text that follows the reason of a failure once the budget of a task is used up.
 pub(super) const NO_BUDGET: &str = "; the task's budget is used up: what it committed stays and can be landed, and the rest \
                                     goes on by task_reopen with a larger `budget`, or as a task of its own, by task_create";
 
-/// Whether nothing is left of a budget.
+/// Returns whether a budget is used up.
 pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
     let left = budget.map(Budget::left).unwrap_or_default();
     left.output_tokens == Some(0) || left.cost.is_some_and(|usd| usd.0 <= 0.0)
 }
 
 impl TasksCore {
-    /// Runs the step that begins with `entry`, if it is the one that is to be done. The caller holds it.
+    /// Runs the step that begins with `entry`, if it is the next one. The caller holds it.
     pub(super) async fn run_step(
         &self,
         task: &Task,
@@ -43,7 +43,7 @@ impl TasksCore {
         cancel: &CancelToken,
         said: &watch::Sender<String>,
     ) -> Result<(), TaskError> {
-        // One for all attempts: what reads its objects goes on from one to the next.
+        // One tree for all attempts: it keeps its process that reads git objects.
         let mut opened: Option<Tree> = None;
         loop {
             let (recovering, opened_before) = (task.clone(), opened.take());
@@ -81,7 +81,7 @@ impl TasksCore {
             match settled {
                 Ok(_) => self.unsettled.remove(task),
                 Err(error) => {
-                    // What agents did is not done again because a disk was full.
+                    // The agents' work is not repeated just because the disk was full.
                     self.unsettled.store(task, kept);
                     return Err(error);
                 }
@@ -187,7 +187,7 @@ impl TasksCore {
         }
     }
 
-    /// What all turns of a task together may still use. `None` if nothing bounds it.
+    /// Returns the budget that remains for all turns of a task. `None` if it is unbounded.
     pub(super) async fn budget(&self, task: &Task, data: &TaskData) -> Result<Option<Budget>, TaskError> {
         let (bounds, task) = (data.settings.budget, task.clone());
         if !bounds.is_bound() {
@@ -197,12 +197,12 @@ impl TasksCore {
     }
 }
 
-/// The brief of a task that has one.
+/// Returns the brief of a task that must have one.
 pub(super) fn brief_of(task: &Task, data: &TaskData) -> Result<ProblemBrief, TaskError> {
     task.brief(data)?.ok_or_else(|| TaskError::damaged(task.folder(), "the task has no brief"))
 }
 
-/// `step 1 of 3`, and the attempt if it is not the first.
+/// Returns `step 1 of 3`, with the number of the retry if it is not the first attempt.
 fn place_in_words(brief: &ProblemBrief, cursor: Cursor) -> String {
     let steps: Vec<usize> = brief.plan().steps().map(|step| step.first()).collect();
     let number = steps.iter().position(|first| *first == cursor.entry).map_or(0, |at| at + 1);

@@ -18,28 +18,28 @@ use tokio::sync::watch;
 use super::inner::{TasksCore, TasksOptions};
 use crate::store::TaskStore;
 
-/// Longest wait of a call for another one that only looks after a task, before that counts as work on it.
+/// Longest wait for a call that holds the lock only briefly. After that the task counts as in use.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
 
-/// The tasks of one home: creates them, runs them, and shows them. Clones share what runs.
+/// The tasks of one home: creates them, runs them, and shows them. Clones share the running jobs.
 ///
-/// What is true of a task is what its folder says: any number of these, in any number of processes, may be of one home. A step is
-/// run by one of them at a time.
+/// The folder of a task is the only truth about it. Any number of `Tasks`, in any number of processes, may share a home. A step is run by
+/// one of them at a time.
 ///
 /// # Errors
 ///
-/// Every call gives a [`TaskError`](crate::TaskError), whose `instead` says what to do or to call.
+/// Every call returns a [`TaskError`](crate::TaskError), whose `instead` has the advice what to do or to call.
 #[derive(Clone)]
 pub struct Tasks(pub(super) Arc<TasksCore>);
 
 impl Tasks {
-    /// The tasks of a home. Nothing is read or made yet.
+    /// Opens the tasks of a home. Reads and writes no files yet.
     pub fn new(router: Router, options: TasksOptions) -> Self {
         Self(TasksCore::new(router, options))
     }
 
-    /// Lines for a person about what runs for a task in this process: the last one now, and each that follows. `None` if nothing
-    /// runs here.
+    /// Lines for a person about the running job of a task in this process: the last one now, then each new one. `None` if no job runs
+    /// here.
     pub fn progress(&self, task_id: &str) -> Option<watch::Receiver<String>> {
         Some(self.0.jobs.of(&task_id.parse().ok()?)?.follow())
     }
@@ -49,8 +49,8 @@ impl Tasks {
         &self.0.store
     }
 
-    /// Stops what runs here, and comes back when all agents are gone. Steps that were stopped are put back, and begin anew with the
-    /// next call on them, here or elsewhere.
+    /// Stops all jobs here, and returns when all agents have ended. The changes of stopped steps are undone; each step begins again with
+    /// the next call on it, here or in another process.
     pub async fn shutdown(&self) {
         self.0.background.cancel.cancel();
         self.0.jobs.close().await;

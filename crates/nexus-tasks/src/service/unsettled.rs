@@ -10,7 +10,7 @@ use crate::{
     store::{Task, TaskId},
 };
 
-/// Records of attempts that could not be settled, as the disk was full: what their agents did is not done again.
+/// Records of attempts that could not be settled, for example on a full disk. The work of their agents is not repeated.
 #[derive(Debug, Default)]
 pub(super) struct UnsettledRecords {
     records: Mutex<HashMap<TaskId, StepRecord>>,

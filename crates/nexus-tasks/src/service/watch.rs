@@ -1,4 +1,4 @@
-//! What the agents of a task do: a line for a person, and the log.
+//! Activity of a task's agents: a progress line for a person, and the log.
 
 use std::{
     collections::BTreeMap,
@@ -17,10 +17,10 @@ use crate::{
     store::{Task, TaskLogEvent},
 };
 
-/// What the turns of a cartographer are called where they are written down.
+/// Name of a cartographer's turns in the turn log.
 pub(super) const MAP_TURNS: &str = "map";
 
-/// Writes the log of a task beside its work: whoever has something to say does not wait for the disk.
+/// Writes the log of a task in the background, so that no caller waits for the disk.
 #[derive(Debug)]
 pub(super) struct LogWriter {
     sender: mpsc::UnboundedSender<TaskLogEvent>,
@@ -34,7 +34,7 @@ impl LogWriter {
         let writing = tokio::spawn(async move {
             while let Some(event) = events.recv().await {
                 let task = task.clone();
-                // What cannot be written is missing in the log, and nowhere else.
+                // The log is informative only, so a failed write is ignored.
                 let _ = try_blocking(move || task.log(&event)).await;
             }
         });
@@ -49,7 +49,7 @@ impl LogWriter {
         self.sender.clone()
     }
 
-    /// Comes back when all of it is written.
+    /// Waits until all events are written.
     pub(super) async fn finish(self) {
         drop(self.sender);
         let _ = self.writing.await;
@@ -60,7 +60,7 @@ impl LogWriter {
 pub(super) struct AttemptWatcher {
     said: watch::Sender<String>,
     log: mpsc::UnboundedSender<TaskLogEvent>,
-    /// `step 1 of 3`, and the attempt if it is not the first.
+    /// `step 1 of 3`, with the number of the retry if it is not the first attempt.
     place: String,
     working: Mutex<BTreeMap<String, String>>,
 }
@@ -74,7 +74,7 @@ impl AttemptWatcher {
         Self { said, log, place, working: Mutex::default() }
     }
 
-    /// Changes what one agent is known to do, and says what all of them do.
+    /// Updates the activity of one agent, and publishes that of all agents.
     fn say(&self, agent: &str, does: Option<String>) {
         let mut working = self.working.lock().unwrap_or_else(PoisonError::into_inner);
         match does {
@@ -90,7 +90,7 @@ impl AttemptWatcher {
     }
 }
 
-/// What an agent of this phase does, in a word.
+/// Returns the activity of an agent of this phase, as a verb.
 fn does(phase: AgentPhase) -> &'static str {
     match phase {
         AgentPhase::Orchestrate => "plans",
@@ -137,9 +137,8 @@ impl StepWatcher for AttemptWatcher {
     }
 }
 
-/// Takes into the log the turns of a task that are written down and missing there: those that were cut off with the program that ran
-/// them, with what they reported until then, and those before them of the same agent, whose turns are logged when it ends. `is_meant`
-/// says of which of its agents: nothing of those may run.
+/// Adds to the log those recorded turns of a task that it lacks. A turn is logged when its agent ends, so the turns of an agent that was
+/// killed with its process are missing. Only agents that `is_meant` accepts count; none of them may be running.
 pub(super) fn log_unlogged(task: &Task, is_meant: impl Fn(&str) -> bool) {
     let (Ok(turns), Ok(log)) = (task.turn_log(), task.events()) else { return };
     let is_logged = |id: &str| {
@@ -149,15 +148,15 @@ pub(super) fn log_unlogged(task: &Task, is_meant: impl Fn(&str) -> bool) {
     for turn in &turns.turns {
         let (agent, purpose) = turn.name.rsplit_once(' ').unwrap_or((&turn.name, ""));
         if is_meant(agent) && !is_logged(&turn.id) {
-            // What cannot be written is missing in the log, and nowhere else.
+            // The log is informative only, so a failed write is ignored.
             let _ = task.log(&TaskLogEvent::TurnEnded(logged(turn, agent, purpose)));
         }
     }
 }
 
-/// A turn as the log has it, by its record, which does not say of which type its agent was.
+/// Converts the record of a turn for the log. The record does not name the type of the agent.
 fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
-    // As `StepAttempt::record_of` names it: `0.3 unit 1`.
+    // The name format of `StepAttempt::record_of`: `0.3 unit 1`.
     let (place, agent) = name.split_once(' ').unwrap_or(("", name));
     let attempt = place.split_once('.').and_then(|(_, attempt)| attempt.parse().ok());
     let started = turn.events.iter().rev().find_map(|envelope| match &envelope.event {
@@ -214,7 +213,7 @@ fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
     }
 }
 
-/// The phase of an agent, by what its turns are called.
+/// Returns the phase of an agent, by the name of its turns.
 fn phase_of(agent: &str) -> &'static str {
     match agent.split(' ').next() {
         Some("unit") => "implement",

@@ -1,13 +1,13 @@
-//! What one agent of an attempt may cite.
+//! Evidence that one agent of an attempt may cite.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::evidence::{EvidenceId, StepEvidence};
 
-/// What one agent of an attempt may cite: what was there when it began, and what it ran and changed itself. Clones share it.
+/// Evidence that one agent of an attempt may cite: the evidence at its start, and its own runs and changes. Clones share it.
 ///
-/// Agents that work at the same time know nothing of one another's runs; their tests have one sequence of numbers all the same, so
-/// that each id names one run.
+/// Agents that work at the same time do not see each other's runs. Their tests still share one sequence of numbers, so that each id names
+/// a single run.
 #[derive(Clone, Debug)]
 pub(super) struct AgentEvidence {
     before: Arc<StepEvidence>,
@@ -23,12 +23,12 @@ pub(super) struct TestNumbers(Arc<Mutex<u32>>);
 #[derive(Debug, Default)]
 struct OwnEvidence {
     runs: StepEvidence,
-    /// The lines that it changed, as of when it was last looked at.
+    /// Lines that it had changed at the last check.
     lines: StepEvidence,
 }
 
 impl TestNumbers {
-    /// Those after what was run before.
+    /// Continues the numbers of earlier runs.
     pub(super) fn after(before: &StepEvidence) -> Self {
         Self(Arc::new(Mutex::new(before.last_test())))
     }
@@ -54,14 +54,14 @@ impl AgentEvidence {
         self.own().runs.add_probe(number)
     }
 
-    /// Puts the lines of this patch in the place of those that were known to be changed.
+    /// Replaces its changed lines by those of this patch.
     pub(super) fn set_patch(&self, patch: &[u8]) {
         let mut lines = StepEvidence::new();
         lines.add_patch(patch);
         self.own().lines = lines;
     }
 
-    /// All that it may cite.
+    /// Returns all evidence that it may cite.
     pub(super) fn all(&self) -> StepEvidence {
         let mut all = (*self.before).clone();
         let own = self.own();
@@ -70,12 +70,12 @@ impl AgentEvidence {
         all
     }
 
-    /// What it ran.
+    /// Returns the evidence of its own runs.
     pub(super) fn runs(&self) -> StepEvidence {
         self.own().runs.clone()
     }
 
-    /// Forgets what it ran and changed: another backend does its part again.
+    /// Drops its runs and changes, because another backend repeats its part.
     pub(super) fn take_back(&self) {
         *self.own() = OwnEvidence::default();
     }

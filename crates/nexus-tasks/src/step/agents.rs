@@ -1,4 +1,4 @@
-//! Running the agents of a step: by which work-kind, with which bounds, told and written down.
+//! Runs the agents of a step: chooses their work-kinds and bounds, and records and reports their turns.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::{agent::AgentPhase, problem_brief::PlanEntry};
 
-/// The tier of agents that change files, and the phase that they have where nothing else is known.
+/// Tier and default phase of agents that change files.
 const EXECUTION: (&str, &str) = ("execution", "implement");
 
 impl StepAttempt<'_> {
-    /// The work-kind of an entry: the name of its type, else its tier and phase, else those of the tier that it is like.
+    /// Returns the work-kind of an entry: by the name of its type, its tier and phase, or the tier on which its tier is based.
     pub(super) fn kind_of(&self, router: &Router, entry: &PlanEntry) -> WorkKind {
         let by_name = WorkKind::from(entry.agent_type());
         let by_phase = WorkKind::from((entry.tier(), entry.phase()));
@@ -28,21 +28,21 @@ impl StepAttempt<'_> {
         kinds.into_iter().find(|kind| is_bound(router, kind)).unwrap_or(by_phase)
     }
 
-    /// Who does the work of an entry. Another backend may take over also after something was written, unless the configuration says
-    /// `never`: what was changed is put back first.
+    /// Returns the route of an entry's work. Unless the configuration says `never`, another backend may take over even after writes; the
+    /// changes are undone first.
     pub(super) fn route_of(&self, router: &Router, entry: &PlanEntry) -> AgentRoute {
         let kind = self.kind_of(router, entry);
         match router.seat(0, &kind) {
-            // Also in place of `continue`: in a task work is not gone on from, but done anew, so that its evidence is one agent's.
+            // Also replaces `continue`: a task repeats unfinished work rather than resuming it, so that the evidence is that of one agent.
             Ok(seat) if matches!(seat.fallback, FallbackRule::BeforeWrites | FallbackRule::Continue) => {
                 AgentRoute::Seat(Box::new(seat.with_fallback(FallbackRule::Restore)))
             }
-            // What is wrong with the kind is told by the turn.
+            // The turn reports an invalid work-kind.
             _ => AgentRoute::Kind(kind),
         }
     }
 
-    /// What bounds a turn, where `turns` of them are run at once.
+    /// Returns the limits of a turn, if `turns` of them run at once.
     pub(super) fn limits(&self, turns: usize) -> Limits {
         let mut limits = Limits::new().with_deadline(Duration::from_secs(self.settings.turn_seconds));
         if let Some(budget) = self.budget.as_ref().filter(|_| turns > 1) {
@@ -51,7 +51,7 @@ impl StepAttempt<'_> {
         limits
     }
 
-    /// What a turn is run with, but for its session.
+    /// Returns the host of a turn, without its session.
     pub(super) fn host(&self) -> TurnHost {
         let host = TurnHost::new().with_cancel(self.cancel.child());
         match &self.budget {
@@ -60,7 +60,7 @@ impl StepAttempt<'_> {
         }
     }
 
-    /// An agent of this attempt.
+    /// Describes an agent of this attempt.
     pub(super) fn agent(
         &self,
         entry: usize,
@@ -72,13 +72,13 @@ impl StepAttempt<'_> {
         StepAgent { entry, attempt, role, agent_type: agent_type.to_owned(), phase }
     }
 
-    /// Where an agent's turns are written down.
+    /// Returns the log for an agent's turns.
     pub(super) fn record_of(&self, agent: &StepAgent) -> Option<AgentRecord> {
         let name = format!("{}.{} {agent}", agent.entry, agent.attempt);
         self.turns.clone().map(|file| AgentRecord { file, name })
     }
 
-    /// Runs an agent, and tells of it.
+    /// Runs an agent, and reports its progress.
     pub(super) async fn run_agent<T>(
         &self,
         router: &Router,
@@ -91,7 +91,7 @@ impl StepAttempt<'_> {
         let mut events = |event: EventEnvelope| {
             match &event.event {
                 TurnEvent::ToolCallStarted(_) => tool_calls += 1,
-                // A turn begins anew with another backend, and with another turn.
+                // Each turn, and each further backend of a turn, starts its own count.
                 TurnEvent::Started(_) | TurnEvent::Fallback(_) => tool_calls = 0,
                 _ => {}
             }
@@ -110,12 +110,12 @@ impl StepAttempt<'_> {
     }
 }
 
-/// Whether a work-kind is bound, be it to a group or to a panel.
+/// Returns whether a work-kind is bound, to a group or to a panel.
 pub(super) fn is_bound(router: &Router, kind: &WorkKind) -> bool {
     !matches!(router.binding(kind), Err(KindError::Unknown(_)))
 }
 
-/// Why an agent handed nothing in, in words that name nobody.
+/// Returns the reason why an agent submitted nothing, without names of vendors.
 pub(super) fn reason_of(agent: &StepAgent, failure: &AgentFailure) -> String {
     match failure {
         AgentFailure::Turn { .. } => format!("the turn of {agent} failed"),

@@ -13,54 +13,54 @@ use crate::{
     step_record::StepRecord, task_state::Cursor,
 };
 
-/// One attempt at a step: who runs its agents, by what brief, on which files.
+/// One attempt at a step, with everything that it needs to run.
 pub struct StepAttempt<'a> {
-    /// Who runs the turns.
+    /// Router that runs the turns.
     pub router: &'a Router,
-    /// The types of agents.
+    /// Registered types of agents.
     pub types: &'a AgentTypes,
-    /// What agents are told.
+    /// System prompts of agents.
     pub prompts: &'a Prompts,
-    /// What bounds the task beside its brief.
+    /// Bounds of the task beside its brief.
     pub settings: &'a TaskSettings,
-    /// What bounds the task.
+    /// Bounds of the task.
     pub brief: &'a ProblemBrief,
-    /// Where it happens.
+    /// Trees and folders of the attempt.
     pub place: AttemptPlace,
-    /// Which step, and which attempt at it.
+    /// The step, and the attempt at it.
     pub cursor: Cursor,
-    /// What to do otherwise this time, in the words of the caller, of the last verdict, or of a reflector.
+    /// Advice for this attempt, from the caller, the last verdict, or a reflector.
     pub hints: Vec<String>,
-    /// What was settled before in this task, in order: earlier steps, and earlier attempts at this one.
+    /// Settled records of this task, in order: earlier steps, and earlier attempts at this one.
     pub settled: Vec<StepRecord>,
-    /// Where the turns of its agents are written down.
+    /// Log of its agents' turns.
     pub turns: Option<RecordFile>,
-    /// Who is told what its agents do.
+    /// Observer of its agents.
     pub watcher: Arc<dyn StepWatcher>,
-    /// What all turns of the task together may use.
+    /// Budget of all turns of the task together.
     pub budget: Option<Budget>,
-    /// Stops it.
+    /// Cancels the attempt.
     pub cancel: CancelToken,
 }
 
-/// Where an attempt happens.
+/// Trees and folders of an attempt.
 #[derive(Clone, Debug)]
 pub struct AttemptPlace {
     /// The task's repository.
     pub tree: Tree,
     /// Runs tests and probes.
     pub checks: Checks,
-    /// The folder in which its agents' folders are made: `work/` of the task.
+    /// Folder for the folders of its agents: `work/` of the task.
     pub work: PathBuf,
-    /// The files with which the task began.
+    /// Files at the start of the task.
     pub task_base: CommitId,
-    /// The files with which the step began: the task's last commit.
+    /// Files at the start of the step: the task's last commit.
     pub step_base: CommitId,
-    /// The files with which this attempt begins: `step_base`, or what the attempt before left.
+    /// Files at the start of this attempt: `step_base`, or those of the attempt before.
     pub from: CommitId,
 }
 
-/// An attempt was cancelled: nothing of it is settled, and it is to be done again.
+/// The attempt was cancelled. Nothing of it is settled, and it has to be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the step was interrupted; it begins again with the next task_run_turn")]
 pub struct StepInterrupted;

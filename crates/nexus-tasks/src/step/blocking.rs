@@ -1,12 +1,12 @@
-//! Work on trees, which blocks, on a thread of its own.
+//! Blocking work on trees, on a separate thread.
 
 use std::panic::resume_unwind;
 
 use nexus_core::{CancelToken, harness::run_cancellable};
 use nexus_trees::{Tree, TreeError};
 
-/// Does `work` on a tree by [`run_cancellable`]. It ends with [`Cancelled`](nexus_trees::TreeErrorKind::Cancelled) when `cancel` is
-/// cancelled. A panic of the work is one of the caller.
+/// Runs `work` on a tree by [`run_cancellable`]. It ends with [`Cancelled`](nexus_trees::TreeErrorKind::Cancelled) when `cancel` is
+/// cancelled. A panic of the work resumes in the caller.
 pub(super) async fn on_tree<T: Send + 'static>(
     tree: &Tree,
     cancel: &CancelToken,

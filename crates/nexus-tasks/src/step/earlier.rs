@@ -1,4 +1,4 @@
-//! What agents read of earlier work in the task: `read_handoffs` and `read_history`.
+//! Texts about earlier work in the task, for agents: `read_handoffs` and `read_history`.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::{
     task_state::StepEnd,
 };
 
-/// What `read_handoffs` shows: the handoffs of settled steps, and all of earlier attempts at the step whose first entry is `entry`.
+/// Returns the text of `read_handoffs`: the handoffs of settled steps, and all of earlier attempts at the step that begins with `entry`.
 pub(super) fn shown_handoffs(settled: &[StepRecord], entry: usize) -> String {
     let mut text = String::new();
     let is_settled = |record: &StepRecord| matches!(record.end, StepEnd::Advanced | StepEnd::Completed);
@@ -39,7 +39,7 @@ pub(super) fn shown_handoffs(settled: &[StepRecord], entry: usize) -> String {
     text
 }
 
-/// The handoffs of the work that is reviewed, each with its entry of the plan.
+/// Returns the handoffs of the reviewed work, each with its entry of the plan.
 pub(super) fn shown_work(handoffs: &[(usize, Handoff)]) -> String {
     let mut text = String::new();
     for (entry, handoff) in handoffs {
@@ -49,12 +49,12 @@ pub(super) fn shown_work(handoffs: &[(usize, Handoff)]) -> String {
     text
 }
 
-/// The verdict that a reflector answers to.
+/// Returns the verdict that a reflector answers.
 pub(super) fn shown_verdict_at_hand(verdict: &ReviewVerdict) -> String {
     shown_verdict("the verdict that you answer to", verdict)
 }
 
-/// The attempts of a task so far.
+/// Returns the attempts of a task so far.
 pub(super) fn shown_history(settled: &[StepRecord]) -> String {
     let mut text = String::new();
     for record in settled {

@@ -1,8 +1,8 @@
-//! One attempt at a step: its agents, its review, and what comes of both.
+//! One attempt at a step: its agents, its review, and the record of both.
 //!
-//! [`StepAttempt::run`] has the units do their work, each in a folder of its own; takes what they left, and refuses what they may not
-//! write, however it got there; has it reviewed by seats that know nothing of one another; and asks the reflector where the verdict does not
-//! advance. What it comes to is a [`StepRecord`](crate::StepRecord). It changes neither the status of the task nor its head.
+//! [`StepAttempt::run`] runs the units, each in a folder of its own. It takes their changes, and rejects changes outside of their scope,
+//! however they were made. Seats that do not see each other review the work. If the verdict does not advance, a reflector answers it. The
+//! result is a [`StepRecord`](crate::StepRecord). Neither the status of the task nor its head changes.
 
 mod agent_evidence;
 mod agents;

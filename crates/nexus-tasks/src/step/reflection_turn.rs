@@ -1,4 +1,4 @@
-//! What a reflector answers to a verdict that does not advance.
+//! Turn of the reflector, which answers a verdict that does not advance.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::{
     review::{Reflection, ReviewVerdict},
 };
 
-/// The type of the agent, and the work-kind that it is bound by.
+/// Type of the agent, and its work-kind.
 const REFLECTOR: &str = "reflector";
 
 impl StepAttempt<'_> {
-    /// What the reflector answers to a verdict, and what it ran. `None` if none is bound.
+    /// Runs the reflector on a verdict. Returns its answer and its evidence, or `None` if no reflector is bound.
     pub(super) async fn reflect(
         &self,
         router: &Router,

@@ -1,4 +1,4 @@
-//! The review of a step: its seats, each blind to the others, and what their votes come to.
+//! Review of a step: its seats, each blind to the others, and the union of their votes.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,18 +31,18 @@ use crate::{
     step_record::SilentReviewer,
 };
 
-/// The folder in which reviewers and reflectors read.
+/// Folder in which reviewers and reflectors read.
 pub(super) const REVIEW_FOLDER: &str = "review";
 
-/// What stands above a reviewer's brief where there is no diff.
+/// Text above a reviewer's brief if the diff is empty.
 const CHANGES_NOTHING: &str =
     "This step changes no file. What it claims to have done is not in the project.\n\n";
 
-/// What the seats of one review have in common.
+/// Shared data of all seats of one review.
 struct Gate<'a> {
     router: &'a Router,
     entry: &'a PlanEntry,
-    /// The number of the review's entry in the plan.
+    /// Number of the review's entry in the plan.
     number: usize,
     phase: AgentPhase,
     names: Vec<&'static str>,
@@ -52,27 +52,27 @@ struct Gate<'a> {
     briefing: String,
     handoffs: String,
     diff: Arc<String>,
-    /// What was run before, and the lines of the diff.
+    /// Evidence of earlier runs, and the lines of the diff.
     evidence: StepEvidence,
     numbers: TestNumbers,
     seats: usize,
 }
 
-/// What came of one seat.
+/// Result of one seat.
 struct SeatReport {
     vote: Result<ReviewVote, SilentReviewer>,
     runs: StepEvidence,
 }
 
 impl StepAttempt<'_> {
-    /// Has work reviewed, as the plan's review of this step says: every seat of its panel is asked, at once.
+    /// Reviews work as the plan's review of this step requires: all seats of its panel run at once.
     ///
-    /// It needs nothing but the work: the attempt need not have made it. What is refuted is so by one vote; what advances needs
-    /// votes of as many vendors as the settings, or the panel, say.
+    /// The work need not come from this attempt. One vote against the work suffices to stop it. An advance needs votes of as many vendors
+    /// as the settings, or the panel, require.
     ///
     /// # Errors
     ///
-    /// [`StepInterrupted`] if it was cancelled. That nobody could be asked is an outcome.
+    /// [`StepInterrupted`] if it was cancelled. A review that could not run is an outcome, not an error.
     pub async fn dispatch_review(&self, work: &StepWork) -> Result<StepReview, StepInterrupted> {
         let router = self.router.snapshot();
         self.review_by(&router, work).await
@@ -130,7 +130,7 @@ impl StepAttempt<'_> {
         Ok(StepReview { votes, silent, evidence, outcome })
     }
 
-    /// The panel that an entry's type is bound to. One that is bound to a group has one seat.
+    /// Returns the panel to which an entry's type is bound. A group counts as a panel with one seat.
     fn panel_of(&self, router: &Router, entry: &PlanEntry) -> Result<Panel, FailureText> {
         let kind = self.kind_of(router, entry);
         let panel = match router.panel(&kind) {
@@ -182,7 +182,7 @@ impl StepAttempt<'_> {
         })
     }
 
-    /// The scope of those who look at work, in a folder that holds its files, and its diff.
+    /// Creates a folder with the files of the work. Returns the scope of its readers, and the diff of the work.
     pub(super) async fn reviewable(
         &self,
         work: &StepWork,
@@ -205,21 +205,21 @@ impl StepAttempt<'_> {
         self.place.work.join(REVIEW_FOLDER)
     }
 
-    /// What the brief allows to be read, and nothing to be written.
+    /// Returns a scope that allows reading as the brief does, and no writing.
     fn reading_scope(&self, folder: &Path, names: &[&str]) -> Result<ParticipantScope, ScopeError> {
         let scope = self.brief.scope(folder, patterns(names), None)?;
         scope.with_write_slice(Vec::<PathBuf>::new())
     }
 
-    /// Asks one seat. One that stays silent is asked once more, on the next backend of its group.
+    /// Runs one seat. If it stays silent, the next backend of its group gets one more turn.
     async fn seat(&self, gate: &Gate<'_>, seat: &Seat) -> SeatReport {
         let lens = seat.lens.as_ref().map(|lens| lens.name.clone());
         let role = StepRole::Seat { index: seat.index, lens };
         let agent = self.agent(gate.number, role, gate.entry.agent_type(), gate.phase);
         let evidence = AgentEvidence::new(gate.evidence.clone(), gate.numbers.clone());
         let mut report = self.ask(gate, &agent, &evidence, seat.clone().asking_again()).await;
-        // A backend that failed or said nothing at all was followed by the next one already. One that talked and handed nothing in
-        // is silent as well.
+        // The router already moved on from a backend that failed or returned nothing. A backend that talked but submitted nothing is also
+        // silent, and only this code notices it.
         if let (Err(AgentFailure::Silent { backend }), false) = (&report.answer, self.cancel.is_cancelled())
             && let Some(next) = without(seat, backend, &report)
         {
@@ -300,7 +300,7 @@ impl StepAttempt<'_> {
     }
 }
 
-/// The seat without the backend that stayed silent, and without those that failed before it.
+/// Returns the seat without the silent backend, and without the backends that failed before it.
 fn without<T>(seat: &Seat, silent: &BackendId, report: &AgentReport<T>) -> Option<Seat> {
     let skipped = report.turns.iter().flat_map(|turn| match &turn.outcome {
         Ok(result) => result.provenance.skipped.as_slice(),

@@ -1,4 +1,4 @@
-//! From the beginning of an attempt to its record.
+//! Runs an attempt from its start to its record.
 
 use std::time::SystemTime;
 
@@ -20,17 +20,17 @@ use crate::{
 };
 
 impl StepAttempt<'_> {
-    /// Runs the attempt: its units, its review, and the reflector where one is asked.
+    /// Runs the attempt: its units, its review, and the reflector if necessary.
     ///
-    /// It changes neither the status nor the head of the task: what it came to is in the record, for the caller to settle. Dropped,
-    /// it leaves nothing at work; what is in the folders of its agents then counts for nothing.
+    /// It changes neither the status nor the head of the task: the caller settles the returned record. If the future is dropped, all agents
+    /// end, and the content of their folders no longer counts.
     ///
     /// # Errors
     ///
     /// [`StepInterrupted`] if it was cancelled: nothing is settled. Every other failure is an end of the record.
     pub async fn run(&self) -> Result<StepRecord, StepInterrupted> {
         let began = SystemTime::now();
-        // All of an attempt is run by one configuration.
+        // The whole attempt uses one configuration, even if the file changes meanwhile.
         let router = self.router.snapshot();
         let mut record = StepRecord {
             entry: self.cursor.entry,
@@ -84,7 +84,7 @@ impl StepAttempt<'_> {
             Ok(commit) => commit,
             Err(failure) => return Ok(escalated(failure)),
         };
-        // Work that only reads may have no review; then nothing completes.
+        // Work that only reads may have no review. Then the step advances, but the task cannot complete.
         if step.review().is_none() {
             return Ok(StepEnd::Advanced);
         }
@@ -116,17 +116,17 @@ impl StepAttempt<'_> {
         Ok(self.gated(&verdict, record.reflection.as_ref()))
     }
 
-    /// Whether a commit has the files of the step's base.
+    /// Returns whether a commit has the files of the step's base.
     async fn changes_nothing(&self, commit: &CommitId) -> bool {
         let (base, commit) = (self.place.step_base.clone(), commit.clone());
         let same = on_tree(&self.place.tree, &self.cancel, move |tree| {
             Ok(tree.tree_of(&base)? == tree.tree_of(&commit)?)
         });
-        // It is a remark: the review fails by itself where the commits cannot be read.
+        // This is only a remark. If the commits cannot be read, the review itself fails.
         same.await.unwrap_or_default()
     }
 
-    /// Where a verdict that does not advance leads, with what was answered to it.
+    /// Returns the end of an attempt whose verdict does not advance, with the answer of the reflector.
     fn gated(&self, verdict: &ReviewVerdict, reflection: Option<&Reflection>) -> StepEnd {
         let again = StepEnd::Retried { max_retries: self.settings.max_review_retries };
         let ended = |reason: String| StepEnd::Escalated { reason, error: None };
@@ -147,7 +147,7 @@ fn escalated(FailureText { reason, error }: FailureText) -> StepEnd {
     StepEnd::Escalated { reason, error: Some(error) }
 }
 
-/// How a step ends that nobody refutes and too few vendors are for.
+/// Returns the end of a step that no vote opposes, but too few vendors support.
 fn short(vendors: usize, needed: usize, silent: &[SilentReviewer]) -> StepEnd {
     let were_silent = match silent {
         [] => "every seat voted, and some of them for the same vendor".to_owned(),

@@ -1,4 +1,4 @@
-//! The tools of a step's agents, beside those for files.
+//! Tools of a step's agents, beside the file tools.
 
 use std::{
     path::PathBuf,
@@ -21,10 +21,10 @@ use crate::{
     handoff::HandoffDraft,
 };
 
-/// What a terminal tool answers that took what was handed in.
+/// Answer of a terminal tool that accepted the submission.
 const TAKEN: &str = "It is handed in, and your work is done.";
 
-/// What the tools of one agent work on.
+/// Data that the tools of one agent work on.
 pub(super) struct ToolPlace {
     pub(super) tree: Tree,
     pub(super) checks: Checks,
@@ -32,23 +32,23 @@ pub(super) struct ToolPlace {
     pub(super) step_base: CommitId,
     pub(super) now: NowFiles,
     pub(super) evidence: AgentEvidence,
-    /// What was run in the task before: of these the probes may be run again.
+    /// Evidence of earlier attempts in the task. The agent may repeat these probes.
     pub(super) known: StepEvidence,
     pub(super) briefing: String,
     pub(super) handoffs: String,
-    /// What `read_diff` shows. Empty for those who have no such tool.
+    /// Text of `read_diff`. Empty for agents without this tool.
     pub(super) diff: Arc<String>,
     pub(super) history: ShownHistory,
     pub(super) cancel: CancelToken,
     pub(super) watcher: Arc<dyn StepWatcher>,
 }
 
-/// The files as they are now.
+/// Current files of the agent.
 #[derive(Debug)]
 pub(super) enum NowFiles {
-    /// An agent is at work on them in this folder.
+    /// The folder in which an agent changes them.
     Folder(PathBuf),
-    /// They are those of a commit.
+    /// The files of a commit.
     Commit(CommitId),
 }
 
@@ -56,7 +56,7 @@ pub(super) enum NowFiles {
 #[derive(Debug, Default)]
 pub(super) struct ShownHistory {
     pub(super) text: String,
-    /// Attempts with the files before their step, and those that were reviewed.
+    /// Attempts with two commits each: the files before the step, and the reviewed files.
     pub(super) attempts: Vec<(u32, CommitId, CommitId)>,
 }
 
@@ -66,38 +66,38 @@ struct HistoryRequest {
     /// The number of an attempt, to read its diff. Leave it out to read how all attempts ended.
     #[serde(default)]
     attempt: Option<u32>,
-    /// Where to begin, in bytes from the start: what the last answer said to go on with.
+    /// Offset of the page, in bytes, as given at the end of the page before.
     #[serde(default)]
     offset: Option<usize>,
 }
 
-/// A probe, or the id of one that is to be run again.
+/// A probe, or the id of an earlier probe to repeat.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ProbeRequest {
-    /// Files to lay into a copy of each tree. None of them may be there already.
+    /// Files to write into a copy of each tree. Their paths must be free in all three trees.
     #[serde(default)]
     files: Vec<ProbeFile>,
-    /// The program and its arguments, run in the root of the copy: `["python3", "probe.py"]`. No shell reads it.
+    /// The program and its arguments, run in the root of the copy: `["python3", "probe.py"]`. No shell interprets it.
     #[serde(default)]
     argv: Vec<String>,
-    /// What the program reads from its standard input: it is run once for each. Without any, once with empty input.
+    /// Standard inputs. The program runs once for each. Without any, it runs once with empty input.
     #[serde(default)]
     inputs: Vec<String>,
-    /// In place of all of these: the id of a probe that was run before, such as `probe-2`, to run it again.
+    /// Replaces all other fields: the id of an earlier probe, such as `probe-2`, to repeat it.
     #[serde(default)]
     again: Option<EvidenceId>,
 }
 
-/// The id of a probe that is to be run again.
+/// Id of an earlier probe to repeat.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StoredProbeRequest {
-    /// The id of a probe that was run before, such as `probe-2`.
+    /// Id of an earlier probe, such as `probe-2`.
     again: EvidenceId,
 }
 
-/// Those of these tools that are named, in the order of the names. `submit` is the one that hands something in.
+/// Returns the named tools, in the order of the names. `submit` is the tool that submits the answer.
 pub(super) fn toolbox(names: &[&str], place: &Arc<ToolPlace>, files: &FileTools, submit: &Tool) -> Toolbox {
     let only_stored = names.contains(&"submit_reflection");
     let of_files: Vec<Tool> = files.reading().into_iter().chain(files.writing()).collect();
@@ -115,12 +115,12 @@ pub(super) fn toolbox(names: &[&str], place: &Arc<ToolPlace>, files: &FileTools,
     names.iter().filter_map(tool).fold(Toolbox::new(), Toolbox::with)
 }
 
-/// The names of tools as a scope allows them.
+/// Converts the names of tools to the patterns of a scope.
 pub(super) fn patterns(names: &[&str]) -> Vec<ToolPattern> {
     names.iter().filter_map(|name| name.parse().ok()).collect()
 }
 
-/// The tool that hands in the work. What its claims cite may be lines that were changed.
+/// Returns the tool that submits a handoff. Claims may cite changed lines, so those are determined first.
 pub(super) fn submit_handoff(place: &Arc<ToolPlace>, submission: &Submission<HandoffDraft>) -> Tool {
     let (place, submission) = (Arc::clone(place), submission.clone());
     let handler = move |draft: HandoffDraft| {
@@ -148,7 +148,7 @@ impl ToolPlace {
         Self::paged(this, "read_handoffs", description, |place| &place.handoffs)
     }
 
-    /// A tool that shows a text of quotations.
+    /// Returns a tool that shows a text of quotations.
     fn paged(this: &Arc<Self>, name: &str, description: &str, text: fn(&Self) -> &str) -> Tool {
         let place = Arc::clone(this);
         let handler = move |asked: PageRequest| {
@@ -187,7 +187,7 @@ impl ToolPlace {
             async move {
                 let now = place.now().await?;
                 let run = match place.now {
-                    // What its own runs built is there for the agent that is at work, and for nobody who judges that.
+                    // The working agent may use the build outputs of its own runs. Tests that judge its work must not.
                     NowFiles::Folder(_) => place.checks.run_tests_at_work(&now, &place.cancel).await,
                     NowFiles::Commit(_) => place.checks.run_tests(&now, &place.cancel).await,
                 };
@@ -242,7 +242,7 @@ impl ToolPlace {
     }
 
     async fn probe_again(&self, id: &EvidenceId) -> Result<String, ToolFault> {
-        // Of probes that others run at the same time nothing is told, not even that they are there.
+        // Probes that other agents run at the same time stay invisible, even their existence.
         let known = self.known.contains(id) || self.evidence.all().contains(id);
         let Some(number) = id.probe_number().filter(|_| known) else {
             return Err(ToolFault::new(format!("there is no probe of the id {id} that you can run again")));
@@ -277,7 +277,7 @@ impl ToolPlace {
         Ok(ProbeSides { task_base: self.task_base.clone(), step_base: self.step_base.clone(), now })
     }
 
-    /// The files as they are now, as a commit that no ref names.
+    /// Commits the current files, without a ref.
     async fn now(&self) -> Result<CommitId, ToolFault> {
         let folder = match &self.now {
             NowFiles::Commit(commit) => return Ok(commit.clone()),
@@ -291,7 +291,7 @@ impl ToolPlace {
         taken.await.map_err(|error| self.tree_fault(&error))
     }
 
-    /// Takes down which lines are changed by now, so that they can be cited.
+    /// Records the currently changed lines, so that the agent can cite them.
     async fn note_changes(&self) -> Result<(), ToolFault> {
         let now = self.now().await?;
         let from = self.step_base.clone();
@@ -300,7 +300,7 @@ impl ToolPlace {
         Ok(())
     }
 
-    /// Why something was not run, as an agent reads it.
+    /// Converts a failure of a check into text for an agent.
     fn fault(&self, error: CheckError) -> ToolFault {
         match error {
             CheckError::Tree(error) => self.tree_fault(&error),
@@ -308,7 +308,7 @@ impl ToolPlace {
             CheckError::NoTestCommand => ToolFault::new("this task has no test command; use run_probe"),
             CheckError::NoSuchProbe { number } => ToolFault::new(format!("there is no probe {number}")),
             CheckError::Cancelled => ToolFault::new("it was cancelled"),
-            // What is wrong with the machine is nothing that an agent can mend, and names places of it.
+            // An agent cannot fix a problem of the machine, and the error names paths of the machine.
             error => {
                 self.watcher.said(&format!("something could not be run for an agent: {error}"));
                 let advice =
@@ -318,7 +318,7 @@ impl ToolPlace {
         }
     }
 
-    /// Why files cannot be looked at, as an agent reads it.
+    /// Converts a failure to read files into text for an agent.
     fn tree_fault(&self, error: &TreeError) -> ToolFault {
         ToolFault::new(refused_files(error).unwrap_or_else(|| {
             self.watcher.said(&format!("an agent's files could not be looked at: {error}"));
@@ -327,7 +327,7 @@ impl ToolPlace {
     }
 }
 
-/// Why files are not taken, without the folder that they are in. `None` if it is not for what they are.
+/// Returns the reason why files are rejected, without the path of their folder. `None` if the files themselves are not the reason.
 pub(super) fn refused_files(error: &TreeError) -> Option<String> {
     let paths: Vec<String> = error.paths().iter().take(10).map(ToString::to_string).collect();
     match error.kind() {
@@ -343,7 +343,7 @@ pub(super) fn refused_files(error: &TreeError) -> Option<String> {
     }
 }
 
-/// The commit of files that no ref names. Its time is always the same, so that the same files are the same commit.
+/// Returns the commit of files without a ref. Its time is constant, so that the same files always give the same commit.
 pub(super) fn unnamed(tree: TreeId, parent: CommitId) -> CommitIntent {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
     CommitIntent::new(tree, parent, time, "Work that is not reviewed yet")

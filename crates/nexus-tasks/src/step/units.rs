@@ -1,4 +1,4 @@
-//! The work of a step: its units, each in a folder of its own, and what they hand in.
+//! Work of a step: its units, each in a folder of its own, and their handoffs.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -28,24 +28,24 @@ use crate::{
     step_record::UnitRecord,
 };
 
-/// How many paths a reason names.
+/// Most paths that a reason names.
 const MOST_PATHS: usize = 5;
 
-/// What the units of a step came to.
+/// Result of the units of a step.
 pub(super) struct UnitsReport {
     pub(super) units: Vec<UnitRecord>,
-    /// What they ran.
+    /// Evidence of their runs.
     pub(super) evidence: StepEvidence,
-    /// The files that they left together, or why there are none.
+    /// Their merged files, or the reason why they cannot be used.
     pub(super) work: Result<CommitId, FailureText>,
 }
 
 /// Reason and error text of a failure.
 #[derive(Debug)]
 pub(super) struct FailureText {
-    /// In words of ours, that name nobody.
+    /// Reason in the words of Nexus, without names of vendors.
     pub(super) reason: String,
-    /// All that is known of it: for the caller alone.
+    /// Full error: for the caller alone.
     pub(super) error: String,
 }
 
@@ -54,13 +54,13 @@ impl FailureText {
         Self { reason: reason.into(), error: error.to_string() }
     }
 
-    /// All of it, for a record.
+    /// Returns reason and error, for a record.
     pub(super) fn in_full(&self) -> String {
         format!("{}: {}", self.reason, self.error)
     }
 }
 
-/// One unit, when its agent has ended.
+/// One unit after the end of its agent.
 struct Unit {
     outcome: Result<(Handoff, Option<TreeId>), FailureText>,
     vendor: Option<VendorId>,
@@ -68,7 +68,7 @@ struct Unit {
 }
 
 impl StepAttempt<'_> {
-    /// Has the units of a step do their work, at once, and takes what they left.
+    /// Runs the units of a step at once, and takes their changes.
     pub(super) async fn run_units(
         &self,
         router: &Router,
@@ -202,7 +202,7 @@ impl StepAttempt<'_> {
             BeforeRetry::new(move |_attempt| {
                 let (tree, cancel) = (tree.clone(), cancel.clone());
                 let (from, folder) = (from.clone(), folder.clone());
-                // What was handed in and run by the one that failed is nothing that the next one did.
+                // The next backend starts without the submission and the evidence of the failed one.
                 submission.take();
                 evidence.take_back();
                 async move { on_tree(&tree, &cancel, move |tree| tree.restore(&from, &folder, &[])).await }
@@ -236,7 +236,7 @@ impl StepAttempt<'_> {
         }
     }
 
-    /// What the tools of an agent work on.
+    /// Returns the data that the tools of an agent work on.
     pub(super) fn tool_place(
         &self,
         now: NowFiles,
@@ -268,13 +268,13 @@ impl StepAttempt<'_> {
         }
     }
 
-    /// Has a folder hold exactly the files of a commit.
+    /// Restores exactly the files of a commit in a folder.
     pub(super) async fn lay_out(&self, commit: &CommitId, folder: &std::path::Path) -> Result<(), TreeError> {
         let (commit, folder) = (commit.clone(), folder.to_owned());
         on_tree(&self.place.tree, &self.cancel, move |tree| tree.restore(&commit, folder, &[])).await
     }
 
-    /// Takes what a unit left in its folder. What it changed outside of its scope is refused, however it got there.
+    /// Takes the changes of a unit from its folder. Rejects changes outside of its scope, however they were made.
     async fn take(
         &self,
         agent: &StepAgent,
@@ -299,7 +299,7 @@ impl StepAttempt<'_> {
         Err(FailureText { reason, error })
     }
 
-    /// What the units left, as one commit that no ref names. Without a tree it is what the attempt began with.
+    /// Merges the files of the units into one commit without a ref. Without any files it returns the commit at the start of the attempt.
     async fn joined(&self, trees: Vec<TreeId>) -> Result<CommitId, FailureText> {
         let (from, parent) = (self.place.from.clone(), self.place.step_base.clone());
         let joined = on_tree(&self.place.tree, &self.cancel, move |tree| {
@@ -318,7 +318,7 @@ impl StepAttempt<'_> {
     }
 }
 
-/// The changed paths that a scope does not allow to be written.
+/// Returns the changed paths that a scope does not allow writing.
 fn outside(changes: &[ChangedPath], scope: &ParticipantScope) -> Vec<String> {
     let is_allowed = |changed: &&ChangedPath| {
         changed.path.to_str().is_some_and(|path| scope.check_path(path, PathAccess::Write).is_ok())

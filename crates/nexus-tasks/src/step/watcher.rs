@@ -1,4 +1,4 @@
-//! Who is told what the agents of a step do, while they do it.
+//! Observer of a step's agents.
 
 use std::fmt;
 
@@ -7,22 +7,21 @@ use nexus_work::AgentTurn;
 
 use crate::agent::AgentPhase;
 
-/// Is told what the agents of a step do: for progress, for `watch`, and for the log. Never for an agent: what it is told names
-/// vendors.
+/// Observes the agents of a step: for progress, for `watch`, and for the log. Never pass this information to an agent: it names vendors.
 ///
-/// Agents of one step are at work at the same time, and it is called in the middle of their turns: it must not block.
+/// Agents of one step run at the same time, and each call comes in the middle of a turn: it must not block.
 pub trait StepWatcher: Send + Sync {
     /// An agent is about to begin.
     fn agent_began(&self, agent: &StepAgent);
-    /// Something happened in an agent's turn. `progress` is as of this event.
+    /// An event of an agent's turn arrived. `progress` includes this event.
     fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, event: &EventEnvelope);
     /// An agent has ended; `turns` are all of its turns, in order.
     fn agent_ended(&self, agent: &StepAgent, ending: &AgentEnding, turns: &[AgentTurn]);
-    /// A line that a person can read: what the step is at, or what went wrong beside it.
+    /// A line for a person: the current activity of the step, or a problem beside it.
     fn said(&self, line: &str);
 }
 
-/// Tells nobody.
+/// Ignores everything.
 impl StepWatcher for () {
     fn agent_began(&self, _agent: &StepAgent) {}
     fn agent_event(&self, _agent: &StepAgent, _progress: AgentProgress, _event: &EventEnvelope) {}
@@ -35,11 +34,11 @@ impl StepWatcher for () {
 /// Its [`Display`](fmt::Display) form names it without a vendor: `unit 2`, `seat 1 (boundary-inputs)`, `reflector`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepAgent {
-    /// Its entry of the plan, counted from 0. A reflector has that of the step's first entry.
+    /// Its entry of the plan, counted from 0. A reflector has the first entry of the step.
     pub entry: usize,
     /// The attempt, from 1 on over all steps of the task.
     pub attempt: u32,
-    /// What it is in the step.
+    /// Its role in the step.
     pub role: StepRole,
     /// Its type.
     pub agent_type: String,
@@ -47,48 +46,48 @@ pub struct StepAgent {
     pub phase: AgentPhase,
 }
 
-/// What an agent is in a step.
+/// Role of an agent in a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepRole {
     /// It does the work, or a part of it.
     Unit {
-        /// Which of them, from 0 on in plan order.
+        /// Number of the unit, from 0 on in plan order.
         index: usize,
     },
     /// It reviews the work.
     Seat {
-        /// Which of them, from 0 on.
+        /// Number of the seat, from 0 on.
         index: usize,
-        /// The name of the lens that it has.
+        /// Name of its lens.
         lens: Option<String>,
     },
-    /// It answers to a verdict that does not advance.
+    /// It answers a verdict that does not advance.
     Reflector,
 }
 
-/// How far an agent is.
+/// Progress of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentProgress {
-    /// Calls of tools so far, in this turn.
+    /// Tool calls so far in this turn.
     pub tool_calls: u32,
-    /// How many it may make in a turn; those that hand something in are not counted against it.
+    /// Most calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
     pub most_tool_calls: u32,
 }
 
-/// How an agent ended, and what it used.
+/// End of an agent, and its usage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentEnding {
-    /// Why it handed nothing in. `None` if it did.
+    /// Reason why it submitted nothing. `None` if it did.
     pub failure: Option<String>,
-    /// The vendor of its last turn, where one ran.
+    /// Vendor of its last turn, if a turn ran.
     pub vendor: Option<VendorId>,
-    /// How many turns it had: one, unless it had to be reminded.
+    /// Number of its turns: one, unless it needed a reminder.
     pub turns: usize,
-    /// Calls of tools, over all its turns.
+    /// Tool calls, over all its turns.
     pub tool_calls: u32,
-    /// What its turns used.
+    /// Usage of its turns.
     pub usage: Usage,
-    /// What they cost, in all, as far as it is known.
+    /// Cost of its turns in all, as far as it is known.
     pub cost: Option<Cost>,
 }
 

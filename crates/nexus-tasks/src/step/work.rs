@@ -1,4 +1,4 @@
-//! Work that is to be reviewed, and what a review of it came to.
+//! Work to review, and the result of a review.
 
 use nexus_trees::CommitId;
 
@@ -9,49 +9,49 @@ use crate::{
     step_record::SilentReviewer,
 };
 
-/// Work that is to be reviewed: files, and what is said of them.
+/// Work to review: files, and claims about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepWork {
-    /// The files. A commit of the task's tree; no ref need name it.
+    /// Commit with the files, in the task's tree. It needs no ref.
     pub commit: CommitId,
-    /// What its units handed in, each with its entry of the plan, counted from 0.
+    /// Handoffs of its units, each with its entry of the plan, counted from 0.
     pub handoffs: Vec<(usize, Handoff)>,
-    /// Tests and probes that were run in the attempt so far. The lines of the diff are added by the review.
+    /// Tests and probes that ran in the attempt so far. The review adds the lines of the diff.
     pub evidence: StepEvidence,
-    /// Whether it is said to solve the whole problem: then every criterion is judged, as after the plan's last step.
+    /// True if the agents claim that the whole problem is solved. Then every criterion is judged, as after the plan's last step.
     pub is_complete: bool,
 }
 
-/// What a review came to.
+/// Result of a review.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReview {
     /// The votes, in the order of the seats.
     pub votes: Vec<ReviewVote>,
-    /// The seats that gave none, and why: for the caller alone.
+    /// Seats that gave no vote, with reasons: for the caller alone.
     pub silent: Vec<SilentReviewer>,
-    /// What was run and changed in the attempt, the review included.
+    /// Evidence of the attempt, including the review.
     pub evidence: StepEvidence,
-    /// What it comes to.
+    /// Outcome of the votes.
     pub outcome: ReviewOutcome,
 }
 
-/// What the votes of a review come to.
+/// Outcome of a review's votes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReviewOutcome {
     /// A verdict: the union of the votes.
     Settled(ReviewVerdict),
-    /// Nobody refutes the work, and votes of too few vendors are for it: it does not advance.
+    /// No vote opposes the work, but too few vendors support it: the step does not advance.
     Short {
-        /// How many vendors voted.
+        /// Number of vendors that voted.
         vendors: usize,
-        /// How many have to.
+        /// Number of vendors that an advance needs.
         needed: usize,
     },
-    /// Nobody could be asked.
+    /// The review could not run.
     Failed {
-        /// Why, in words of ours.
+        /// Reason, in the words of Nexus.
         reason: String,
-        /// The failure of the infrastructure behind it: for the caller alone.
+        /// Infrastructure failure behind it: for the caller alone.
         error: String,
     },
 }

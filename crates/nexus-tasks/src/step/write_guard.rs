@@ -1,4 +1,4 @@
-//! Keeps the tools of an agent from writing what no commit would take.
+//! Prevents the tools of an agent from writing files that no commit can contain.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use super::blocking::on_tree;
 
-/// The tools that change files.
+/// Tools that change files.
 const WRITING: [&str; 3] = ["write_file", "edit_file", "delete_file"];
 
-/// The tools of another router, of which those that change files refuse what no commit would take: what is in a submodule of the
-/// base or under a filter, and names that some file system does not take. The check after the turn refuses it, too: here the agent
-/// is told in time.
+/// Wraps the tools of another router. Tools that change files reject paths that no commit can contain: inside a submodule of the base,
+/// under a filter, or with names that some file systems do not support. The check after the turn rejects them as well; here the agent
+/// gets the reason while it can still react.
 #[derive(Debug)]
 pub(super) struct WriteGuard {
     pub(super) tools: Arc<dyn ToolRouter>,
@@ -27,9 +27,9 @@ pub(super) struct WriteGuard {
 }
 
 impl WriteGuard {
-    /// Why the file at `path` cannot be written.
+    /// Returns the reason why the file at `path` cannot be written.
     async fn refusal(&self, path: &str) -> Option<String> {
-        // What is out of scope is refused by the tool.
+        // The tool itself rejects paths outside of the scope.
         let place = self.scope.check_path(path, PathAccess::Write).ok()?;
         let root = self.scope.root().unwrap_or(Path::new("/")).to_owned();
         let inner = place.strip_prefix(&root).ok()?.to_owned();
@@ -56,15 +56,15 @@ impl WriteGuard {
                 "differs from {twin:?} in what some file systems do not tell apart, such as case, and no commit takes both: nothing \
                  was changed; use that name, or choose another one"
             ),
-            // The check after the turn looks again.
+            // The check after the turn repeats this test.
             Ok((None, None)) | Err(_) => return None,
         };
         Some(format!("{inner:?} {why}"))
     }
 }
 
-/// The name on the disk that some file system takes for the first name of `inner` that is not there itself. Below that name
-/// everything is new.
+/// Finds the first name of `inner` that does not exist yet. Returns an existing name in the same folder that some file systems take for
+/// the same. Everything below that name is new.
 fn twin_of(root: &Path, inner: &Path) -> Option<String> {
     let mut folder = root.to_owned();
     for name in inner {

@@ -1,4 +1,4 @@
-//! What a task's `status.json` holds beside its state.
+//! Data of a task in its `status.json`, beside its state.
 
 use std::{fmt, path::PathBuf};
 
@@ -13,68 +13,68 @@ use crate::{
     task_state::{StepEnd, TaskState, TaskStatus},
 };
 
-/// What a task's `status.json` holds beside its [`TaskState`]: all that is needed to go on with it.
+/// Data of a task in its `status.json`, beside its [`TaskState`]: everything that is needed to resume the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskData {
-    /// The version of this layout: [`TaskData::VERSION`].
+    /// Version of this layout: [`TaskData::VERSION`].
     pub version: u32,
     /// The project: an absolute path.
     pub project: PathBuf,
-    /// What is to be reached.
+    /// The goal.
     pub goal: String,
-    /// What the caller knows about it.
+    /// Knowledge of the caller.
     pub context: Option<String>,
-    /// Whether it began with what was not committed.
+    /// True if it began with the uncommitted changes of the project.
     pub include_uncommitted: bool,
-    /// What bounds it beside its brief.
+    /// Bounds beside its brief.
     pub settings: TaskSettings,
-    /// Questions that were asked, each with the caller's answer.
+    /// Questions to the caller, each with the answer.
     pub answers: Vec<(String, String)>,
-    /// What holds of the project's files, for the orchestrator.
+    /// Facts about the project's files, for the orchestrator.
     pub remarks: Vec<String>,
-    /// What the caller should know.
+    /// Facts that the caller should know.
     pub warnings: Vec<String>,
-    /// How the project's tests ended before anything was changed. `None` if they were not run yet, or there is no command.
+    /// Result of the project's tests before any change. `None` before their first run, or without a test command.
     pub baseline: Option<Baseline>,
     /// The brief, as it was accepted and amended.
     pub brief: Option<BriefDraft>,
-    /// The types of agents with which the brief was accepted, as far as its plan names them.
+    /// Types of agents that the plan names, as they were when the brief was accepted.
     pub types: AgentTypes,
-    /// The last commit; the base if there is none. `None` until the task has its repository.
+    /// Last commit; the base before the first commit. `None` until the task has its repository.
     pub head: Option<CommitId>,
-    /// What was committed, the oldest first.
+    /// Commits, the oldest first.
     pub commits: Vec<SettledStep>,
-    /// The files with which the next attempt begins, where they are not those of the last commit: what a review sent back.
+    /// Files at the start of the next attempt, if they differ from the last commit: work that a review sent back.
     pub work: Option<CommitId>,
-    /// What to do otherwise in the next attempt, as a verdict or a reflector said.
+    /// Advice for the next attempt, from a verdict or a reflector.
     pub hints: Vec<String>,
-    /// What the caller said with each reopening.
+    /// Notes of the caller, one for each reopening.
     pub notes: Vec<String>,
-    /// The attempt that some process began last. If it is the one that is to be done, it was cut off, or runs.
+    /// Attempt that a process started last. If it is the current one, it runs or was interrupted.
     pub begun: u32,
-    /// The last attempt that was cut off and put back. If it is the one that is to be done, nothing of it is left.
+    /// Last attempt that was interrupted and undone. If it is the current one, nothing of it is left.
     pub interrupted: u32,
-    /// The last attempt after which the task left its step.
+    /// Last attempt after which the task left its step.
     pub settled: u32,
-    /// The last such attempt whose outcome a caller was given.
+    /// Last such attempt whose result a caller has received.
     pub delivered: u32,
-    /// Whether the caller wants it cancelled: whoever runs a step of it stops.
+    /// True if the caller wants it cancelled: a process that runs a step of it stops.
     pub stop: bool,
-    /// A settling that was decided, and is to be carried out.
+    /// Settlement that was decided, and has to be carried out.
     pub intent: Option<StepIntent>,
-    /// What follows its completion and was not done yet.
+    /// Follow-ups of its completion that remain to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub follow_ups: Vec<FollowUp>,
 }
 
-/// What is done once after a task was completed, beside the calls on it.
+/// Work that is done once after a task was completed, beside the calls on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FollowUp {
-    /// The memory is told what it came to.
+    /// The memory stores the result.
     Remember,
-    /// The map of the project is drawn anew, if the configuration binds a cartographer.
+    /// A cartographer draws a new map of the project, if the configuration binds one.
     DrawMap,
 }
 
@@ -90,21 +90,21 @@ pub struct SettledStep {
     pub commit: CommitId,
 }
 
-/// How an attempt is settled that is to be committed: written down before it is carried out, so that after a crash the same is
-/// done again.
+/// Decided settlement of an attempt with a commit. It is written before it is carried out, so that after a crash the same settlement is
+/// repeated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepIntent {
     /// The attempt.
     pub attempt: u32,
-    /// How it ended.
+    /// End of the attempt.
     pub end: StepEnd,
-    /// The commit that is to be made.
+    /// The commit to make.
     pub commit: CommitIntent,
 }
 
 impl TaskData {
-    /// Returns whether something was begun in this state that is not settled: a process does it now, or was cut off.
+    /// Returns whether the status has unsettled work in this state: a process does it now, or was interrupted.
     pub(crate) fn was_begun(&self, state: &TaskState) -> bool {
         let is_at_it = matches!(state.status, TaskStatus::Active { cursor } if self.begun == cursor.attempt);
         self.intent.is_some() || is_at_it || self.stop
@@ -112,7 +112,7 @@ impl TaskData {
 }
 
 impl FollowUp {
-    /// All of them, in the order in which they are done.
+    /// All follow-ups, in the order in which they are done.
     pub const ALL: [Self; 2] = [Self::Remember, Self::DrawMap];
 }
 
@@ -128,10 +128,10 @@ impl fmt::Display for FollowUp {
 impl TaskData {
     /// The version of this layout.
     pub const VERSION: u32 = 1;
-    /// Most notes that are kept; the oldest are dropped.
+    /// Most notes to retain; the oldest are dropped.
     pub const NOTES: usize = 8;
 
-    /// A task for `goal` in `project`, of which nothing is known yet.
+    /// Creates the data of a new task for `goal` in `project`.
     pub fn new(goal: impl Into<String>, project: impl Into<PathBuf>, settings: TaskSettings) -> Self {
         Self {
             version: Self::VERSION,

@@ -1,4 +1,4 @@
-//! The git by which the repositories of tasks are worked on.
+//! Git for the repositories of tasks.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,7 +6,7 @@ use nexus_trees::Git;
 
 use crate::task_error::TaskError;
 
-/// Git, looked for when it is needed first. Clones share it.
+/// Git, located at its first use. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedGit(Arc<OnceLock<Git>>);
 

@@ -1,4 +1,4 @@
-//! What is written into the log of a task.
+//! Events in the log of a task.
 
 use nexus_core::VendorId;
 use nexus_work::LoggedTurn;
@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::review::ReviewDecision;
 
-/// One thing that happened in a task: a line of its `events.jsonl`, for people and for the caller. Nothing is decided by it, and
-/// nothing of it is shown to an agent.
+/// One event of a task: a line of its `events.jsonl`, for people and for the caller. No decision depends on it, and no agent reads it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
@@ -16,19 +15,19 @@ pub enum TaskLogEvent {
     Created {
         /// The project.
         project: String,
-        /// The commit that it begins with.
+        /// Commit with which it begins.
         base: String,
     },
-    /// The project's tests were run before anything was changed.
+    /// The project's tests ran before any change.
     BaselineRan {
-        /// How they ended.
+        /// Their end.
         outcome: String,
     },
     /// The orchestrator began.
     FramingBegan,
-    /// A brief was refused.
+    /// A brief was rejected.
     BriefRefused {
-        /// What was wrong with it.
+        /// Its faults.
         reason: String,
     },
     /// The orchestrator ended.
@@ -36,14 +35,14 @@ pub enum TaskLogEvent {
         /// `brief`, `questions`, `failed` or `interrupted`.
         outcome: String,
     },
-    /// The orchestrator asks the caller.
+    /// The orchestrator asked the caller questions.
     QuestionsAsked {
-        /// What.
+        /// The questions.
         questions: Vec<String>,
     },
     /// The caller answered.
     QuestionsAnswered {
-        /// What, in the order of the questions.
+        /// The answers, in the order of the questions.
         answers: Vec<String>,
     },
     /// An attempt at a step began.
@@ -52,21 +51,21 @@ pub enum TaskLogEvent {
         entry: usize,
         /// The attempt.
         attempt: u32,
-        /// How many attempts at it were sent back before.
+        /// Number of attempts at it that reviews sent back before.
         retries: u32,
     },
     /// An agent began.
     AgentBegan {
         /// The attempt; `None` outside of steps.
         attempt: Option<u32>,
-        /// Which agent.
+        /// Name of the agent.
         agent: String,
         /// Its type.
         agent_type: String,
     },
     /// A turn of an agent ended.
     TurnEnded(LoggedTurn),
-    /// An agent handed its work in, or failed.
+    /// An agent submitted its handoff, or failed.
     HandedIn {
         /// The attempt.
         attempt: u32,
@@ -76,7 +75,7 @@ pub enum TaskLogEvent {
         agent_type: String,
         /// `step_done`, `complete`, `blocked` or `failed`.
         outcome: String,
-        /// Why it failed or is blocked.
+        /// Reason, if it failed or is blocked.
         reason: Option<String>,
     },
     /// A reviewer voted.
@@ -85,9 +84,9 @@ pub enum TaskLogEvent {
         attempt: u32,
         /// The seat.
         seat: String,
-        /// Who really ran it.
+        /// Vendor that actually ran it.
         vendor: VendorId,
-        /// For what.
+        /// The decision.
         decision: ReviewDecision,
     },
     /// A reviewer gave no vote.
@@ -96,16 +95,16 @@ pub enum TaskLogEvent {
         attempt: u32,
         /// The seat.
         seat: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// The votes came to a verdict.
+    /// The votes gave a verdict.
     VerdictReached {
         /// The attempt.
         attempt: u32,
-        /// What it is.
+        /// Decision of the verdict.
         decision: ReviewDecision,
-        /// How far the work is what was asked for.
+        /// Degree to which the work is what was requested.
         alignment: f64,
     },
     /// The reflector answered, or gave no answer.
@@ -114,7 +113,7 @@ pub enum TaskLogEvent {
         attempt: u32,
         /// `re_brief`, `re_dispatch`, `accept_terminal` or `none`.
         answer: String,
-        /// Why there is none.
+        /// Reason why the reflector gave no answer.
         error: Option<String>,
     },
     /// An attempt at a step was settled.
@@ -125,48 +124,48 @@ pub enum TaskLogEvent {
         attempt: u32,
         /// `advanced`, `completed`, `retried`, `blocked` or `escalated`.
         end: String,
-        /// Why.
+        /// Reason.
         reason: Option<String>,
-        /// The failure of the infrastructure behind it.
+        /// Infrastructure failure behind it.
         error: Option<String>,
         /// The commit that it made.
         commit: Option<String>,
         /// The status of the task after it.
         status: String,
     },
-    /// An attempt was cut off: nothing of it is settled, and what it changed was put back.
+    /// An attempt was interrupted: nothing of it is settled, and its changes were undone.
     StepInterrupted {
         /// The first entry of the step.
         entry: usize,
         /// The attempt.
         attempt: u32,
-        /// Whether the program that ran it was killed.
+        /// True if the process that ran it was killed.
         was_killed: bool,
     },
-    /// The caller went on with it.
+    /// The caller resumed it.
     Reopened {
-        /// What the caller says to the agents.
+        /// Message of the caller to the agents.
         note: String,
-        /// The entry that it goes on with.
+        /// Entry with which it resumes.
         entry: Option<usize>,
     },
     /// The caller ended it.
     Cancelled,
-    /// It was landed, or not.
+    /// A landing was tried.
     Landed {
         /// `landed`, `patch` or `nothing`.
         outcome: String,
-        /// Why it was not.
+        /// Reason why it was not landed.
         obstacle: Option<String>,
     },
-    /// The map of the project was drawn, or not.
+    /// A cartographer drew the map of the project, or failed.
     ContextMapDrawn {
-        /// Why not.
+        /// Reason of the failure.
         error: Option<String>,
     },
-    /// Something beside the task's work failed; the task went on.
+    /// A step beside the task's work failed; the task continued.
     WentWrong {
-        /// What, and why.
+        /// The problem, and its reason.
         what: String,
     },
 }

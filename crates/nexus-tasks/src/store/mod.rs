@@ -1,20 +1,20 @@
-//! The folders of tasks: what lies in them, and how it is read and written.
+//! The folders of tasks: their contents, and functions that read and write them.
 //!
 //! | file | holds |
 //! | --- | --- |
 //! | `status.json` | the truth: [`TaskState`](crate::TaskState), and [`TaskData`] beside it |
-//! | `events.jsonl` | what happened, for people ([`TaskLogEvent`]); nothing is decided by it |
-//! | `steps/N.json` | what attempt N came to ([`StepRecord`](crate::StepRecord)); counts once the status has left that attempt |
+//! | `events.jsonl` | the log, for people ([`TaskLogEvent`]); no decision depends on it |
+//! | `steps/N.json` | the record of attempt N ([`StepRecord`](crate::StepRecord)); counts once the status has left that attempt |
 //! | `turns.jsonl` | every turn of every agent |
 //! | `probes/N.json` | every probe that was run |
 //! | `.tree/` | the task's repository |
 //! | `base/` | the files with which the task began |
 //! | `work/`, `checks/` | folders in which agents, tests and probes work |
-//! | `.step` | nothing; whoever runs a step holds a lock on it |
-//! | `.follow-ups` | nothing; whoever does what follows a completion holds a lock on it |
+//! | `.step` | empty; a process that runs a step locks it |
+//! | `.follow-ups` | empty; a process that does the follow-ups of a completion locks it |
 //!
-//! Files are their owner's alone, and replaced as a whole. What somebody else wrote into them is an error that names the file;
-//! nothing is written then.
+//! Files are owner-only, and are replaced as a whole. If another program changed a file so that it is invalid, the call fails with an error
+//! that names the file, and writes nothing.
 
 mod data;
 mod git;

@@ -20,21 +20,21 @@ use crate::{
     task_state::{TaskState, TaskStatus},
 };
 
-/// The largest record of an attempt, in bytes.
+/// Largest record of an attempt, in bytes.
 const MOST_RECORD_BYTES: u64 = 64 << 20;
-/// The folders in which agents, tests and probes work on copies of the project.
+/// Folders in which agents, tests and probes work on copies of the project.
 const COPIES: [&str; 2] = ["work", "checks"];
-/// The folder in which a cartographer reads a copy of the project.
+/// Folder in which a cartographer reads a copy of the project.
 const MAP: &str = "map";
-/// What a process that was cut off may leave in the folder of a task.
+/// Names that an interrupted process may leave in the folder of a task.
 pub(super) const LEFT: [&str; 4] = [COPIES[0], COPIES[1], MAP, UNFINISHED];
-/// The file in the folder of a task that is being created. Its creator has the lock on it.
+/// File in the folder of a task that is being created. Its creator has locked it.
 pub(super) const UNFINISHED: &str = ".creating";
 
-/// Names a task: the name of its workspace.
+/// Id of a task: the name of its workspace.
 pub type TaskId = WorkspaceId;
 
-/// One task: its folder, and what is in it. It keeps nothing open: any number of them may be of one task.
+/// One task: its folder, with functions for its content. It keeps no files open: any number of `Task` values may share a folder.
 ///
 /// Every call reads or writes files and may wait for a lock: in async code, call it by the runtime's `spawn_blocking`.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ pub struct Task {
     git: SharedGit,
 }
 
-/// What `status.json` said of a task when it was read.
+/// Content of a task's `status.json` at one moment.
 pub type TaskSnapshot = WorkSnapshot<TaskState, TaskData>;
 
 impl Task {
@@ -61,16 +61,16 @@ impl Task {
         self.workspace.path()
     }
 
-    /// Reads `status.json`. It waits for nobody.
+    /// Reads `status.json`. It waits for no lock.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if it is not what was written there.
+    /// [`Damaged`](TaskErrorKind::Damaged) if its content is invalid.
     pub fn snapshot(&self) -> Result<TaskSnapshot, TaskError> {
         self.workspace.snapshot()
     }
 
-    /// Where it is, and what else is known of it.
+    /// Reads its state and its data.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Task {
         Ok((snapshot.state, snapshot.data))
     }
 
-    /// Reads `status.json`, changes it and writes it, while nobody else writes. A change that fails writes nothing.
+    /// Reads `status.json`, changes it and writes it, under its lock. A change that fails writes nothing.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Task {
         self.workspace.update_data(change)
     }
 
-    /// Watches it from now on. Runs in a Tokio runtime.
+    /// Watches it from now on. Requires a Tokio runtime.
     pub fn watch(&self) -> WorkWatch {
         WorkWatch::of(self)
     }
@@ -106,7 +106,7 @@ impl Task {
         Ok(self.workspace.link(other)?)
     }
 
-    /// Makes its repository, with the base checked out beside it, unless they are there.
+    /// Creates its repository, with the base checked out beside it, unless they exist.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Task {
         self.make_tree_with(project, &options, &CancelToken::new())
     }
 
-    /// As [`make_tree`](Self::make_tree), with options, until `cancel` is cancelled.
+    /// Does the same as [`make_tree`](Self::make_tree), with options, until `cancel` is cancelled.
     pub(crate) fn make_tree_with(
         &self,
         project: &Project,
@@ -131,18 +131,18 @@ impl Task {
         Ok(tree)
     }
 
-    /// Marks the task as one that is being created, until the mark is removed. `None`: another process creates it.
+    /// Marks the task as being created, until the mark is removed. Returns `None` if another process creates it.
     pub(crate) fn mark_unfinished(&self) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(UNFINISHED);
         FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    /// Whether the task is being created, or its creation was cut off while files were read or tests ran.
+    /// Returns whether the task is being created, or its creation was interrupted while files were read or tests ran.
     pub fn is_unfinished(&self) -> bool {
         fs::symlink_metadata(self.folder().join(UNFINISHED)).is_ok()
     }
 
-    /// Its repository.
+    /// Opens its repository.
     ///
     /// # Errors
     ///
@@ -151,14 +151,14 @@ impl Task {
         Ok(Tree::open(&self.git.find()?, self.folder())?)
     }
 
-    /// The folder with the files with which it began: laid out again if it is not there. Nobody works in it.
+    /// Returns the folder with the files with which the task began, restored if it is missing. Agents never work in it.
     ///
     /// # Errors
     ///
     /// Those of git and of the file system.
     pub fn base_folder(&self, tree: &Tree) -> Result<PathBuf, TaskError> {
         let folder = self.folder().join("base");
-        // Laid out under another name first: one that is there is whole.
+        // It is created under another name and renamed, so an existing folder is complete.
         if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
             return Ok(folder);
         }
@@ -169,11 +169,11 @@ impl Task {
         Ok(folder)
     }
 
-    /// Its brief, checked anew on the files with which it began. `None` if there is none yet.
+    /// Returns its brief, checked again on the files with which the task began. `None` before the first brief.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if it does not hold, as somebody changed it by hand; those of git.
+    /// [`Damaged`](TaskErrorKind::Damaged) if the brief is invalid, for example after an edit by hand; those of git.
     pub fn brief(&self, data: &TaskData) -> Result<Option<ProblemBrief>, TaskError> {
         let Some(draft) = &data.brief else { return Ok(None) };
         let folder = self.folder().join("base");
@@ -183,7 +183,7 @@ impl Task {
         };
         let brief = ProblemBrief::accept(draft.clone(), &data.types, &folder)
             .map_err(|error| TaskError::damaged(&self.folder().join("status.json"), error))?;
-        // A review that was taken out of the plan by hand would be put back, and the entries be counted otherwise.
+        // Checking adds a missing review. If an edit removed one from the plan, the numbers of the entries would shift.
         if brief.plan().entries().len() != draft.plan.len() {
             let reason = "the plan has work without a review";
             return Err(TaskError::damaged(&self.folder().join("status.json"), reason));
@@ -191,7 +191,7 @@ impl Task {
         Ok(Some(brief))
     }
 
-    /// All that was committed, or what one attempt changed since its step began, as a patch. `None` if there is nothing of that.
+    /// Returns all commits, or the changes of one attempt since its step began, as a patch. `None` if they do not exist.
     ///
     /// # Errors
     ///
@@ -209,11 +209,11 @@ impl Task {
         Ok(Some(tree.patch(from.as_ref().unwrap_or(&tree.base().commit), &to)?))
     }
 
-    /// What attempt `attempt` came to, whether it counts or not. `None` if nothing was written down.
+    /// Reads the record of attempt `attempt`, settled or not. `None` if the attempt has no record.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if the file is not what was written there.
+    /// [`Damaged`](TaskErrorKind::Damaged) if the content of the file is invalid.
     pub fn step_record(&self, attempt: u32) -> Result<Option<StepRecord>, TaskError> {
         let path = self.step_file(attempt);
         let bytes = nexus_files::read_bounded(&path, MOST_RECORD_BYTES).map_err(TaskError::at(&path))?;
@@ -229,8 +229,8 @@ impl Task {
         Ok(Some(record))
     }
 
-    /// What was settled, the oldest first: the records of attempts that the status has left. Attempts of which there is none
-    /// were cut off by the caller.
+    /// Reads the settled records, the oldest first: those of attempts that the status has left. An attempt that the caller cancelled has no
+    /// record.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ impl Task {
     pub fn step_records(&self, state: &TaskState) -> Result<Vec<StepRecord>, TaskError> {
         let last = match state.status {
             TaskStatus::Active { cursor } => cursor.attempt.saturating_sub(1),
-            // The last one was never settled: its record is about to be removed.
+            // The last attempt was never settled. Its record, if it exists, is about to be removed.
             TaskStatus::Cancelled { entry: Some(_) } => state.attempts.saturating_sub(1),
             _ => state.attempts,
         };
@@ -247,7 +247,7 @@ impl Task {
         counted.filter_map(|number| self.step_record(number).transpose()).collect()
     }
 
-    /// Writes down what an attempt came to; it counts when the status leaves the attempt.
+    /// Writes the record of an attempt. It counts when the status leaves the attempt.
     ///
     /// # Errors
     ///
@@ -256,7 +256,7 @@ impl Task {
         self.own_folder("steps")?;
         let path = self.step_file(record.attempt);
         let bytes = serde_json::to_vec_pretty(record).map_err(|error| TaskError::damaged(&path, error))?;
-        // Whoever reads it checks it: what could not be read back is not written.
+        // Reading checks the record, so write none that cannot be read back.
         serde_json::from_slice::<StepRecord>(&bytes).map_err(|error| {
             let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
             TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
@@ -273,17 +273,17 @@ impl Task {
         }
     }
 
-    /// Where its probes are kept.
+    /// Returns the store of its probes.
     pub fn probes(&self) -> ProbeStore {
         ProbeStore::new(self.probes_folder())
     }
 
-    /// The folder in which its probes are kept.
+    /// Returns the folder of its probes.
     pub fn probes_folder(&self) -> PathBuf {
         self.folder().join("probes")
     }
 
-    /// The folder in which its tests and probes are run.
+    /// Returns the folder in which its tests and probes run.
     ///
     /// # Errors
     ///
@@ -292,7 +292,7 @@ impl Task {
         self.own_folder("checks")
     }
 
-    /// The folder in which its agents' folders are made.
+    /// Returns the folder for the folders of its agents.
     ///
     /// # Errors
     ///
@@ -301,8 +301,8 @@ impl Task {
         self.own_folder("work")
     }
 
-    /// Removes the folders in which agents, tests and probes worked, once the task has ended: copies of the project, which are made
-    /// again where it is reopened. The caller holds the step.
+    /// Removes the folders in which agents, tests and probes worked, once the task has ended. They are copies of the project; a reopened
+    /// task creates them again. The caller holds the step.
     ///
     /// # Errors
     ///
@@ -315,12 +315,12 @@ impl Task {
         Ok(())
     }
 
-    /// Whether there is anything that [`Task::clear_work`] removes.
+    /// Returns whether any folder exists that [`Task::clear_work`] removes.
     pub(crate) fn has_copies(&self) -> bool {
         COPIES.iter().any(|name| fs::symlink_metadata(self.folder().join(name)).is_ok())
     }
 
-    /// The folder in which a cartographer reads a copy of the project. It is not made here.
+    /// Returns the folder in which a cartographer reads a copy of the project. Does not create it.
     pub(crate) fn map_folder(&self) -> PathBuf {
         self.folder().join(MAP)
     }
@@ -331,14 +331,14 @@ impl Task {
         remove_tree(&folder).map_err(TaskError::at(&folder))
     }
 
-    /// Whether a cartographer's copy of the project is there.
+    /// Returns whether a cartographer's copy of the project exists.
     pub(crate) fn has_map(&self) -> bool {
         fs::symlink_metadata(self.map_folder()).is_ok()
     }
 
     fn own_folder(&self, name: &str) -> Result<PathBuf, TaskError> {
         let folder = self.folder().join(name);
-        // By a link it would lie elsewhere.
+        // A link would lead out of the task's folder.
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
             return Err(TaskError::damaged(&folder, "it is no folder"));
         }
@@ -346,21 +346,20 @@ impl Task {
         Ok(folder)
     }
 
-    /// Where the turns of its agents are written down.
+    /// Returns the log of its agents' turns.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no record of turns.
+    /// [`Damaged`](TaskErrorKind::Damaged) if the file does not contain turns.
     pub fn turns(&self) -> Result<RecordFile, TaskError> {
         self.workspace.turns()
     }
 
-    /// The turns of its agents, as they were written down. None if there is no such file yet.
+    /// Reads the turns of its agents. The log is empty if the file does not exist yet.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no regular file, which could hold the call up; those of the file
-    /// system.
+    /// [`Damaged`](TaskErrorKind::Damaged) if it is not a regular file, which could block the call; those of the file system.
     pub fn turn_log(&self) -> Result<RecordLog, TaskError> {
         self.workspace.turn_log()
     }
@@ -388,7 +387,7 @@ impl Task {
         Ok(self.workspace.events()?)
     }
 
-    /// Takes the right to run a step, if nobody has it.
+    /// Locks the right to run a step. Returns `None` if another process has it.
     ///
     /// # Errors
     ///
@@ -398,13 +397,13 @@ impl Task {
         FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    /// Takes the right to do what follows the completion, if nobody has it. Whoever has it runs no step.
+    /// Locks the follow-ups of the completion. Returns `None` if another process has them. Their owner runs no step.
     pub(crate) fn try_hold_follow_ups(&self) -> Result<Option<FileLock>, TaskError> {
         let path = self.follow_ups_lock();
         FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    /// The file whose lock is the right to do what follows the completion.
+    /// Returns the lock file of the follow-ups.
     pub(crate) fn follow_ups_lock(&self) -> PathBuf {
         self.folder().join(".follow-ups")
     }
@@ -423,7 +422,7 @@ impl Task {
         for entry in entries {
             let name = entry.map_err(TaskError::at(&folder))?.file_name();
             let number = name.to_str().and_then(|name| name.strip_suffix(".json"));
-            // Written in another way, as `01`, it is none of ours.
+            // Other forms of a number, such as `01`, are not names of our files.
             let number = number.and_then(|text| text.parse::<u32>().ok().filter(|n| n.to_string() == text));
             numbers.extend(number);
         }

@@ -29,7 +29,7 @@ const FOLDER: &str = "tasks";
 /// Longest title in a list, in bytes.
 const TITLE_BYTES: usize = 200;
 
-/// The tasks of one home: folders in `NEXUS_HOME/tasks`. Any number of them, in any number of processes, may be of one home.
+/// The tasks of one home: folders in `NEXUS_HOME/tasks`. Any number of stores, in any number of processes, may share a home.
 #[derive(Clone, Debug)]
 pub struct TaskStore {
     workspaces: Workspaces<TaskState>,
@@ -37,7 +37,7 @@ pub struct TaskStore {
     git: SharedGit,
 }
 
-/// What lists show of a task beside its title, cost and times.
+/// Details of a task in lists, beside its title, cost and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TaskDetails {
     /// Its status.
@@ -50,14 +50,14 @@ pub(crate) struct TaskDetails {
     pub(crate) was_begun: bool,
 }
 
-/// Tasks of a home as its index has them.
+/// Tasks of a home, as its index has them.
 pub(crate) type IndexedTasks = IndexedList<TaskDetails, TaskErrorKind>;
 
-/// The tasks of a home, as they were listed.
+/// Tasks of a home, as read from their folders.
 pub type TaskListing = WorkListing<Task, TaskSnapshot, TaskErrorKind>;
 
 impl TaskStore {
-    /// Those of the home at `home`. Nothing is read or made yet.
+    /// Opens the store of the home at `home`. Reads and writes no files yet.
     pub fn in_home(home: &Path) -> Self {
         let journal = Arc::new(Journal::in_home(home));
         let index = Arc::new(HomeIndex::in_home(home, Arc::clone(&journal)));
@@ -65,23 +65,23 @@ impl TaskStore {
         Self { workspaces, index, git: SharedGit::default() }
     }
 
-    /// Takes the time from another clock than the system's.
+    /// Replaces the system's clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.workspaces = self.workspaces.with_clock(clock);
         self
     }
 
-    /// The folder that they are in.
+    /// Returns the folder of the tasks.
     pub fn folder(&self) -> PathBuf {
         self.workspaces.path().to_owned()
     }
 
-    /// The git by which their repositories are worked on.
+    /// Finds the git for their repositories.
     ///
     /// # Errors
     ///
-    /// [`MissingProgram`](TaskErrorKind::MissingProgram) if there is none, or one that is too old.
+    /// [`MissingProgram`](TaskErrorKind::MissingProgram) if git is missing or too old.
     pub fn git(&self) -> Result<Git, TaskError> {
         self.git.find()
     }
@@ -90,8 +90,8 @@ impl TaskStore {
     ///
     /// # Errors
     ///
-    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if its parent, or one that it is linked to, is not there; those of the file
-    /// system, with nothing created.
+    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if its parent or a linked workspace does not exist; those of the file system. Then
+    /// nothing is created.
     pub fn create(
         &self,
         data: &TaskData,
@@ -114,17 +114,17 @@ impl TaskStore {
         Ok(Task::of(workspace, self.git.clone()))
     }
 
-    /// The task that a caller names.
+    /// Opens a task by its id.
     ///
     /// # Errors
     ///
-    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if the text is no id, or there is no such task;
-    /// [`Damaged`](TaskErrorKind::Damaged) if its `status.json` is not what was written there.
+    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if the text is not an id, or the task does not exist;
+    /// [`Damaged`](TaskErrorKind::Damaged) if the content of its `status.json` is invalid.
     pub fn open(&self, task: &str) -> Result<Task, TaskError> {
         Ok(Task::of(self.workspaces.open_named(task)?, self.git.clone()))
     }
 
-    /// Every task, the oldest first. What is wrong with one hides no other.
+    /// Lists every task, the oldest first. A damaged task does not hide the others.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl TaskStore {
         self.workspaces.list_work(|workspace| Task::of(workspace, self.git.clone()))
     }
 
-    /// What lists show of every task, the oldest first, from the index of the home: only tasks that changed since are read.
+    /// Lists the details of every task, the oldest first, from the index of the home. Reads only tasks that changed since.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl TaskStore {
         })
     }
 
-    /// Ids of the tasks that a process works on, or of which a process that was cut off left something.
+    /// Returns the ids of tasks on which a process works, or on which an interrupted process left work.
     pub(crate) fn unsettled(&self) -> Result<Vec<String>, TaskError> {
         let mut tasks = self.list_indexed()?.entries;
         tasks.retain(|task| {
@@ -159,12 +159,12 @@ impl TaskStore {
         Ok(tasks.into_iter().map(|task| task.id).collect())
     }
 
-    /// Removes tasks whose creation was cut off: the process that created them is gone.
+    /// Removes tasks whose creation was interrupted by the end of the process.
     pub(crate) fn remove_unfinished(&self) {
         let Ok(entries) = fs::read_dir(self.workspaces.path()) else { return };
         for entry in entries.flatten() {
             let mark = entry.path().join(UNFINISHED);
-            // One that is being created is locked. No mark is made here: its creator may have removed it just now.
+            // The mark of a creation in progress is locked. Never create a mark here: the creator may have removed it just now.
             if let Ok(Some(_mark)) = FileLock::try_lock_existing(&mark)
                 && let Some(task) = entry.file_name().to_str().and_then(|id| self.open(id).ok())
             {
@@ -173,7 +173,7 @@ impl TaskStore {
         }
     }
 
-    /// Removes a task: its folder, and its ref in the repository of the project. The caller sees to it that nobody works on it.
+    /// Removes a task: its folder, and its ref in the repository of the project. The caller ensures that no process works on it.
     pub(crate) fn remove(&self, task: &Task) -> Result<(), TaskError> {
         task.clear_work()?;
         Tree::delete_in(&self.git.find()?, task.folder())?;

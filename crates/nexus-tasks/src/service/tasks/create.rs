@@ -29,9 +29,9 @@ impl Tasks {
         self.create_below(request, &[]).await
     }
 
-    /// Creates a task in a project below the configured roots or those of the client, and runs the project's tests on it
-    /// before anything is changed. A project whose tests fail gets its task, with a warning. A project with more than 50,000 files
-    /// or 200 MiB outside of git is [refused](TaskErrorKind::NeedsConsent), unless the request allows it.
+    /// Creates a task in a project below the configured roots or those of the client, and runs the project's tests before any change. If
+    /// the tests fail, the task is created with a warning. A project with more than 50,000 files or 200 MiB outside of git is
+    /// [rejected](TaskErrorKind::NeedsConsent), unless the request allows it.
     pub async fn create_below(
         &self,
         request: TaskCreateRequest,
@@ -40,8 +40,8 @@ impl Tasks {
         self.create_with(request, client_roots, TaskCreation::default()).await
     }
 
-    /// As [`Tasks::create_below`], until it is cancelled. A creation that fails, or is cancelled, leaves no task; one whose
-    /// process is killed leaves a task that [is unfinished](Task::is_unfinished), and the next creation removes it.
+    /// Creates a task like [`Tasks::create_below`], and can be cancelled. A creation that fails or is cancelled leaves no task. A killed
+    /// process leaves a task that [is unfinished](Task::is_unfinished), and the next creation removes it.
     pub async fn create_with(
         &self,
         request: TaskCreateRequest,
@@ -76,7 +76,7 @@ impl Tasks {
             match made {
                 Ok(mark) => Ok((task, mark)),
                 Err(error) => {
-                    // Nobody knows of it yet. What cannot be removed is listed, and can be cancelled.
+                    // No caller knows of it yet. If it cannot be removed, it is listed and can be cancelled.
                     let _ = inner.store.remove(&task);
                     Err(error)
                 }
@@ -87,7 +87,7 @@ impl Tasks {
             tested = self.0.first_tests(&task, wait.saturating_sub(began.elapsed()), &creation) => tested,
             () = creation.cancel.cancelled() => Err(cancelled()),
         };
-        // No caller knows of it before its creation has ended.
+        // No caller knows of the task before its creation has ended, so it can be removed.
         let baseline = match tested {
             Ok(baseline) => baseline,
             Err(error) => {
@@ -117,15 +117,15 @@ fn cancelled() -> TaskError {
 }
 
 impl TasksCore {
-    /// Removes a task whose creation did not come to its end, with what runs for it.
+    /// Removes a task whose creation did not complete, and stops its job.
     async fn undo(&self, task: Task) {
         self.jobs.stop(&task).await;
         let inner = self.handle();
-        // What cannot be removed is unfinished, and the next creation tries it again.
+        // If it cannot be removed, it stays marked as unfinished, and the next creation tries again.
         let _ = try_blocking(move || inner.store.remove(&task)).await;
     }
 
-    /// Runs the tests on the base, and waits for them so long.
+    /// Runs the tests on the base, and waits up to `wait` for their end.
     async fn first_tests(
         &self,
         task: &Task,
@@ -144,7 +144,7 @@ impl TasksCore {
                 let baseline = read(task, Task::data).await?.1.baseline;
                 Ok(baseline.map(|baseline| baseline_view(&baseline, 3_000)))
             }
-            // The task is there: what keeps its tests from running is told, and tried again when it is framed.
+            // The task exists. The caller gets the reason why its tests do not run; framing tries them again.
             Some(Err(error)) => {
                 Ok(Some(BaselineView { outcome: BaselineOutcome::DidNotStart, output: error.to_string() }))
             }

@@ -1,4 +1,4 @@
-//! Ending a task, and going on with one that ended.
+//! Ends a task, and resumes a task that ended.
 
 use nexus_core::harness::try_blocking;
 use nexus_work::WorkBudget;
@@ -25,7 +25,7 @@ use crate::{
 const MOST_NOTE_BYTES: usize = 2 << 10;
 
 impl Tasks {
-    /// Ends a task. What runs for it is stopped first, here or in another process, and put back.
+    /// Ends a task. A running job is stopped first, here or in another process, and its changes are undone.
     pub async fn cancel(&self, request: TaskCancelRequest) -> Result<TaskReport, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
@@ -50,7 +50,7 @@ impl Tasks {
             let _hold = self.0.jobs.lock(&task, MAX_CALL_WAIT).await?;
             let inner = self.0.handle();
             try_blocking(move || {
-                // A tree that is gone or damaged keeps nobody from ending the task.
+                // A missing or damaged tree must not prevent the caller from ending the task.
                 let _ = inner.prepare_tree(&ending).and_then(|tree| recover(&ending, &tree));
                 finish_cancel(&ending)?;
                 clear_copies(&ending);
@@ -58,13 +58,13 @@ impl Tasks {
             })
             .await?;
             self.0.unsettled.remove(&task);
-            // What was decided before the call may have completed it.
+            // A commit that was decided before the call may have completed the task.
             self.0.follow_up_recovered(&task);
         }
         Ok(read(&task, ReportParts::read).await?.report(None))
     }
 
-    /// Goes on with a task that ended. The note reaches its agents as the caller's words.
+    /// Resumes a task that ended. Its agents read the note as a message of the caller.
     pub async fn reopen(&self, request: TaskReopenRequest) -> Result<TaskReport, TaskError> {
         self.0.sweep();
         if request.note.trim().is_empty() || request.note.len() > MOST_NOTE_BYTES {
@@ -109,7 +109,7 @@ fn reopen(
         TaskStatus::Active { cursor } => Some(cursor.entry),
         _ => None,
     };
-    // What a review sent back is gone on with in its own step alone.
+    // Work that a review sent back belongs to its own step. Another step begins with the last commit.
     if entry.is_none() || entry != ended_with {
         data.work = None;
         data.hints.clear();

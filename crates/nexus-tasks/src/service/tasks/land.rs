@@ -1,4 +1,4 @@
-//! Handing the person what a task committed.
+//! Lands the commits of a task in the person's project.
 
 use nexus_mcp::page::cut;
 use nexus_trees::Landing;
@@ -16,7 +16,7 @@ use super::{
 use crate::{store::TaskLogEvent, task_error::TaskError};
 
 impl Tasks {
-    /// Moves the person's branch to what a task committed, or says why not.
+    /// Moves the person's branch to the commits of a task, or reports the obstacle.
     pub async fn land(&self, request: TaskLandRequest) -> Result<TaskLanding, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
@@ -65,7 +65,7 @@ impl Tasks {
             Ok(landing)
         })
         .await;
-        // What was decided before the call may have completed it.
+        // A commit that was decided before the call may have completed the task.
         self.0.follow_up_recovered(&task);
         landed
     }

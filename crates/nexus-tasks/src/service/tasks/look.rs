@@ -1,4 +1,4 @@
-//! What a caller reads of tasks.
+//! Calls that read tasks.
 
 use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page};
@@ -18,7 +18,7 @@ use super::{
 use crate::{store::IndexedTasks, task_error::TaskError, task_state::TaskStatusWord};
 
 impl Tasks {
-    /// Where a task is; waits while something runs for it.
+    /// Returns the state of a task. Waits while a job runs for it.
     pub async fn status(&self, request: TaskStatusRequest) -> Result<TaskReport, TaskError> {
         self.0.sweep();
         let deadline = Instant::now() + call_wait(request.wait_s);
@@ -30,13 +30,13 @@ impl Tasks {
         };
         let parts = read(&task, ReportParts::read).await?;
         let mut report = parts.report(progress.as_deref());
-        // Where the task is can be reported nevertheless, as on a full disk.
+        // The status can be reported even if recovery failed, as on a full disk.
         let warning = unrecovered.map(|error| cut(&error.to_string(), 300));
         report.warnings.splice(0..0, warning);
         Ok(report)
     }
 
-    /// What happened in a task, the oldest first.
+    /// Returns the log of a task, the oldest event first.
     pub async fn log(&self, request: TaskLogRequest) -> Result<TaskLogPage, TaskError> {
         let task = self.0.open(&request.task_id).await?;
         read(&task, move |task| {
@@ -53,7 +53,7 @@ impl Tasks {
         .await
     }
 
-    /// Tasks, the newest first.
+    /// Returns tasks, the newest first.
     pub async fn list(&self, request: TaskListRequest) -> Result<TaskPage, TaskError> {
         self.0.sweep();
         if let Some(status) = request.status.as_deref().filter(|status| TaskStatusWord::of(status).is_none())
@@ -85,7 +85,7 @@ impl Tasks {
         .await
     }
 
-    /// A page of something that a task made.
+    /// Returns a page of an artifact.
     pub async fn artifact(&self, request: TaskArtifactRequest) -> Result<TaskArtifact, TaskError> {
         let name: ArtifactName = request.artifact.parse()?;
         let task = self.0.open(&request.task_id).await?;
@@ -106,7 +106,7 @@ impl Tasks {
     }
 }
 
-/// What a log entry says, with texts that fit into a page.
+/// Returns the data of a log entry, with its texts cut to fit into a page.
 fn bounded(data: serde_json::Value) -> serde_json::Value {
     if json_bytes(&data) <= MOST_BYTES / 3 {
         return data;

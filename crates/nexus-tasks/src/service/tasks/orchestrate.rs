@@ -21,7 +21,7 @@ use crate::{store::Task, task_error::TaskError, task_state::TaskStatus};
 const MOST_ANSWER_BYTES: usize = 8 << 10;
 
 impl Tasks {
-    /// Frames a task, or joins what frames it. After its questions were asked, it begins when they are answered.
+    /// Frames a task, or joins the running framing. If the orchestrator asked questions, framing resumes when they are answered.
     pub async fn orchestrate(&self, request: TaskOrchestrateRequest) -> Result<TaskFramed, TaskError> {
         self.0.sweep();
         self.0.follow_up_all();
@@ -38,7 +38,7 @@ impl Tasks {
                     "call task_run_turn, which joins it",
                 ));
             }
-            // The tests on the base come first; framing begins behind them.
+            // The tests on the base come first; framing begins after them.
             Some(job) if job.kind == JobKind::Baseline => {
                 if job.ended_within(left()).await.is_none() {
                     return self.0.framed(&task, Some(&job)).await;
@@ -72,7 +72,7 @@ impl Tasks {
 }
 
 impl TasksCore {
-    /// Frames a task, unless another process framed it meanwhile. The caller has the lock on it.
+    /// Frames a task, unless another process framed it meanwhile. The caller holds its lock.
     async fn frame_if_due(
         &self,
         task: &Task,
@@ -97,12 +97,12 @@ impl TasksCore {
         }
     }
 
-    /// Where framing is, with the task.
+    /// Returns the state of framing, with the task.
     async fn framed(&self, task: &Task, job: Option<&TaskJob>) -> Result<TaskFramed, TaskError> {
         let parts = read(task, ReportParts::read).await?;
         let progress = job.map(TaskJob::progress);
         let mut report = parts.report(progress.as_deref());
-        // It is said beside the report.
+        // The answer has the progress beside the report.
         report.progress = None;
         Ok(TaskFramed {
             running: job.is_some(),
@@ -112,7 +112,7 @@ impl TasksCore {
     }
 }
 
-/// Whether there is something to be framed, once the answers were taken down.
+/// Stores the caller's answers, if any. Returns whether the task has to be framed.
 fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, TaskError> {
     task.update(|state, data| {
         let questions = match &state.status {
@@ -134,6 +134,7 @@ fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, Ta
                 ));
             }
         };
+        // Answers of an interrupted framing are already stored: then the call may repeat without them.
         let known = data.answers.len().saturating_sub(questions.len());
         let is_answered = data.answers[known..].iter().map(|(question, _)| question).eq(questions);
         let Some(answers) = answers else { return Ok(is_answered) };

@@ -1,4 +1,4 @@
-//! Removing a task.
+//! Removes a task.
 
 use nexus_work::WorkspaceState as _;
 
@@ -9,8 +9,8 @@ use super::{
 use crate::task_error::{TaskError, TaskErrorKind};
 
 impl Tasks {
-    /// Removes a task that ended: its folder with all that it made, and the ref that keeps its base in the repository of the
-    /// project. What was landed stays; what was not is gone.
+    /// Removes a task that ended: its folder with all contents, and the ref that keeps its base in the repository of the project. Landed
+    /// commits stay; all others are lost.
     pub async fn remove(&self, request: TaskRemoveRequest) -> Result<TaskRemoved, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;

@@ -1,4 +1,4 @@
-//! What a task has come to.
+//! Result of a task.
 
 use nexus_mcp::page::{MOST_BYTES, cut, fitted_within, json_bytes, most_of, page};
 use nexus_work::WorkspaceState as _;
@@ -18,7 +18,7 @@ use crate::{store::Task, task_error::TaskError};
 const MOST_PATH_BYTES: usize = 1_000;
 
 impl Tasks {
-    /// What a task has come to. Changes nothing.
+    /// Returns the result of a task. Changes nothing.
     pub async fn result(&self, request: TaskResultRequest) -> Result<TaskResult, TaskError> {
         let task = self.0.open(&request.task_id).await?;
         read(&task, move |task| result_of(task, request.offset)).await
@@ -52,14 +52,14 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
         }
     };
     let in_all = files.len() as u64;
-    // At least one file is on every page.
+    // Leave room so that every page has at least one file.
     let without_files = MOST_BYTES - 2 * MOST_PATH_BYTES - 100;
     let mut result = fitted_within(without_files, |most| TaskResult {
         task_id: parts.task_id.clone(),
         status: state.status.word(),
         reason: reason.as_deref().map(|reason| cut(reason, most)),
         criteria: parts.criteria(most.min(300)),
-        // The newest: the patch has what all of them come to.
+        // The newest commits; the artifact `patch` has the changes of all.
         commits: data.commits[data.commits.len().saturating_sub(most_of(48, most))..]
             .iter()
             .map(|commit| CommitView {

@@ -1,4 +1,4 @@
-//! Running the next step of a task, or joining what runs it.
+//! Runs the next step of a task, or joins the running one.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::{
 };
 
 impl Tasks {
-    /// Runs the next step of a task over all of its retries, or joins what runs it. What was settled and told nobody yet comes
-    /// first; with `entry`, a step that is settled is told again.
+    /// Runs the next step of a task with all its retries, or joins the running step. A settled result that no caller has received yet is
+    /// returned first. With `entry`, a settled step returns its result again.
     pub async fn run_turn(&self, request: TaskRunTurnRequest) -> Result<TaskTurnReport, TaskError> {
         self.0.sweep();
         self.0.follow_up_all();
@@ -39,7 +39,7 @@ impl Tasks {
                 let (reading, entry) = (task.clone(), request.entry);
                 match try_blocking(move || next_turn(&reading, entry)).await? {
                     NextTurn::Tell { attempt } => {
-                        // What follows its completion was perhaps not done, as on a full disk.
+                        // The follow-ups of its completion may have failed, as on a full disk.
                         self.0.follow_up(&task);
                         return self.0.told(&task, attempt).await;
                     }
@@ -92,7 +92,7 @@ impl TasksCore {
         self.jobs.start(task, JobKind::Step { entry }, "the step begins", run)
     }
 
-    /// How the step ended whose last attempt is `attempt`; it counts as told from now on.
+    /// Returns the result of the step whose last attempt is `attempt`, and marks it as delivered.
     async fn told(&self, task: &Task, attempt: u32) -> Result<TaskTurnReport, TaskError> {
         read(task, move |task| {
             let (state, data) = task.data()?;
@@ -118,7 +118,7 @@ impl TasksCore {
                 next: next_call(&state, false).to_owned(),
             });
             if data.delivered < attempt {
-                // Told again at worst.
+                // If this fails, the next call returns the same result again.
                 let _ = task.update(|_, data| {
                     data.delivered = data.delivered.max(attempt);
                     Ok(())
@@ -130,11 +130,11 @@ impl TasksCore {
     }
 }
 
-/// What a call of `task_run_turn` comes to.
+/// Decision of a call of `task_run_turn`.
 enum NextTurn {
-    /// How the step ended whose last attempt is this.
+    /// Return the result of the step whose last attempt is this.
     Tell { attempt: u32 },
-    /// The step that begins with this entry is run.
+    /// Run the step that begins with this entry.
     Run { entry: usize },
 }
 
