@@ -175,6 +175,7 @@ impl Framing<'_> {
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(self.limits.clone());
         let drafts = Arc::clone(drafts);
+        // The submission holds only the draft. The checked brief is in `drafts`.
         let answer = move || match briefs.take() {
             Some(_) => lock(&drafts).accepted.take().map(Box::new).map(Framed::Brief),
             None => questions.take().map(|asked| Framed::Questions(asked.questions)),

@@ -245,6 +245,7 @@ impl TaskState {
     }
 
     fn begin(&self, entry: usize, retries: u32) -> Self {
+        // Numbers of attempts are never used twice, so older records stay valid after a reopening.
         let attempts = self.attempts.saturating_add(1);
         Self { status: TaskStatus::Active { cursor: Cursor { entry, attempt: attempts, retries } }, attempts }
     }

@@ -211,6 +211,7 @@ impl LoadSearch<'_> {
                 "tox.ini" => {
                     self.plugins(&text);
                     if self.loaded.programs.contains("tox") {
+                        // Splits `commands = pytest` so that the value is read as a command.
                         self.script(&text.replace(" = ", "\n"), &folder);
                     }
                 }
@@ -253,6 +254,7 @@ impl LoadSearch<'_> {
             places
         };
         let name = program.rsplit('/').next().unwrap_or_default();
+        // A program with a path, or behind a variable, may be a file of the project.
         if program.contains('/') || program.contains('$') {
             places(program).into_iter().for_each(|place| self.run(place));
         } else if !name.is_empty() {
@@ -291,6 +293,7 @@ impl LoadSearch<'_> {
             self.scripts_of_package(&scripts);
         }
         for word in arguments {
+            // Values of options such as `--config=FILE` name files as well.
             let word = word.rsplit('=').next().unwrap_or(word);
             self.loaded.named.extend(places(word));
         }
@@ -333,6 +336,7 @@ impl LoadSearch<'_> {
                 }
                 file => {
                     for place in [join("", behind_variable(file)), join(folder, behind_variable(file))] {
+                        // Python adds the folder of the script to its import path.
                         if let Some((above, _)) = place.rsplit_once('/') {
                             self.loaded.imports.insert(above.to_owned());
                         }
@@ -436,6 +440,7 @@ impl LoadSearch<'_> {
     fn cargo(&mut self, text: &str, folder: &str) {
         for line in text.lines() {
             let Some((key, value)) = line.split_once('=') else { continue };
+            // `build = "…"` names the build script. It is the only key of interest, so no TOML parser is needed.
             if key.trim() == "build"
                 && let Some(path) = value.split('"').nth(1).or_else(|| value.split('\'').nth(1))
             {

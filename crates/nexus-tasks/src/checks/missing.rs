@@ -40,6 +40,7 @@ pub(super) fn said(exit: ProgramExit, stderr: &str) -> Option<String> {
 /// suffice; the trees must confirm them.
 pub(super) fn file(stderr: &str, project: &Path, here: &Path, others: &[PathBuf]) -> Option<String> {
     let stderr = &stderr[..stderr.floor_char_boundary(LOOKED_THROUGH)];
+    // A file that every tree lacks hides no difference between them.
     let only_elsewhere =
         |is_in: &dyn Fn(&Path) -> bool| !is_in(here) && others.iter().any(|other| is_in(other));
     let is_separator =

@@ -57,7 +57,7 @@ use runner::Runner;
 ///
 /// # Errors
 ///
-/// [`CheckError::Settings`] for a path of `keep` or `caches` that is invalid, a path of `keep` that leads out of the project, and a
+/// [`CheckError::Settings`] for an invalid path of `keep` or `caches`, and for a path of `keep` that leads out of the project. Also for a
 /// command of `setup` that names no program.
 pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Result<(), CheckError> {
     keep::find(project, &sandbox.keep)?;

@@ -115,6 +115,7 @@ impl Checks {
         let (mut trees, mut index): (Vec<ProbedTree>, Vec<usize>) = (Vec::new(), Vec::new());
         for side in ProbeSide::ALL {
             let tree = self.tree_of(sides.commit(side), cancel).await?;
+            // Sides with the same files share one set of runs.
             let at = trees.iter().position(|known| known.tree == tree).unwrap_or(trees.len());
             index.push(at);
             if at == trees.len() {
@@ -186,6 +187,7 @@ impl Checks {
         try_blocking(move || files.iter().try_for_each(|file| lay(&tree, file))).await?;
         self.link(&copy.files(), kept).await?;
         let left = deadline.saturating_duration_since(Instant::now());
+        // The time of the whole probe is used up, so this run counts as timed out.
         if left.is_zero() {
             let (stdout, stderr) = (KeptOutput::default(), KeptOutput::default());
             return Ok(Ran { ended: ProgramEnd::TimedOut, stdout, stderr, elapsed: Duration::ZERO });
@@ -285,6 +287,7 @@ fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutco
             (_, Some(runs)) => outcome(runs),
             (_, None) => SideOutcome::TimedOut { output: CheckOutput::default() },
         };
+        // A side that lacks a file of another side did not really run the probe.
         if let (Some(here), Some((_, stderr))) = (side.prepared(), silent_failure(side, &outcome, input))
             && let Some(missing) = missing::file(&stderr, project, &here.files(), &prepared)
         {

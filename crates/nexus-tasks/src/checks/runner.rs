@@ -226,6 +226,7 @@ impl Runner {
     /// Path of the home inside a sandbox: that of this machine, so that tool chains find their folders below it. The home itself is empty.
     fn home(&self) -> Option<PathBuf> {
         let home = PathBuf::from(self.host("HOME")?);
+        // A home mounted over the project or a system folder would hide it.
         let is_usable = home.is_absolute()
             && home.parent().is_some()
             && !home.components().any(|part| part == Component::ParentDir)
@@ -434,6 +435,7 @@ fn refused(error: SandboxError) -> Result<Ran, CheckError> {
             )))
         }
         SandboxError::NoCommand => Ok(not_started("the command is empty".to_owned())),
+        // The tree or the settings cause these errors, so they count as a program that did not start.
         SandboxError::PathRefused { .. }
         | SandboxError::Path { .. }
         | SandboxError::NoMountPoint { .. }

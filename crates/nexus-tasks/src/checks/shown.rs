@@ -31,6 +31,7 @@ pub fn shown_baseline(baseline: &Baseline) -> String {
 /// beginning and the end.
 pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     let mut text = format!("{id}: {}.\n", ended(&run.run));
+    // Two suites share the space of one.
     let share = if run.base_tests.is_some() { MOST_BYTES / 2 } else { MOST_BYTES };
     if run.changed.is_empty() {
         text += match (run.may_be_loaded.is_empty(), run.loads_unknown) {
@@ -58,6 +59,7 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
                 TestFileKind::Test => "test",
                 TestFileKind::Build => "build",
             };
+            // A line break in a path could fake another entry of the list.
             let path = change.path.replace('\n', "\\n");
             let _ = writeln!(list, "{what} ({kind}): {path}");
         }
@@ -127,6 +129,7 @@ pub fn shown_probe(id: &EvidenceId, record: &ProbeRecord) -> String {
                 let _ = writeln!(text, "{side}: the same files as {other}");
                 continue;
             }
+            // An output that an earlier side already shows is not repeated.
             let before = record.answers.iter().take_while(|other| other.side < side);
             let alike = before
                 .filter(|other| other.outcomes.get(input) == Some(outcome))

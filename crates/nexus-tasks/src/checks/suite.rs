@@ -88,6 +88,7 @@ impl Checks {
             let mixed = match concerned.changed.is_empty() {
                 true => None,
                 false => {
+                    // The new files with the base's test and build files, so that an agent cannot pass by changing its tests.
                     let paths = concerned.changed.iter().map(|(path, _)| path);
                     Some(repository.with_paths_of(&commit, base, paths)?)
                 }

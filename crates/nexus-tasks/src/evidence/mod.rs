@@ -212,6 +212,7 @@ impl StepEvidence {
             EvidenceTarget::Probe(number) => self.probes.contains(number),
             EvidenceTarget::Diff { path, first, last } => {
                 let changed = self.diff.get(path).map(Vec::as_slice).unwrap_or_default();
+                // Overlap suffices, since reviewers cite changes together with their context.
                 changed.iter().any(|lines| lines.start() <= last && first <= lines.end())
             }
         }

@@ -31,6 +31,7 @@ pub(super) fn check(draft: &BriefDraft, types: &AgentTypes, root: &Path) -> Resu
         .collect();
     order(&draft.plan, &entries, &mut faults);
     let paths_are_plain = paths(draft, &mut faults);
+    // The engine resolves paths on the tree, so it gets only well-formed ones.
     if paths_are_plain {
         scope(draft, root, &mut faults);
     }
@@ -104,6 +105,7 @@ fn plan_entry(
     };
     let is_execution = like == EXECUTION;
     let is_review = found.phase == REVIEW && !is_execution;
+    // A review has only one valid tier and phase, so those of the draft do not matter.
     if is_review {
         let mut entry = entry.clone();
         entry.tier.clone_from(&found.tier);
@@ -157,6 +159,7 @@ fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut 
         }
         let Some(group) = &draft.parallel_group else { continue };
         let goes_on = before.is_some_and(|before| drafts[before].parallel_group.as_ref() == Some(group));
+        // A group that appears again after a gap would be two bands under one name.
         if !goes_on && !closed.insert(group) {
             let problem = format!("the entries of {} do not follow one another", shown(group));
             faults.add(format!("plan[{index}].parallel_group"), problem);
@@ -209,6 +212,7 @@ fn unfit(path: &str) -> Option<&'static str> {
 /// Checks the paths on the tree by the engine's own rules.
 fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
     let brief = engine_brief(draft, root);
+    // The engine lets writable paths be read, so a scope without `write` shows whether `read` covers them.
     let mut reading = brief.clone();
     reading.write.clear();
     let assembled = ParticipantScope::assemble(&brief, None, None)
@@ -253,6 +257,7 @@ pub(super) fn bands(plan: &[PlanEntryDraft]) -> Vec<Vec<WriteSlice>> {
         let Some(paths) = &entry.write_slice else { continue };
         let slice = WriteSlice::new(format!("plan[{index}]"), paths);
         let group = entry.parallel_group.as_ref();
+        // Consecutive entries of one group form a band. Every other entry is alone.
         match bands.last_mut().filter(|(last, _)| group.is_some() && *last == group) {
             Some((_, slices)) => slices.push(slice),
             None => bands.push((group, vec![slice])),

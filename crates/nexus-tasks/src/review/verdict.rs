@@ -121,6 +121,7 @@ impl ReviewVerdict {
     pub fn settle(mut draft: VerdictDraft, basis: ReviewBasis) -> Result<Self, DraftError> {
         check(&draft, &basis)?;
         let fails = |judged: &CriterionJudgement| judged.judgement == Judgement::Fail;
+        // A verdict with faults must not advance, even if its `decision` is `advance`.
         if draft.decision == ReviewDecision::Advance
             && (!draft.blocking_concerns.is_empty() || draft.criteria.iter().any(fails))
         {

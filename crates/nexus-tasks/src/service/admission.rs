@@ -129,6 +129,7 @@ impl TaskAdmission {
                 ExplainedTarget::Panel { seats, .. } => seats.iter().map(|seat| &seat.chain).collect(),
                 _ => Vec::new(),
             };
+            // Any of the backends may run the turn, so the weakest counts.
             let lowest = chains.iter().filter_map(|chain| chain.effort).min();
             if let Some(effort) = lowest.filter(|effort| *effort < Effort::Max) {
                 warnings.push(format!(
@@ -164,6 +165,7 @@ fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError>
         let message = format!("the project {project:?} cannot be opened: {error}");
         TaskError::new(TaskErrorKind::NotAProject, message, "name a folder that is there")
     })?;
+    // The status file stores the path as JSON text, which must be UTF-8.
     if found.to_str().is_none() {
         let message = format!("the path of the project {project:?} is not UTF-8");
         return Err(TaskError::new(TaskErrorKind::NotAProject, message, "rename a folder above it"));

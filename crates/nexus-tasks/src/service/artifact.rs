@@ -118,6 +118,7 @@ impl ArtifactName {
             }
             Self::Handoff(attempt, unit) => {
                 let record = record(*attempt)?;
+                // `number` rejects 0, so this cannot underflow.
                 let found = record.units.get(unit - 1).ok_or_else(none)?;
                 match &found.outcome {
                     Ok(handoff) => Ok(shown_handoff(

@@ -50,6 +50,7 @@ impl TasksCore {
         read_bound: Option<(usize, u64)>,
     ) -> Result<Tree, TaskError> {
         let (_, data) = task.data()?;
+        // The head is written once the repository is complete.
         if data.head.is_some() {
             return task.tree();
         }
@@ -91,6 +92,7 @@ impl TasksCore {
         let (writing, kept) = (task.clone(), baseline.clone());
         try_blocking(move || {
             writing.update(|_, data| {
+                // Another process may have stored its baseline meanwhile.
                 if data.baseline.is_none() {
                     data.baseline = Some(kept.clone());
                     data.remarks.extend(warning.clone());
@@ -165,6 +167,7 @@ impl TasksCore {
             let turn = LoggedTurn::of(turn, None, ORCHESTRATOR, ORCHESTRATOR, AgentPhase::Orchestrate.name());
             log.log(TaskLogEvent::TurnEnded(turn));
         }
+        // A brief that arrived before the cancellation still counts.
         let stopped = cancel.is_cancelled() && report.outcome.is_err();
         let outcome = match &report.outcome {
             _ if stopped => "interrupted",
@@ -191,6 +194,7 @@ impl TasksCore {
             context.push_str("\n\nSince then: ");
             context.push_str(note);
         }
+        // A failed memory must not prevent framing.
         let recalled = self.memory.recall(&data.project, &data.goal).await.unwrap_or_default();
         let (maps, project) = (self.maps.clone(), data.project.clone());
         let context_map = try_blocking(move || maps.read(&project)).await.unwrap_or_default();

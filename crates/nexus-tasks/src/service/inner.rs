@@ -89,6 +89,7 @@ impl TasksCore {
     /// Creates the core. Reads and writes no files yet.
     pub(super) fn new(router: Router, options: TasksOptions) -> Arc<Self> {
         let TasksOptions { home, roots, settings, clock, memory } = options;
+        // The path must stay valid if the process changes its working folder.
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = TaskStore::in_home(&home).with_clock(Arc::clone(&clock));
         let maps = Maps::in_home(&home);

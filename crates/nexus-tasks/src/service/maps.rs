@@ -37,6 +37,7 @@ impl Maps {
         let Some(bytes) = bytes else { return Ok(None) };
         let kept: KeptMap =
             serde_json::from_slice(&bytes).map_err(|error| TaskError::damaged(&path, error))?;
+        // Digests may collide, so compare the project itself.
         Ok((kept.project == project && kept.map.len() <= MOST_MAP_BYTES).then_some(kept.map))
     }
 

@@ -20,7 +20,7 @@ pub struct CompletedTask {
     pub outcomes: Vec<String>,
 }
 
-/// Memory from one task to the next. A failure is logged and fails no task.
+/// Memory from one task to the next. A failure fails no task. A failed [`remember`](Self::remember) is logged.
 #[async_trait]
 pub trait TaskMemory: fmt::Debug + Send + Sync {
     /// Recalls facts that may help with a goal. The orchestrator reads them as a quotation.
@@ -34,8 +34,8 @@ pub trait TaskMemory: fmt::Debug + Send + Sync {
         goal: &str,
     ) -> Result<Option<String>, Box<dyn Error + Send + Sync>>;
 
-    /// Remembers a completed task: once for each completion. If a server is killed during this call, the next server repeats it. So the same
-    /// task may come twice: store it by its `task_id`.
+    /// Remembers a completed task: once for each completion. If a server is killed during this call, the next server repeats it. So the
+    /// same task may come twice: store it by its `task_id`.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ impl TasksCore {
             Ok(is_unfinished)
         })
         .await?;
-        // Remove the copy of a cartographer that was interrupted. A task that was reopened since has no map to draw, but may have the copy.
+        // Remove the copy of an interrupted cartographer. A task that was reopened since draws no map, but may still have the copy.
         read(task, |task| {
             let hold = if task.has_map() { task.try_hold_follow_ups()? } else { None };
             hold.map_or(Ok(()), |_hold| task.clear_map())

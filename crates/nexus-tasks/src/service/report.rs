@@ -225,6 +225,7 @@ fn plan_view(plan: &Plan, state: &TaskState, data: &TaskData, most: usize) -> Ve
             }
             (_, Some(at)) if number < at => EntryProgress::Done,
             _ if is_complete => EntryProgress::NotNeeded,
+            // After a reopening at an earlier entry, later entries may already have commits.
             _ if is_committed(number) => EntryProgress::Done,
             _ => EntryProgress::ToDo,
         };

@@ -45,6 +45,7 @@ pub(super) fn settle(
     task.write_step_record(record)?;
     if let Some(commit) = commit_of(task, tree, brief, record, &data, clock.now())? {
         task.update(|state, data| {
+            // Checked again under the lock of the status: another process may have settled the attempt.
             if active(state)?.attempt != record.attempt {
                 return Err(moved_on());
             }
@@ -159,6 +160,7 @@ fn leave(
     let is_retried =
         matches!(&after.status, TaskStatus::Active { cursor: next } if next.entry == cursor.entry);
     *state = after;
+    // A retry stays in its step, so no result is due yet.
     if !is_retried {
         data.settled = cursor.attempt;
     }

@@ -149,7 +149,9 @@ impl TasksCore {
             cancel: cancel.clone(),
         };
         let mut ran = attempt.run().await;
+        // Its watcher holds a sender of the log. `finish` below waits until all senders are dropped.
         drop(attempt);
+        // Turns without budget end as failures of the infrastructure, so add the real cause.
         if let (Ok(record), true) = (&mut ran, is_used_up(budget.as_ref()))
             && let StepEnd::Escalated { reason, error: Some(_) } = &mut record.end
         {

@@ -118,6 +118,7 @@ impl StepAttempt<'_> {
                 Err(seat) => silent.push(seat),
             }
         }
+        // The union may cite the runs of every seat, so its basis has the evidence of all.
         let basis = ReviewBasis { criteria: gate.criteria.into_iter().collect(), evidence: evidence.clone() };
         let outcome = match PanelReview::of(&votes, &basis, needed) {
             Ok(PanelReview::Settled(verdict)) => ReviewOutcome::Settled(verdict),
@@ -157,6 +158,7 @@ impl StepAttempt<'_> {
         let (scope, diff) = self.reviewable(work, &names).await?;
         let mut evidence = work.evidence.clone();
         evidence.add_patch(diff.as_bytes());
+        // A claim to have solved everything is judged like the last step, so that no criterion is skipped.
         let is_last = work.is_complete || self.brief.plan().step_after(step).is_none();
         let criteria = self.brief.criteria_of(step, is_last);
         let hints: Vec<&str> = self.hints.iter().map(String::as_str).collect();
@@ -250,6 +252,7 @@ impl StepAttempt<'_> {
             (gate.briefing.clone(), gate.handoffs.clone(), Arc::clone(&gate.diff));
         let place = Arc::new(self.tool_place(now, evidence.clone(), briefing, handoffs, diff));
         let criteria = gate.criteria.iter().cloned().collect();
+        // The evidence grows while the seat runs tests, so `settle` fills it in each time.
         let basis = ReviewBasis { criteria, evidence: StepEvidence::new() };
         let settle = {
             let evidence = evidence.clone();

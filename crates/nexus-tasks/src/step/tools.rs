@@ -99,6 +99,7 @@ struct StoredProbeRequest {
 
 /// Returns the named tools, in the order of the names. `submit` is the tool that submits the answer.
 pub(super) fn toolbox(names: &[&str], place: &Arc<ToolPlace>, files: &FileTools, submit: &Tool) -> Toolbox {
+    // A reflector answers a verdict: it may repeat probes, but not write new ones.
     let only_stored = names.contains(&"submit_reflection");
     let of_files: Vec<Tool> = files.reading().into_iter().chain(files.writing()).collect();
     let tool = |name: &&str| match *name {
@@ -126,6 +127,7 @@ pub(super) fn submit_handoff(place: &Arc<ToolPlace>, submission: &Submission<Han
     let handler = move |draft: HandoffDraft| {
         let (place, submission) = (Arc::clone(&place), submission.clone());
         async move {
+            // Determining the changed lines takes a snapshot, so do it only if a claim cites lines.
             if draft.claims.iter().flat_map(|claim| &claim.evidence).any(EvidenceId::is_diff) {
                 place.note_changes().await?;
             }

@@ -122,6 +122,7 @@ impl StepAttempt<'_> {
         entry: &PlanEntry,
         numbers: &TestNumbers,
     ) -> Unit {
+        // Units of one attempt cannot cite each other's runs, so each starts without evidence.
         let evidence = AgentEvidence::new(StepEvidence::new(), numbers.clone());
         let mut vendor = None;
         let outcome = self.unit_outcome(router, step, index, entry, &evidence, &mut vendor).await;
@@ -165,6 +166,7 @@ impl StepAttempt<'_> {
         *vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
         let handoff =
             report.answer.map_err(|failure| FailureText::new(reason_of(&agent, &failure), &failure))?;
+        // Changes of a blocked unit are dropped, and a reading agent makes none, so there is nothing to take.
         if !entry.is_execution() || matches!(handoff.action(), HandoffAction::Blocked { .. }) {
             return Ok((handoff, None));
         }
@@ -213,6 +215,7 @@ impl StepAttempt<'_> {
             .with_system(self.prompts.system_with(agent.phase, of_the_type))
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(self.limits(step.work().len()));
+        // The submission holds the draft, so the checked handoff is built here.
         let answer = {
             let (submission, evidence) = (submission.clone(), evidence.clone());
             move || submission.take().and_then(|draft| Handoff::accept(draft, &evidence.all()).ok())
@@ -283,6 +286,7 @@ impl StepAttempt<'_> {
     ) -> Result<TreeId, FailureText> {
         let from = self.place.from.clone();
         let taken = on_tree(&self.place.tree, &self.cancel, move |tree| {
+            // Compare the files themselves: a program that the agent ran may have written without a file tool.
             let snapshot = tree.snapshot(&folder)?;
             let changes = tree.changes(&from, &snapshot)?;
             Ok((snapshot, outside(&changes, &scope)))
@@ -306,6 +310,7 @@ impl StepAttempt<'_> {
             let joined = match &trees[..] {
                 [] => return Ok(from),
                 [only] => only.clone(),
+                // Slices of a band do not overlap, so the units changed different files.
                 several => tree.merge(&from, several)?,
             };
             tree.commit(&unnamed(joined, parent))

@@ -189,6 +189,7 @@ impl WorkData<TaskState> for TaskData {
             (None, _) => None,
             (Some(intent), TaskStatus::Active { cursor }) if intent.attempt == cursor.attempt => {
                 let parents = &intent.commit.parents;
+                // A commit that does not follow the head could not move the ref by compare-and-set.
                 let follows = parents.len() == 1 && parents.first() == self.head.as_ref();
                 (!follows).then(|| "`intent` does not follow the last commit".to_owned())
             }

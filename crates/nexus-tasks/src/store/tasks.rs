@@ -154,6 +154,7 @@ impl TaskStore {
         tasks.retain(|task| {
             let folder = self.workspaces.path().join(&task.id);
             let was_begun = task.details.as_ref().is_none_or(|details| details.was_begun);
+            // The index does not know about leftover copies, so look for their folders.
             was_begun || LEFT.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
         });
         Ok(tasks.into_iter().map(|task| task.id).collect())

@@ -77,6 +77,7 @@ impl Tasks {
             });
             let unreadable: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
+            // The rows share the answer with the list of unreadable tasks.
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
             let (tasks, next_offset) =
                 page(rows.map(|(task, details)| row(task, details)), request.offset, room);

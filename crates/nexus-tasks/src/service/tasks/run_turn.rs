@@ -102,6 +102,7 @@ impl TasksCore {
                 let message = format!("nothing is known of attempt {attempt}");
                 return Err(TaskError::wrong_status(message, state.status.next_call()));
             };
+            // Retried attempts directly before it belong to the same step.
             let mut first = last;
             while first > 0
                 && records[first - 1].entry == records[last].entry
@@ -164,6 +165,7 @@ fn next_turn(task: &Task, entry: Option<usize>) -> Result<NextTurn, TaskError> {
             "call task_status, which lists the plan; entries are counted from 0",
         ));
     };
+    // A reopened step has older records, but the caller means the attempt that is due.
     if let TaskStatus::Active { cursor } = &state.status
         && cursor.entry == step.first()
     {
