@@ -131,8 +131,8 @@ struct Clarification {
 }
 
 impl Framing<'_> {
-    /// Runs the orchestrator on a goal. It reads the tree, then submits a brief or asks questions. For a brief that breaks a rule it gets the
-    /// list of faults; after the third rejected brief the turn is stopped.
+    /// Runs the orchestrator on a goal. It reads the tree, then submits a brief or asks questions. For a brief that breaks a rule it
+    /// gets the list of faults; after the third rejected brief the turn is stopped.
     pub async fn run(&self, goal: &Goal, events: &mut dyn EventSink) -> FramingReport {
         let drafts = Arc::new(Mutex::new(Drafts::default()));
         let (outcome, turns, left_behind, unrecorded) = match self.assignment(goal, &drafts) {

@@ -110,8 +110,8 @@ pub struct TaskSettings {
     /// Most rejected submissions of one agent before it counts as silent. Rejected are, for example, verdicts that break the schema or cite
     /// no evidence. Default 5, up to 50.
     pub max_refused_submissions: u32,
-    /// Number of vendors whose votes an advance needs. Default: the setting of the reviewers' panel, 2 if the panel has none. Set 1 to accept
-    /// the vote of a single vendor.
+    /// Number of vendors whose votes an advance needs. Default: the setting of the reviewers' panel, 2 if the panel has none. Set 1 to
+    /// accept the vote of a single vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_vendors: Option<usize>,
     /// Budget of all turns of the task together.

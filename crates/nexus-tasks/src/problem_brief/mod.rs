@@ -145,8 +145,8 @@ impl ProblemBrief {
         &self.draft.do_not_touch
     }
 
-    /// Returns the ids that a verdict on `step` judges: `outcome`, and the criteria that its entries name. If the task can be complete after
-    /// the step, every criterion.
+    /// Returns the ids that a verdict on `step` judges: `outcome`, and the criteria that its entries name. If the task can be complete
+    /// after the step, every criterion.
     pub fn criteria_of(&self, step: &PlanStep<'_>, is_last: bool) -> Vec<String> {
         let mut ids = vec![OUTCOME.to_owned()];
         let is_named = |id: &String| step.work().iter().any(|entry| entry.criteria().contains(id));
