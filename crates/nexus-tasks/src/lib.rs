@@ -1,8 +1,8 @@
 //! Tasks: a goal walked to reviewed work, step by step, by agents on any vendor.
 //!
 //! [`Tasks`] has the calls: it creates tasks, frames them, runs their steps, shows and lands them. [`TaskTools`] offers them to MCP
-//! clients, the `nexus` command to a person. Only an independent review completes a task. The crate uses only the public interface of the engine.
-//! Linux only.
+//! clients, the `nexus` command to a person. Only an independent review completes a task. The crate uses only the public
+//! interface of the engine. Linux only.
 //!
 //! | type | is |
 //! | --- | --- |
