@@ -65,7 +65,7 @@ fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
     config::load_file(&path, context).map_err(|error| error.to_string())
 }
 
-/// Waits until somebody wants the agent to end.
+/// Waits for a signal that ends the agent.
 async fn ended() {
     if let Err(error) = interrupted().await {
         complain(format_args!("signals cannot be listened to: {error}"));

@@ -34,13 +34,13 @@ pub(crate) struct StoredKey {
 pub(crate) struct ChangedKey {
     /// The name that the configuration uses.
     key: String,
-    /// What was done.
+    /// Action that was taken.
     outcome: KeyOutcome,
-    /// Where the key is, or was.
+    /// Location of the key, present or former.
     place: String,
 }
 
-/// What was done to a key.
+/// Outcome of a command on a key.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum KeyOutcome {
@@ -95,7 +95,7 @@ fn read_key(name: &str) -> io::Result<Secret> {
     if io::stdin().is_terminal() {
         return rpassword::prompt_password(format!("Key for {name} (not shown): ")).map(Secret::new);
     }
-    // As long as it may be from the start: a text that grows leaves copies behind.
+    // Reserves the final capacity from the start: a string that grows leaves copies of the key in freed memory.
     let mut text = String::with_capacity(2 * MAX_KEY_BYTES as usize);
     let outcome = io::stdin().take(MAX_KEY_BYTES + 1).read_to_string(&mut text);
     // Taken over before anything else, so that it is overwritten however this ends.

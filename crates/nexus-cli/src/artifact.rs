@@ -33,7 +33,7 @@ const MOST_BYTES: u64 = 1 << 20;
 pub(crate) struct LintRule {
     /// The rule.
     rule: Rule,
-    /// What it asks for.
+    /// Description of the rule.
     about: String,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum ArtifactSchema {
     Kind {
         /// The kind.
         kind: Kind,
-        /// What its files are called.
+        /// Name pattern of its files.
         file: String,
         /// The sections that they have.
         sections: Vec<String>,

@@ -1,10 +1,10 @@
-//! Whether a backend could start, in words.
+//! Describes the availability of a backend in words.
 
 use nexus::Availability;
 
 use crate::output::printable;
 
-/// What a probe found. Further lines are indented by `indent`.
+/// Returns the result of a probe in words. Every line after the first is indented by `indent`.
 pub(crate) fn words(availability: &Availability, indent: &str) -> String {
     match availability {
         Availability::Ready { version, notes } => {

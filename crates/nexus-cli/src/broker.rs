@@ -34,13 +34,13 @@ use crate::{
     works::{self, WatchProgress, blocking},
 };
 
-/// How often an inbox is looked into while an answer is awaited.
+/// Minimum pause between two checks of an inbox while a command waits for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Pause between two looks for what a running broker shows.
 const SHOW_PAUSE: Duration = Duration::from_millis(500);
-/// How many messages are read at a time.
+/// Maximum number of messages in one read of the log.
 const PAGE: usize = 500;
-/// How many messages the watched view shows.
+/// Number of messages in the watched view.
 const LAST_MESSAGES: usize = 12;
 
 /// Message that was sent.
@@ -48,9 +48,9 @@ const LAST_MESSAGES: usize = 12;
 pub(crate) struct MessageReceipt {
     /// Names it.
     message_id: EnvelopeId,
-    /// Whether it was sent now, and not before.
+    /// True if this command sent it; false if an earlier one did.
     is_new: bool,
-    /// When its target has it, in words.
+    /// Time at which its target receives it, in words.
     reach: String,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct BrokerState {
 pub(crate) struct QueueState {
     /// Its name.
     queue: String,
-    /// How many messages wait, by priority: low, normal, high, urgent.
+    /// Number of waiting messages by priority: low, normal, high, urgent.
     waiting: [u64; 4],
-    /// How many are given out.
+    /// Number of messages that are leased to a reader.
     taken: u64,
 }
 
@@ -82,9 +82,9 @@ pub(crate) struct QueueState {
 pub(crate) enum BrokerEvent {
     /// The broker takes messages.
     Started {
-        /// How many agents the configuration names.
+        /// Number of agents in the configuration.
         agents: usize,
-        /// Where messages are, in words.
+        /// Location of the messages, in words.
         messages: String,
     },
     /// Signed requests are taken.
@@ -101,7 +101,7 @@ pub(crate) enum BrokerEvent {
     },
     /// Agents or queues are not as they were.
     State {
-        /// How they are.
+        /// The new state.
         state: BrokerState,
     },
 }
@@ -123,7 +123,7 @@ pub(crate) struct LoggedMessage {
 pub(crate) struct ChangedAgent {
     /// The agent.
     agent: String,
-    /// What was done, in words.
+    /// The change, in words.
     outcome: String,
 }
 
@@ -261,7 +261,7 @@ async fn run(
     if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
     }
-    // What was said before the index was there, and what was deleted since.
+    // Adds the messages from before the index existed, and drops those that were deleted since.
     let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
     if let Ok(Err(error)) = captured {
         complain(printable_lines(&error.to_string()));
@@ -277,7 +277,7 @@ async fn run(
     let signals = |error| CommandError::deaf(&error);
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
-    // What was there before is no news.
+    // Messages from before the start are not printed.
     let mut seen = last_number(&broker).await?;
     let (agents, messages) = (home.settings.agents.len(), home.place());
     let started = format!("{agents} agents; messages are in {messages}");
@@ -337,7 +337,7 @@ async fn run(
                 let shown = show_new(out, &broker, &mut seen).await.map_err(|error| error.to_string());
                 let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
                 let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
-                // What goes on failing is told once.
+                // A failure that persists is reported once.
                 for failure in failing_now.difference(&failing) {
                     complain(printable_lines(failure));
                 }
@@ -367,7 +367,7 @@ async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<
     Ok(())
 }
 
-/// What is sent. `-` is what standard input has.
+/// Builds the payload of a message. The text `-` stands for standard input.
 fn payload(
     text: String,
     task: Option<String>,
@@ -431,7 +431,7 @@ async fn wait_for(
     }
 }
 
-/// Shows a message, and takes it out of its inbox once it is shown. False where nobody can be shown anything: then it stays.
+/// Prints a message, then removes it from its inbox. Returns false if standard output is closed: the message then stays in the inbox.
 async fn hand_over(out: AnswerWriter, broker: &Broker, delivery: &Delivery) -> Result<bool, CommandError> {
     out.show(&delivery.envelope, show);
     let is_shown = !output::is_broken();
@@ -533,7 +533,7 @@ fn lines(agents: &[AgentDocument], queues: &[QueueState]) -> Vec<String> {
     lines
 }
 
-/// Shows the same place anew, where it is a terminal; else each state below the one before.
+/// Redraws the view in place on a terminal. Elsewhere it prints each new state below the previous one.
 async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<ExitCode, CommandError> {
     let is_terminal = std::io::stdout().is_terminal();
     let mut seen = 0;

@@ -1,4 +1,4 @@
-//! What the commands on agents have in common: the configuration, the store and what is kept beside it.
+//! Shared parts of the commands on agents: the configuration, the store and the files beside it.
 
 use std::{
     path::PathBuf,
@@ -20,7 +20,7 @@ use crate::{args::ConfigArgs, command_error::CommandError, config, conversation,
 /// Longest wait for a change: leases end and clocks go on without one.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The configuration, and what of it is the broker's.
+/// The configuration, and its broker section.
 pub(crate) struct BrokerHome {
     router: Router,
     fleet: Option<Fleet>,
@@ -34,7 +34,7 @@ impl BrokerHome {
         Ok(Self { router, fleet, settings })
     }
 
-    /// Where messages are, for people.
+    /// Returns the location of the messages, for people.
     pub(crate) fn place(&self) -> String {
         match &self.fleet {
             Some(_) => "the streams of the fleet".to_owned(),
@@ -48,12 +48,12 @@ impl BrokerHome {
         StoreChanges(self.fleet.is_none().then(|| JournalWatch::of(Arc::new(Journal::in_home(&home)))))
     }
 
-    /// A broker over the store of this home, or that of the fleet where the configuration names one. It is to run no turns.
+    /// Opens a broker over the store of this home, or over the fleet's store if the configuration names a fleet. This broker runs no turns.
     pub(crate) async fn open(&self) -> Result<Broker, CommandError> {
         self.open_with(1, None).await
     }
 
-    /// A broker that is to run so many turns at once, with an index of what is said.
+    /// Opens a broker that runs up to `turns` turns at once and indexes all messages.
     pub(crate) async fn open_to_run(
         &self,
         turns: usize,
@@ -84,14 +84,14 @@ impl BrokerHome {
         Ok(Broker::new(options))
     }
 
-    /// The same, which knows the agents of the configuration.
+    /// Like [`open`](Self::open), with the agents of the configuration registered.
     pub(crate) async fn open_with_agents(&self) -> Result<Broker, CommandError> {
         let broker = self.open().await?;
         self.configure(&broker).await?;
         Ok(broker)
     }
 
-    /// Has the broker know the agents of the configuration, and gives those that another machine runs, with its name.
+    /// Registers the agents of the configuration with the broker. Returns the agents that another machine runs, each with the name of that machine.
     pub(crate) async fn configure(&self, broker: &Broker) -> Result<Vec<(String, String)>, CommandError> {
         let mut elsewhere = Vec::new();
         for record in self.settings.records() {
@@ -160,7 +160,7 @@ pub(crate) fn folder() -> PathBuf {
     BuildContext::from_process().home.join("broker")
 }
 
-/// The index of what was said. Blocks.
+/// Opens the index of all messages. Blocks.
 pub(crate) fn memory() -> Result<MemoryIndex, BrokerError> {
     MemoryIndex::open(folder().join("memory.db"))
 }

@@ -30,7 +30,7 @@ impl CallerCallback for SignedPost {
         let network = Network::default().with_inherited_proxy(true);
         let plan = ClientPlan::new(&network, &BuildContext::from_process(), CONNECT_TIME);
         let plan = plan.map_err(|error| failed(error.reason))?;
-        // What is not encrypted does not leave this machine.
+        // Plain HTTP must not leave this machine, so it bypasses proxies.
         let is_plain = self.url.starts_with("http://");
         let plan = if is_plain { plan.without_proxies() } else { plan };
         let client = plan.build(!is_plain).map_err(|error| failed(error.to_string()))?;

@@ -20,21 +20,21 @@ use crate::{
 /// A configuration with every key in it.
 const EXAMPLE: &str = include_str!("../nexus.yaml.example");
 
-/// What a configuration says, or the example of one.
+/// Contents of a configuration, or the example configuration.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum CheckedConfiguration {
-    /// What the configuration says.
+    /// Contents of the configuration.
     Configuration {
         /// The work-kinds.
         kinds: Vec<String>,
         /// The backends.
         backends: Vec<CheckedBackend>,
-        /// What is worth knowing of their programs.
+        /// Notes on the backends' programs.
         notes: Vec<ProgramNote>,
-        /// Vendors of one panel that are asked at one address.
+        /// Addresses at which several vendors of one panel are reached.
         shared_addresses: Vec<SharedPanelAddress>,
-        /// What is worth knowing of the file.
+        /// Warnings about the file.
         warnings: Vec<ConfigurationWarning>,
     },
     /// The example.
@@ -49,7 +49,7 @@ pub(crate) enum CheckedConfiguration {
 pub(crate) struct CheckedBackend {
     #[schemars(with = "String")]
     id: BackendId,
-    /// Whether it could start, where it was asked.
+    /// Result of the probe. `None` without `--probe`.
     #[schemars(with = "Option<AvailabilitySchema>")]
     availability: Option<Availability>,
 }

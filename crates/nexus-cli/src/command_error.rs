@@ -60,11 +60,11 @@ pub(crate) struct ErrorLine {
 pub(crate) struct ErrorReport {
     /// `usage`, `configuration`, `failed` or `cancelled`; of a login or a turn, the kind of its error.
     pub(crate) kind: String,
-    /// What happened.
+    /// Description of the error.
     pub(crate) message: String,
     /// Where: a file with line and column, an argument, or a backend.
     pub(crate) place: Option<String>,
-    /// What to do about it.
+    /// Advice for the person.
     pub(crate) advice: Option<String>,
     /// Everything that is wrong with the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,7 +116,7 @@ impl ErrorLine {
             Some(ContextValue::Strings(names)) => Some(names.join(", ")),
             _ => None,
         };
-        // A tip, where there is one; the usage; where to read more.
+        // The remaining paragraphs: an optional tip, the usage, and a pointer to the help.
         let advice: Vec<_> = paragraphs.map(str::trim).collect();
         line.error.advice = (!advice.is_empty()).then(|| advice.join("; "));
         if matches!(error.kind(), ClapErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {

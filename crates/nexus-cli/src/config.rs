@@ -1,4 +1,4 @@
-//! Which configuration is used.
+//! Selection of the configuration file.
 
 use std::{
     path::{Path, PathBuf, absolute},
@@ -28,14 +28,14 @@ pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Resu
     })
 }
 
-/// What a configuration is called.
+/// File name of a configuration.
 const FILE: &str = "nexus.yaml";
 
-/// How to get a configuration.
+/// Advice on how to create a configuration.
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
-/// Loads the configuration of tasks, debates and the broker: the one that the command line names, else that of the home. Never one of the folder that the
-/// command is started in: it may be a stranger's repository, and a configuration names programs to run.
+/// Loads the configuration of tasks, debates and the broker: the file that the command line names, else that of the home. A file in the
+/// current folder is never used: the folder may be a stranger's repository, and a configuration names programs to run.
 pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> {
     load_file(&find_for_tasks(args)?, BuildContext::from_process())
 }
@@ -79,7 +79,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// The section of the fleet.
 const FLEET: &str = "fleet";
-/// What reaches the pools of a configuration.
+/// Connects configurations to their pools.
 static POOLS: LazyLock<FleetPools> = LazyLock::new(|| FleetPools::new().with_logins(login_words()));
 /// The holds that this process shares with other machines.
 static SHARED_HOLDS: Mutex<Vec<FleetHoldStore>> = Mutex::new(Vec::new());
@@ -180,7 +180,7 @@ fn no_fleet(path: &Path) -> CommandError {
     ))
 }
 
-/// Waits until what this process had of the fleet's slots is free. One that is not given back is taken for half a minute.
+/// Waits until this process has released its slots in the fleet. A slot that is not released stays taken for half a minute.
 pub(crate) async fn settle_holds() {
     let holds = std::mem::take(&mut *SHARED_HOLDS.lock().unwrap_or_else(PoisonError::into_inner));
     for store in holds {

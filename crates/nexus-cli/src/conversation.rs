@@ -29,10 +29,10 @@ pub(crate) struct ListedConversation(#[schemars(with = "SummarySchema")] pub(cra
 /// A conversation with its turns.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ShownConversation {
-    /// The session of an agent that it is.
+    /// The agent session that uses this conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<String>,
-    /// What is known of it.
+    /// Summary of the conversation.
     pub(crate) conversation: ListedConversation,
     /// Its turns, the oldest first.
     #[schemars(with = "Vec<ConversationTurnSchema>")]
@@ -44,11 +44,11 @@ pub(crate) struct ShownConversation {
 pub(crate) struct DeletedConversation {
     /// Its name.
     deleted: String,
-    /// How many files it was in.
+    /// Number of deleted files.
     files: u64,
     /// Their size together, in bytes.
     bytes: u64,
-    /// What is left of it, and why.
+    /// Parts that could not be deleted, each with the reason.
     errors: Vec<String>,
 }
 

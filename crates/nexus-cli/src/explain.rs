@@ -1,4 +1,4 @@
-//! `nexus explain`: who would run a work-kind, and why.
+//! `nexus explain`: shows the backends that would run a work-kind, with the reasons.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use crate::{
     works::{self, WatchProgress},
 };
 
-/// How often `--watch` looks at the file.
+/// Pause between two checks of the file with `--watch`.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Who would run a work-kind.
+/// Explanation of the backends that would run a work-kind.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct ExplainedKind(#[schemars(with = "ExplanationSchema")] Explanation);
@@ -35,7 +35,7 @@ pub(crate) struct ExplainedKind(#[schemars(with = "ExplanationSchema")] Explanat
 pub(crate) enum ExplainEvent {
     /// A configuration is in use.
     Configuration {
-        /// Who would run its work-kinds.
+        /// Its work-kinds.
         kinds: Vec<ExplainedKind>,
     },
     /// A configuration is refused: the one before it stays in use.

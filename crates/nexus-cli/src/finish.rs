@@ -1,13 +1,13 @@
-//! What has to be over before the command is: a renewal that is cut off may cost the login.
+//! Waits for work that must end before the command does: a login may be lost if its renewal is cut off.
 
 use std::time::Duration;
 
 use crate::{interrupt::interrupted, output::complain};
 
-/// How long a person waits without being told why.
+/// Longest silent wait: after it, the command prints the reason.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Waits for renewals that were begun by turns which are no more. A person may give them up.
+/// Waits for renewals that ended turns have started. Ctrl-C stops the wait.
 pub(crate) async fn finish_refreshes() {
     let finished = nexus::auth::finish_refreshes();
     tokio::pin!(finished);

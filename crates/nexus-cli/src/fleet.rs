@@ -1,4 +1,4 @@
-//! `nexus fleet`: what goes on in a fleet, and what it needs on its servers.
+//! `nexus fleet`: shows the state of a fleet, and creates its resources on the servers.
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -15,7 +15,7 @@ use crate::{
     works::{self, WatchProgress},
 };
 
-/// What was made on the servers of a fleet.
+/// Resources that were created on the servers of a fleet.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FleetSetup {
     /// The pools that have a queue now.
@@ -35,7 +35,7 @@ pub(crate) struct MachineKey {
 pub(crate) enum FleetEvent {
     /// The fleet was looked at.
     Status {
-        /// What goes on.
+        /// State of the fleet.
         status: FleetStatus,
     },
     /// The servers did not answer.
@@ -127,7 +127,7 @@ fn print(status: &FleetStatus) {
     }
 }
 
-/// What waits in a pool.
+/// Describes the turns that wait in a pool.
 fn waiting(pool: &PoolStatus) -> String {
     let any = pool.waiting.iter().map(|(priority, count)| (format!("of {priority} priority"), *count));
     let own = pool.waiting_for.iter().map(|(worker, count)| (format!("for {worker}"), *count));

@@ -1,6 +1,6 @@
-//! Words for a caller's agent, for a person: commands in place of tools.
+//! Rewrites texts for a caller's agent into texts for a person: commands in place of tools.
 
-/// What a caller's agent calls, and what a person does instead. A name comes before those that begin with it.
+/// Tool calls of an agent, each with the command for a person. A name comes before its own prefixes.
 const COMMANDS: [(&str, &str); 18] = [
     ("task_create", "`nexus task new`"),
     ("task_orchestrate", "`nexus task run`"),
@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 18] = [
     ("debate_cancel", "`nexus debate cancel`"),
 ];
 
-/// Words for a caller's agent, for a person.
+/// Rewrites a text for a caller's agent into one for a person.
 pub(crate) fn for_a_person(words: &str) -> String {
     COMMANDS.iter().fold(words.to_owned(), |words, (call, command)| words.replace(call, command))
 }

@@ -1,4 +1,4 @@
-//! `nexus forget`: the conversations that a file of records was kept for, deleted.
+//! `nexus forget`: deletes the conversations that a file of records refers to.
 
 use std::{path::Path, process::ExitCode};
 
@@ -21,7 +21,7 @@ pub(crate) struct ForgottenTurn {
     turn: String,
     /// The backend that stores its conversation.
     backend: String,
-    /// What became of it. None if it could not be forgotten.
+    /// Outcome. `None` if the conversation could not be deleted.
     #[schemars(with = "serde_json::Value")]
     #[serde(skip_serializing_if = "Option::is_none")]
     forgotten: Option<Forgotten>,
@@ -65,7 +65,7 @@ pub(crate) async fn forget(
     Ok(code)
 }
 
-/// What became of a conversation.
+/// Describes the outcome for a conversation.
 fn words(forgotten: Forgotten) -> String {
     match forgotten {
         Forgotten::Deleted { files, bytes } => format!("deleted, {files} files of {bytes} bytes"),

@@ -44,7 +44,8 @@ pub(crate) fn hook(args: &HookArgs) -> ExitCode {
     line.answer()
 }
 
-/// Answers one event whose command line the parser refuses, such as one that another version has written. `None`: it is no line of a hook.
+/// Answers an event whose command line the parser rejects, for example a line that another version wrote. Returns `None` if the line is not
+/// a call of `nexus hook`.
 pub(crate) fn unparsed(words: impl IntoIterator<Item = OsString>, problem: &clap::Error) -> Option<ExitCode> {
     if !problem.use_stderr() {
         return None;
@@ -130,7 +131,7 @@ fn input() -> Result<Vec<u8>, String> {
     Ok(text)
 }
 
-/// The project that the program works on. `None`: it is none, and no hook makes it one.
+/// Returns the project that the program works on. `None` if the folder is not a project: a hook never creates one.
 fn project_of(named: Option<&Path>, folder: &Path) -> Result<Option<ProjectFolder>, String> {
     let project = match named {
         Some(named) if named.is_dir() => {
@@ -142,6 +143,6 @@ fn project_of(named: Option<&Path>, folder: &Path) -> Result<Option<ProjectFolde
     if project::is_home(&project) {
         return Ok(None);
     }
-    // What stands there is no folder in a project that is damaged.
+    // In a damaged project, `.nexus` may be something other than a folder. That still counts as a project.
     Ok(project.root().join(".nexus").symlink_metadata().is_ok().then_some(project))
 }

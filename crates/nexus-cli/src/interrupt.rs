@@ -1,4 +1,4 @@
-//! Somebody wants this to end.
+//! Signals that end the command.
 
 use std::{
     io,
@@ -11,16 +11,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The signal that came last. Source: POSIX: SIGINT is 2.
 static LAST: AtomicU8 = AtomicU8::new(2);
-/// What a shell adds to the signal that ended a program.
+/// Offset that a shell adds to the number of the signal that ended a program.
 const EXIT_SIGNAL: u8 = 128;
 
-/// How the command ends that somebody ended: as a shell shows a program that the same signal ended.
+/// Exit code of an interrupted command: the code that a shell reports for a program ended by the same signal.
 pub(crate) fn exit_code() -> ExitCode {
     ExitCode::from(EXIT_SIGNAL + LAST.load(Ordering::Relaxed))
 }
 
-/// Waits for Ctrl-C, for the end of the terminal, or for the signal by which a system ends a program. What came before it was called is
-/// over: who does something in between, as a loop does, keeps [`Interrupts`].
+/// Waits for Ctrl-C, for the end of the terminal, or for a termination signal. Signals from before the call are lost: a caller that works
+/// between two waits, such as a loop, uses [`Interrupts`].
 ///
 /// # Errors
 ///
@@ -29,7 +29,7 @@ pub(crate) async fn interrupted() -> io::Result<()> {
     Interrupts::listen()?.next().await
 }
 
-/// The signals of [`interrupted`], from the moment on in which this was made: none is lost while nobody waits.
+/// The signals of [`interrupted`] from its creation on. Signals between two calls of `next` are not lost.
 #[cfg(unix)]
 pub(crate) struct Interrupts {
     interrupt: Signal,
@@ -71,7 +71,7 @@ impl Interrupts {
     }
 }
 
-/// Whether this program was started with SIGHUP ignored. Once it is listened to, it no longer is.
+/// Returns true if this program was started with SIGHUP ignored. The first call decides: a handler would change the answer.
 #[cfg(unix)]
 fn is_hangup_ignored() -> bool {
     static IGNORED: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! What is said of one login: whose it is, until when, where it rests. Never what is in it.
+//! Report on one login: account, expiry and storage. It never contains the tokens.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ pub(crate) struct LoginReport {
     pub(crate) name: OwnLogin,
     login: &'static str,
     pub(crate) state: LoginState,
-    /// Where it rests, or would.
+    /// Storage of the login, present or future.
     place: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     email: Option<String>,
@@ -33,36 +33,36 @@ pub(crate) struct LoginReport {
     account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<String>,
-    /// Where it is from and is renewed, if that is not the vendor.
+    /// Issuer that created the login and renews it, if it is not the vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
-    /// When the token at hand ends, not the login.
+    /// Expiry of the current token, not of the login.
     #[serde(skip_serializing_if = "Option::is_none")]
     token_expires_at: Option<String>,
-    /// Whether a new token is had without a person.
+    /// True if the login is renewed without a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     renews_itself: Option<bool>,
-    /// Why it cannot be used.
+    /// Reason why the login cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// The command that mends or undoes it.
+    /// Command that fixes or undoes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
     #[serde(skip)]
     expires_at: Option<SystemTime>,
 }
 
-/// How a login stands.
+/// State of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginState {
     /// It can be used.
     LoggedIn,
-    /// There is none.
+    /// No login is stored.
     LoggedOut,
     /// The issuer will not renew it any more.
     Over,
-    /// There is one, and it cannot be read.
+    /// The stored login cannot be read.
     Unreadable,
 }
 
@@ -77,7 +77,7 @@ impl LoginReport {
         Ok(reports)
     }
 
-    /// What the credential manager of a login found at `now`.
+    /// Builds the report from the result of a login's credential manager at `now`.
     pub(crate) fn of(
         name: OwnLogin,
         found: &Result<Option<StoredLogin>, CredentialError>,

@@ -1,4 +1,4 @@
-//! `nexus logout`: ends a login, and says what became of it.
+//! `nexus logout`: ends a login, and reports the outcome.
 
 use std::{fs, io, path::Path, process::ExitCode};
 
@@ -16,24 +16,24 @@ use crate::{
     output::{AnswerWriter, complain, printable, say},
 };
 
-/// What became of a login that was to be ended.
+/// Outcome of a logout.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EndedLogin {
     /// The login.
     login: String,
-    /// What became of it.
+    /// Outcome in one word.
     outcome: LogoutOutcome,
-    /// Whether there was one. None if it could not be ended.
+    /// True if there was a login. `None` if it could not be ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     was_logged_in: Option<bool>,
-    /// What the issuer was told. None if it could not be ended.
+    /// Outcome of the report to the issuer. `None` if the login could not be ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     revocation: Option<RevocationOutcome>,
-    /// Why it could not be ended, or why the issuer was not told.
+    /// Reason why the login could not be ended, or why the issuer was not notified.
     reason: Option<String>,
 }
 
-/// What became of a login, in a word.
+/// Outcome for a login, in one word.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum LogoutOutcome {
@@ -71,13 +71,13 @@ pub(crate) async fn logout(out: AnswerWriter, args: &LogoutArgs) -> Result<ExitC
     Ok(if is_failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// Whether there is neither a login nor anything of one, so that nobody has to be locked out and nothing removed. What
-/// cannot be read counts as something.
+/// Returns true if neither a login nor a remnant of one exists. Then no process has to be locked out and nothing removed.
+/// A file that cannot be read counts as a remnant.
 async fn is_nothing_there(name: OwnLogin, manager: &CredentialManager, home: &Path) -> bool {
     matches!(manager.look().await, Ok(None)) && !has_remains(name, &home.join("auth"))
 }
 
-/// Whether a folder holds more of a login than its lock, such as a write that was broken off.
+/// Returns true if a folder contains more of a login than its lock, for example an interrupted write.
 fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

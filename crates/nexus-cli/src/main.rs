@@ -76,7 +76,7 @@ const EXIT_FAILED: u8 = 1;
 /// Pipes that have as many ends as the runtime has descriptors: an epoll, its copy, an event and a pair of sockets.
 const RUNTIME_PIPES: usize = 4;
 
-/// How long work that goes on by itself may take after the last word, such as a search for an address.
+/// Longest wait at the end for background work that cannot be cancelled, such as a DNS lookup.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -131,14 +131,14 @@ fn main() -> ExitCode {
     output::exit_code(outcome.unwrap_or_else(|error| error.report(out)))
 }
 
-/// Starts the runtime, which panics or hangs where it gets fewer threads or descriptors than it starts with: as many are
-/// taken before, and given back.
+/// Starts the runtime. It panics or hangs if it gets fewer threads or descriptors than it needs at the start. So this function
+/// first allocates as many, and frees them again.
 fn start_runtime() -> io::Result<Runtime> {
     let taken = (0..RUNTIME_PIPES).map(|_| io::pipe()).collect::<io::Result<Vec<_>>>()?;
     let gate = Mutex::new(());
     thread::scope(|scope| {
         let closed = gate.lock();
-        // Those that work, and the first that blocks.
+        // As many as the worker threads, and one for the first blocking task.
         for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
             thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()))?;
         }
@@ -161,7 +161,7 @@ fn parse() -> Result<(Args, String), clap::Error> {
     Ok((Args::from_arg_matches(&matches)?, names.join(" ")))
 }
 
-/// Prints what the parser says of a command line that is none, or of `--help` and `--version`.
+/// Prints the parser's message: an error in the command line, or the text of `--help` or `--version`.
 fn refuse(error: &clap::Error) -> ExitCode {
     // The command line could not be read: no option of it has a value that begins like one.
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");

@@ -6,7 +6,7 @@ use clap::Args as ClapArgs;
 
 use super::{run::Access, time_with_unit};
 
-/// What stands below the help.
+/// Text below the options of `nexus acp`.
 pub(crate) const HELP: &str = "\
 An editor starts it and speaks to it over standard input and output. Zed, in settings.json:
   \"agent_servers\": { \"Nexus\": { \"type\": \"custom\", \"command\": \"nexus\", \"args\": [\"acp\"] } }
@@ -16,10 +16,10 @@ stranger's: a configuration says which programs run. What goes wrong is told on 
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AcpArgs {
-    /// The type that a new session begins with; the client can set another one. Default: the first that is no panel
+    /// Type that a new session starts with; the client can choose another. Default: the first type without a panel
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) kind: Option<String>,
-    /// Which tools a turn may use: what a new session begins with, above which no client can set it
+    /// Tools that a turn may use. A new session starts with this level, and no client can raise it
     #[arg(long, value_enum, default_value_t = Access::WorkspaceWrite)]
     pub(crate) access: Access,
     /// Longest time without progress that a tool call of the editor's MCP servers may take, such as 90s or 1h

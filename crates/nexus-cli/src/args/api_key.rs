@@ -4,19 +4,19 @@ use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Keep a key under a name, in place of the one before
+    /// Store a key under a name, replacing the previous one
     ///
-    /// It is read from standard input, or asked for where that is a terminal. It is never an argument: every process of
-    /// the machine can read those.
+    /// The key is read from standard input; on a terminal the command prompts for it. It is never an argument, because every
+    /// process of the machine can read arguments.
     Set {
-        /// The name that the configuration uses: `credential: { keyring: NAME }`
+        /// Name that the configuration uses: `credential: { keyring: NAME }`
         name: String,
     },
-    /// Name the keys that are kept, never what is in them
+    /// List the names of the stored keys, never their values
     List,
-    /// Remove the key of a name
+    /// Remove a key
     Remove {
-        /// The name
+        /// Name of the key
         name: String,
     },
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use nexus_artifacts::{HandoffStatus, Kind, MilestoneId, SliceId, SliceTaskId, WorkStatus};
 
-/// What follows the options of `nexus artifact`.
+/// Text below the options of `nexus artifact`.
 pub(super) const HELP: &str = "\
 A milestone, by hand:
     nexus artifact new milestone \"Sign-in\" --criterion \"The form is shown\"
@@ -19,14 +19,14 @@ A milestone, by hand:
 Everything lies in .nubos-pilot/ of the project: the nearest folder, from this one up, that has it, else this one. `nexus artifact schema`
 names the kinds of files and what each must have.";
 
-/// What follows the options of `nexus artifact lint`.
+/// Text below the options of `nexus artifact lint`.
 const LINT_HELP: &str = "\
 A line for each finding: FILE:LINE:COLUMN: RULE: MESSAGE. `nexus artifact rules` says what each rule asks for. A file's name says its
 kind; files below .nubos-pilot/ are held against each other too.
 
 Exit codes: 0 nothing was found, or --enforce was not given; 1 something was found; 2 bad command line or configuration.";
 
-/// What follows the options of `nexus artifact gate`.
+/// Text below the options of `nexus artifact gate`.
 const GATE_HELP: &str = "\
 The verdict comes from research/spawn-*.md of the milestone, and from what its RESEARCH says of contested decisions:
   clean            nothing is contested, and agreement_score is 0.8 or more
@@ -37,7 +37,7 @@ Exit codes: 0 clean or issues_flagged, 1 needs_re_spawn, 2 bad command line.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ArtifactArgs {
-    /// The project. Default: the one that this folder belongs to
+    /// Folder of the project. Default: the project that contains the current folder
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
     #[command(subcommand)]
@@ -46,19 +46,19 @@ pub(crate) struct ArtifactArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactCommand {
-    /// Say what is wrong with artifacts, with file, line and column
+    /// Check artifacts, and print each finding with file, line and column
     #[command(after_help = LINT_HELP)]
     Lint {
         /// Files and folders. Default: all artifacts of the project
         path: Vec<PathBuf>,
-        /// The kind of the files that are named, for names that do not say it
+        /// Kind of the named files, if their names do not show it
         #[arg(long, value_name = "KIND", value_parser = kind)]
         schema: Option<Kind>,
-        /// End with 1 if something is found
+        /// Exit with 1 if there are findings
         #[arg(long)]
         enforce: bool,
     },
-    /// List the rules of the lint
+    /// List the lint rules
     Rules,
     /// Print the JSON Schema of a kind's frontmatter; without a kind, list the kinds
     Schema {
@@ -66,15 +66,15 @@ pub(crate) enum ArtifactCommand {
         #[arg(value_parser = kind)]
         kind: Option<Kind>,
     },
-    /// Make a milestone, a slice or a task with the next number. Its name alone goes to standard output
+    /// Create a milestone, a slice or a task with the next number. Prints only its name to standard output
     #[command(subcommand)]
     New(NewArtifact),
-    /// Make the files of the tasks in a slice's plan. What is there stays; a block that is not as it must be stops all of it
+    /// Create the files of the tasks in a slice's plan. Existing files are kept; one malformed block rejects the whole plan
     Scaffold {
         /// A slice such as M001-S001, or a milestone for all of its slices
         of: String,
     },
-    /// Move a task to another status, and write its slice's TODO again
+    /// Change the status of a task, and rewrite the TODO of its slice
     Mark {
         /// The task, such as M001-S001-T0001
         task: SliceTaskId,
@@ -82,17 +82,17 @@ pub(crate) enum ArtifactCommand {
         #[arg(value_parser = task_status)]
         status: WorkStatus,
     },
-    /// Write TODO again, from what the tasks say
+    /// Rewrite TODO from the tasks
     Todo {
         /// A slice such as M001-S001, or a milestone for all of its slices
         of: String,
     },
-    /// Say what became of a milestone, and how far its slices are. Any Fail: failed; else any Defer or Pending: deferred; else verified
+    /// Print the result of a milestone and the progress of its slices. Any Fail: failed; else any Defer or Pending: deferred; else verified
     Status {
         /// The milestone, such as M001
         milestone: MilestoneId,
     },
-    /// Append an entry to a milestone's PLAN-REVIEW, with a seal that names the SHA-256 of all before it. Nothing is ever taken away
+    /// Append an entry to a milestone's PLAN-REVIEW, with a seal that contains the SHA-256 of everything before it. Nothing is ever removed
     Append {
         /// The milestone, such as M001
         milestone: MilestoneId,
@@ -101,65 +101,65 @@ pub(crate) enum ArtifactCommand {
         /// Append only if the file has this SHA-256
         #[arg(long, value_name = "SHA256")]
         expect: Option<String>,
-        /// Append nothing but a seal, to what was cut off or appended by hand
+        /// Append only a seal, after an entry that was cut off or appended by hand
         #[arg(long, conflicts_with = "file")]
         seal: bool,
     },
-    /// Write RESEARCH from the outputs of a milestone's researchers. Contested decisions are unresolved in it until somebody picks
+    /// Write RESEARCH from the outputs of a milestone's researchers. A contested decision stays unresolved until a person picks
     Reconcile {
         /// The milestone, such as M001
         milestone: MilestoneId,
     },
-    /// Say whether a milestone's research can be planned on
+    /// Check that a milestone's research is ready for planning
     #[command(after_help = GATE_HELP)]
     Gate {
         /// The milestone, such as M001
         milestone: MilestoneId,
     },
-    /// Messages from one agent to another
+    /// Manage messages from one agent to another
     #[command(subcommand)]
     Handoff(HandoffCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NewArtifact {
-    /// Make a milestone
+    /// Create a milestone
     Milestone {
-        /// Its name
+        /// Name of the milestone
         name: String,
-        /// What it is for
+        /// Goal of the milestone
         #[arg(long, value_name = "TEXT", default_value = "")]
         goal: String,
-        /// A requirement that it covers. Can be given again
+        /// Requirement that the milestone covers. May be repeated
         #[arg(long, value_name = "ID")]
         requirement: Vec<String>,
-        /// What must hold at its end. Can be given again
+        /// Criterion that must hold at the end of the milestone. May be repeated
         #[arg(long, value_name = "TEXT")]
         criterion: Vec<String>,
     },
-    /// Make a slice
+    /// Create a slice
     Slice {
         /// The milestone, such as M001
         milestone: MilestoneId,
-        /// Its name
+        /// Name of the slice
         name: String,
     },
-    /// Put a task into a slice's plan; `nexus artifact scaffold` makes its files
+    /// Add a task to a slice's plan; `nexus artifact scaffold` creates its files
     Task {
         /// The slice, such as M001-S001
         slice: SliceId,
-        /// Its name
+        /// Name of the task
         name: String,
         /// haiku, sonnet, opus, or a portable model of the configuration
         #[arg(long)]
         tier: String,
-        /// A task of an earlier slice that must be done before. Can be given again
+        /// Task of an earlier slice that must be done first. May be repeated
         #[arg(long, value_name = "TASK")]
         after: Vec<SliceTaskId>,
-        /// A file that it changes. Can be given again
+        /// File that the task changes. May be repeated
         #[arg(long)]
         file: Vec<String>,
-        /// What to do
+        /// Instructions of the task
         #[arg(long, value_name = "TEXT", default_value = "")]
         action: String,
     },
@@ -167,41 +167,41 @@ pub(crate) enum NewArtifact {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HandoffCommand {
-    /// Write a handoff. Its id alone goes to standard output
+    /// Create a handoff. Prints only its id to standard output
     New {
-        /// What it is about
+        /// Topic of the message
         topic: String,
-        /// Who writes it
+        /// Agent that sends the message
         #[arg(long, value_name = "AGENT")]
         from: String,
-        /// Who it is for; * is everybody
+        /// Agent that receives the message; * means every agent
         #[arg(long, value_name = "AGENT")]
         to: String,
-        /// What it says. Default: nothing
+        /// Text of the message. Default: empty
         #[arg(long, value_name = "TEXT", default_value = "")]
         body: String,
-        /// The milestone that it belongs to. Default: none
+        /// Milestone that the message belongs to. Default: none
         #[arg(long)]
         milestone: Option<MilestoneId>,
     },
-    /// List handoffs, the oldest first
+    /// List handoffs, oldest first
     List {
-        /// Only those for this agent, and for everybody
+        /// Only messages to this agent or to every agent
         #[arg(long)]
         agent: Option<String>,
-        /// Only those in this status: open, read, acted or archived
+        /// Only messages with this status: open, read, acted or archived
         #[arg(long, value_parser = handoff_status)]
         status: Option<HandoffStatus>,
-        /// Only those of this milestone
+        /// Only messages of this milestone
         #[arg(long)]
         milestone: Option<MilestoneId>,
-        /// Only those of no milestone
+        /// Only messages without a milestone
         #[arg(long, conflicts_with = "milestone")]
         global: bool,
     },
-    /// Write another status into a handoff, and touch no other byte
+    /// Change the status of a handoff, and no other byte of its file
     Mark {
-        /// Its 8 hexadecimal digits
+        /// Id of the handoff: 8 hexadecimal digits
         id: String,
         /// open, read, acted or archived
         #[arg(value_parser = handoff_status)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{seconds, time_with_unit};
 
-/// What follows the options of `nexus broker`.
+/// Text below the options of `nexus broker`.
 pub(super) const BROKER_HELP: &str = "\
 Agents are named in the section `broker` of nexus.yaml. Messages, agents and locks are in `broker` of Nexus's home; `nexus broker run`
 has the turns of agents run, and any number of these commands, also of several `run`, share them.
@@ -19,94 +19,94 @@ Exit codes: 0 done, 1 it could not be done (or no answer came in time), 2 bad co
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrokerCommand {
-    /// Have the turns of agents run, until it is ended. Prints a line for each message
+    /// Run the turns of agents until interrupted. Prints a line for each message
     Run {
-        /// Turns at once. Default: as the configuration says, else 4
+        /// Maximum number of concurrent turns. Default: the configured number, else 4
         #[arg(long, value_name = "N")]
         turns: Option<NonZeroUsize>,
-        /// Where AGENT_COMMUNICATIONS.log, ACTIVE_AGENTS.md and TASKS.md are kept. Default: `broker` of Nexus's home
+        /// Folder for AGENT_COMMUNICATIONS.log, ACTIVE_AGENTS.md and TASKS.md. Default: `broker` in Nexus's home
         #[arg(long, value_name = "FOLDER")]
         views: Option<PathBuf>,
-        /// Take signed requests for triggers at this address, such as 127.0.0.1:8791. It speaks no TLS: beyond this machine it stands behind
-        /// a proxy that does
+        /// Accept signed trigger requests at this address, such as 127.0.0.1:8791. It speaks plain HTTP: put a TLS proxy in
+        /// front of it if other machines send requests
         #[arg(long, value_name = "ADDRESS")]
         webhooks: Option<SocketAddr>,
     },
-    /// Send a message, and with --wait print the answer
+    /// Send a message. With --wait, print the answer
     Send(Box<SendArgs>),
-    /// Print the messages that wait for you. Each is given once
+    /// Print the messages in your inbox. Each message is printed once
     Inbox {
-        /// Whose
+        /// Name of the inbox
         #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
         caller: Address,
     },
-    /// Print the agents, how far they are, and what waits
+    /// Print the agents, their progress and their waiting messages
     Status,
     /// Show agents, queues and new messages in the terminal, until Ctrl-C
     Watch {
-        /// How often to look, in seconds
+        /// Seconds between two refreshes
         #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
         every: Duration,
     },
-    /// Print what was sent, oldest first
+    /// Print the messages that were sent, oldest first
     Log,
-    /// Stop an agent and its workers: their turns end, and they take no further message until they are started
+    /// Stop an agent and its workers: their turns end, and they take no messages until they are started
     Stop {
         /// The agent
         name: Address,
     },
-    /// Have an agent that was stopped take messages again
+    /// Start an agent that was stopped
     Start {
         /// The agent
         name: Address,
-        /// Have this machine run its turns from now on, where another one of the fleet did. Its sessions stay there
+        /// Run its turns on this machine from now on, in place of another machine of the fleet. Its sessions stay there
         #[arg(long)]
         here: bool,
     },
-    /// Put what a worker made onto the branch that it was started from
+    /// Land a worker's commits on the branch that it was started from
     Land {
         /// The worker
         name: Address,
     },
-    /// Remove a worker that has ended, with its files. The refs that keep its commits stay
+    /// Remove a worker that has ended, with its files. The refs that retain its commits stay
     Clean {
         /// The worker
         name: Address,
-        /// Also where what it made is not landed
+        /// Remove it even if its commits are not landed
         #[arg(long)]
         unlanded: bool,
     },
 }
 
-/// What follows `nexus broker send`.
+/// Arguments of `nexus broker send`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SendArgs {
     /// An agent, agent:NAME:CONTEXT for one of its sessions, or manager-of:NAME
     pub(crate) to: Address,
-    /// What is said. `-` reads standard input
+    /// Text of the message. `-` reads standard input
     pub(crate) text: String,
-    /// Give it as a task of this id, whose result comes back
+    /// Send the message as a task with this id, and receive its result
     #[arg(long, value_name = "ID")]
     pub(crate) task: Option<String>,
     /// low, normal, high or urgent. A person's input is urgent
     #[arg(long, value_name = "PRIORITY", default_value = "urgent", value_parser = priority)]
     pub(crate) priority: MessagePriority,
-    /// Who sends it: answers are in the inbox of this name
+    /// Name of the sender, whose inbox receives the answers
     #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
     pub(crate) caller: Address,
-    /// How many seconds to wait for the answer. It is left to this command, also where others wait for answers in the same inbox
+    /// Seconds to wait for the answer. Only this command receives it, even if other readers use the same inbox
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
-    /// Have the message not handled any more when it has waited so long, such as 10m or 2h
+    /// Discard the message if it has waited this long, such as 10m or 2h
     #[arg(long, value_name = "TIME", value_parser = time_with_unit)]
     pub(crate) expires: Option<Duration>,
-    /// The message of an agent that this answers, by its id
+    /// Id of the agent's message that this one answers
     #[arg(long, value_name = "ID", conflicts_with = "task")]
     pub(crate) reply_to: Option<EnvelopeId>,
-    /// What the task needs to know, as a JSON object
+    /// Input of the task, as a JSON object
     #[arg(long, value_name = "JSON", value_parser = object, requires = "task")]
     pub(crate) inputs: Option<Map<String, Value>>,
-    /// Tells this message from others: sent twice, it is handled once. Default: a new one
+    /// Id of this message: a message sent twice with one id is handled once. Default: a new id
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<EnvelopeId>,
 }

@@ -7,12 +7,12 @@ use nexus::ConversationName;
 pub(crate) enum ConversationCommand {
     /// List the conversations, by name
     List,
-    /// Print a conversation: each message with its number, who answered, and what is not stored
+    /// Print a conversation: each message with its number and backend, and the parts that are not stored
     Show {
         /// The conversation
         name: ConversationName,
     },
-    /// Give a conversation, up to one of its messages, a further name. Nothing is copied
+    /// Fork a conversation at a message under a new name. Nothing is copied
     Fork {
         /// The conversation
         name: ConversationName,
@@ -22,7 +22,7 @@ pub(crate) enum ConversationCommand {
         #[arg(long, value_name = "N")]
         at: Option<u64>,
     },
-    /// Delete a conversation, what no other one shares with it, and what its backend keeps of it
+    /// Delete a conversation: its unshared messages, and the copy that its backend stores
     Delete {
         /// The conversation
         name: ConversationName,

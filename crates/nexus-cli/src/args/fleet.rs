@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 
 use super::seconds;
 
-/// What follows the options of `nexus worker`.
+/// Text below the options of `nexus worker`.
 pub(super) const WORKER_HELP: &str = "\
 The configuration's section `fleet` names the servers, and its `worker` bounds what a request may ask for: folders, access
 levels, backends. A backend that has a `pool` runs here, so the file may be the one of the callers.
@@ -20,17 +20,17 @@ the signal where a second one ended it.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WorkerArgs {
-    /// The pool, as `pool` of a backend names it
+    /// Name of the pool, as in `pool` of a backend
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) pool: String,
-    /// The worker's name in its pool. Default: as the configuration says, else the name of the machine
+    /// Name of the worker in its pool. Default: the configured name, else the name of the machine
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
-    /// Turns at once. Default: as the configuration says, else 4
+    /// Maximum number of concurrent turns. Default: the configured number, else 4
     #[arg(long, value_name = "N")]
     pub(crate) turns: Option<NonZeroUsize>,
-    /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
-    /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+    /// Send traces and metrics to the OpenTelemetry collector at this base URL by OTLP over HTTP, such as
+    /// http://127.0.0.1:4318. OTEL_EXPORTER_OTLP_HEADERS sets extra headers
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
@@ -38,25 +38,25 @@ pub(crate) struct WorkerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
-    /// Print the workers of each pool, what runs, what waits, and which accounts are held
+    /// Print the workers of each pool, the running and waiting turns, and the accounts on hold
     Status {
-        /// Go on, and look again after so many seconds, until Ctrl-C
+        /// Refresh every so many seconds, until Ctrl-C
         #[arg(long, value_name = "SECONDS", value_parser = interval)]
         watch: Option<Duration>,
-        /// Send what is seen, as metrics, to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
-        /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+        /// Send the status as metrics to the OpenTelemetry collector at this base URL by OTLP over HTTP, such as
+        /// http://127.0.0.1:4318. OTEL_EXPORTER_OTLP_HEADERS sets extra headers
         #[cfg(feature = "otlp")]
         #[arg(long, value_name = "URL")]
         otlp: Option<String>,
     },
-    /// Make the streams and buckets of the fleet, and the queues of pools. What is there stays as it is
+    /// Create the streams and buckets of the fleet, and the queues of pools. Existing ones are not changed
     Setup {
-        /// A pool whose queue is made. May be repeated
+        /// Pool to create a queue for. May be repeated
         #[arg(long, value_name = "NAME", value_parser = name)]
         pool: Vec<String>,
     },
-    /// Print the public key of this machine, by which `login_owner` names it. Its secret half is made the first time, in a file
-    /// that its user alone can read, and never printed
+    /// Print the public key of this machine, for `login_owner`. The first call creates the key pair; the secret half is stored in
+    /// an owner-only file and never printed
     Key,
 }
 
@@ -65,7 +65,7 @@ fn name(text: &str) -> Result<String, String> {
     nexus::name_fault(text).map_or_else(|| Ok(text.to_owned()), |fault| Err(fault.to_owned()))
 }
 
-/// How long to wait between two looks.
+/// Parses the pause between two refreshes.
 fn interval(text: &str) -> Result<Duration, String> {
     match seconds(text)? {
         short if short < Duration::from_millis(100) => Err("at least 0.1".to_owned()),

@@ -15,49 +15,48 @@ case. Where a browser's answer could not come back, or the vendor has none, a co
 Exit codes: 0 logged in, 1 not logged in, 2 bad command line, 130 cancelled. A login that was there before stays \
 until the new one is stored.")]
 pub(crate) struct LoginArgs {
-    /// Whose plan
+    /// Plan to log in to
     #[arg(value_parser = LoginWord, value_name = "LOGIN")]
     pub(crate) login: OwnLogin,
-    /// Log in by a code that is entered on any device
+    /// Log in with a code that you enter on any device
     #[arg(long, conflicts_with = "browser")]
     device: bool,
-    /// Log in by a browser whose answer comes back to a port of this machine
+    /// Log in with a browser that is redirected to a port of this machine
     #[arg(long)]
     browser: bool,
     /// Never start a browser; print the address only
     #[arg(long)]
     pub(crate) no_open: bool,
-    /// Where the login is kept. Default: where the one before is, else a file
+    /// Storage of the login. Default: that of the current login, else a file
     #[arg(long, value_enum, value_name = "PLACE")]
     pub(crate) store: Option<StoreChoice>,
-    /// Give up after this many seconds. Default: what the issuer allows
+    /// Give up after this many seconds. Default: the issuer's limit
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
-    /// Log in at another issuer than the vendor's: by https, or by http at this machine
+    /// Log in at this issuer in place of the vendor's: https, or http on this machine
     #[arg(long, value_name = "URL", value_parser = issuer_url)]
     pub(crate) issuer: Option<String>,
-    /// The client that this program is to the issuer
+    /// OAuth client id of this program at the issuer
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Register this program anew, where the vendor registers it for each person: for another account, or another
-    /// workspace, than before
+    /// Register this program again, if the vendor registers it for each person. Use it for another account or another
+    /// workspace than before
     #[arg(long)]
     pub(crate) new_registration: bool,
-    /// Port that the browser's answer comes back to; 0 is any that is free. May be given more than once: the first
-    /// that is free is used
+    /// Port that the browser is redirected to; 0 means any free port. May be repeated: the first free port is used
     #[arg(long = "port", value_name = "PORT")]
     pub(crate) ports: Vec<u16>,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
 }
 
-/// How the issuer is reached.
+/// Network options for requests to the issuer.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NetworkArgs {
-    /// Reach the issuer through the proxy that HTTPS_PROXY and its kin name
+    /// Reach the issuer through the proxy in HTTPS_PROXY and related variables
     #[arg(long)]
     inherit_proxy: bool,
-    /// Trust the certificate authorities in this PEM file as well
+    /// Also trust the certificate authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 }
@@ -67,38 +66,38 @@ pub(crate) struct NetworkArgs {
 The issuer is told where it has a way to be told; the login is removed from this machine in any case. Exit codes: 0 \
 nothing is logged in any more, 1 it could not be removed.")]
 pub(crate) struct LogoutArgs {
-    /// Whose plan
+    /// Plan to log out of
     #[arg(value_parser = LoginWord, value_name = "LOGIN", required_unless_present = "all", conflicts_with = "all")]
     login: Option<OwnLogin>,
-    /// Every login
+    /// Log out of every plan
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
 }
 
-/// Where a login is kept.
+/// Storage of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StoreChoice {
-    /// A file of your own in $NEXUS_HOME/auth
+    /// Owner-only file in $NEXUS_HOME/auth
     File,
-    /// The keyring of the system
+    /// Keyring of the system
     Keyring,
 }
 
-/// How a person signs in.
+/// Sign-in method that the flags select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
-    /// By the flag `--browser`.
+    /// Browser, selected by `--browser`.
     Browser,
-    /// By the flag `--device`.
+    /// Device code, selected by `--device`.
     Device,
-    /// By whatever suits the vendor and the surroundings.
+    /// No flag: the method that suits the vendor and the environment.
     Suitable,
 }
 
 impl LoginArgs {
-    /// What the flags ask for.
+    /// Returns the sign-in method that the flags select.
     pub(crate) fn method(&self) -> Method {
         match (self.browser, self.device) {
             (true, _) => Method::Browser,
@@ -109,7 +108,7 @@ impl LoginArgs {
 }
 
 impl NetworkArgs {
-    /// As the library takes it.
+    /// Converts the options to the library's type.
     pub(crate) fn network(&self) -> Network {
         let network = Network::default().with_inherited_proxy(self.inherit_proxy);
         match &self.ca_file {

@@ -12,34 +12,34 @@ use crate::mcp::registration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Serve tasks to a caller's agent: from a goal, step by step, to reviewed commits
+    /// Serve tasks to another agent: from a goal, step by step, to reviewed commits
     #[command(after_help = registration::HELP)]
     Spawn(McpServerArgs),
-    /// Serve debates to a caller's agent: from a question, stage by stage, to where a panel stands and every word that was said
+    /// Serve debates to another agent: from a question, stage by stage, to the panel's positions and every argument
     #[command(after_help = registration::DEBATE_HELP)]
     Debate(McpServerArgs),
-    /// Serve a project's plans and tasks to an agent: eleven tools over the files of .nexus/
+    /// Serve a project's plans and tasks to an agent: eleven tools over the files in .nexus/
     #[command(after_help = registration::PROJECT_HELP)]
     Project(ProjectServerArgs),
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct McpServerArgs {
-    /// Serve over HTTP at ADDRESS:PORT, or at a port of this machine that nobody else reaches. Work goes on when its client leaves
+    /// Serve over HTTP at ADDRESS:PORT, or at PORT for this machine only. Work continues after its client disconnects
     #[arg(long, value_name = "ADDRESS", value_parser = http_address)]
     pub(crate) http: Option<SocketAddr>,
-    /// A name of this machine that HTTP requests may be sent to, beside its addresses and localhost. May be repeated
+    /// Host name that HTTP requests may use, in addition to this machine's addresses and localhost. May be repeated
     #[arg(long, value_name = "NAME", requires = "http")]
     pub(crate) host: Vec<String>,
-    /// Serve over standard input and output by way of the server that runs for this home with --http
+    /// Serve over standard input and output through the server that runs with --http for this home
     #[arg(long, conflicts_with = "http")]
     pub(crate) attach: bool,
-    /// Nexus's own folder, with tasks, debates, tokens and nexus.yaml. Default: $NEXUS_HOME (~/.nexus)
+    /// Nexus's home, with tasks, debates, tokens and nexus.yaml. Default: $NEXUS_HOME (~/.nexus)
     #[arg(long, value_name = "FOLDER")]
     pub(crate) home: Option<PathBuf>,
 }
 
-/// An address and a port; without an address, of this machine alone.
+/// Parses an address and a port. A port alone means loopback.
 fn http_address(text: &str) -> Result<SocketAddr, String> {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     if let Ok(port) = text.parse() {

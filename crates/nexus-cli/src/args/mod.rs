@@ -51,7 +51,7 @@ pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 pub(crate) use trigger::{TriggerArgs, TriggerCommand};
 
-/// Runs one turn of agent work on whichever vendor nexus.yaml names.
+/// Runs agent turns on the vendors that nexus.yaml names.
 #[derive(Debug, Parser)]
 #[command(
     name = "nexus",
@@ -62,7 +62,7 @@ or configuration, 130 cancelled. `nexus status --help` has its own."
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// Print JSON: a line for each item of a list and for each event, else one line. See `nexus schema output`
+    /// Print JSON: one line for each list item or event, else a single line. See `nexus schema output`
     #[arg(long, global = true)]
     pub(crate) json: bool,
     #[command(subcommand)]
@@ -71,110 +71,110 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, broker, mcp and acp the latter alone
+    /// Configuration file. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, broker, mcp and acp only the latter
     #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one turn, and show it as it happens. The answer alone goes to standard output
+    /// Run one turn and show its progress. Prints only the answer to standard output
     Run(Box<RunArgs>),
-    /// Print the record of turns that `nexus run --keep FILE` wrote: asked, done, answered, by whom, at what cost
+    /// Print the record of turns that `nexus run --keep FILE` wrote: prompt, events, answer, backend and cost
     Show {
         /// The file
         file: PathBuf,
     },
-    /// Walk a goal to reviewed work: agents frame it, do it step by step, and reviewers of two vendors have the last word
+    /// Take a goal to reviewed work: agents plan it and do it step by step, and reviewers of two vendors decide
     #[command(subcommand)]
     Task(TaskCommand),
-    /// Measure which reviewers catch a confident wrong answer: traps, scripts that play models, and experiments with statistics
+    /// Measure which reviewers catch a confident wrong answer: traps, scripted models, and experiments with statistics
     #[command(subcommand)]
     Testbed(TestbedCommand),
-    /// Have a panel judge a question: apart from one another, then by answering the best case against each position
+    /// Let a panel debate a question: first each panelist alone, then against the best case for each other position
     #[command(subcommand)]
     Debate(DebateCommand),
-    /// Delete the conversations that `nexus run --keep FILE` kept, where the backends store them. The record in the file stays
+    /// Delete the conversations that `nexus run --keep FILE` stored at the backends. The record in the file stays
     Forget {
         /// The file
         file: PathBuf,
     },
-    /// Conversations that have a name, as `nexus run --conversation NAME` makes them
+    /// Manage named conversations, which `nexus run --conversation NAME` creates
     #[command(subcommand)]
     Conversation(ConversationCommand),
-    /// Say which backends a work-kind would run on, and why, without starting anything
+    /// Show which backends a work-kind would run on, and why. Nothing is started
     Explain {
-        /// A type of the configuration. Default: all
+        /// Type of the configuration. Default: all
         kind: Option<String>,
-        /// Go on, and explain again whenever the configuration's file changes, until Ctrl-C
+        /// Explain again whenever the configuration file changes, until Ctrl-C
         #[arg(long)]
         watch: bool,
     },
-    /// Read the configuration, and say what is in it or what is wrong with it
+    /// Check the configuration, and print its contents or its errors
     Check {
-        /// Also ask each backend whether it could start: its program, its version, its credential, its server. No model call
+        /// Also check that each backend can start: its program, version, credential and server. No model call
         #[arg(long)]
         probe: bool,
-        /// Print a configuration with every key in it, to begin with, and read nothing
+        /// Print an example configuration with every key, and read nothing
         #[arg(long, conflicts_with = "probe")]
         example: bool,
     },
-    /// Say who is logged in, as whom, until when, and what would run. No model call, and nothing is renewed
+    /// Show the logins, their accounts and expiry, and the backends that would run. No model call, and no login is renewed
     Status(StatusArgs),
-    /// Look for what could keep turns from running here, say how to mend it, and end what dead runs left. No model call
+    /// Find problems that stop turns on this machine, print advice, and end processes that dead runs left. No model call
     #[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
     Doctor,
-    /// Serve an editor as its agent, by the Agent Client Protocol: a type of the configuration answers
+    /// Serve an editor as its agent, by the Agent Client Protocol. A type of the configuration answers
     #[command(after_help = acp::HELP)]
     Acp(AcpArgs),
     /// Serve tools to other programs, by the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Plan a project and keep track of its tasks, in files that people and agents share
+    /// Plan a project and track its tasks, in files that people and agents share
     #[command(after_help = project::HELP)]
     Project(ProjectArgs),
-    /// Milestones, slices and tasks as Markdown files: make them, lint them, and say what follows from them
+    /// Manage milestones, slices and tasks as Markdown files: create, lint and evaluate them
     #[command(after_help = artifact::HELP)]
     Artifact(ArtifactArgs),
-    /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
+    /// Answer a hook event of a program, as `nexus project install` configures it. Reads and writes JSON
     #[command(
         after_help = "A refusal is an answer on standard output. Exit codes: 0, and 1 for an event that is not known. Never 2, which some programs\n\
                       take for a refusal of every tool."
     )]
     Hook(HookArgs),
-    /// Let agents reach each other, and write to them
+    /// Run agents that send each other messages, and write to them
     #[command(subcommand, after_help = broker::BROKER_HELP)]
     Broker(BrokerCommand),
-    /// Have messages sent by time, files, requests, events and reports
+    /// Send messages at times, and on files, requests, events and reports
     #[command(subcommand, after_help = trigger::TRIGGER_HELP)]
     Trigger(TriggerCommand),
-    /// Make a place to work: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. What is there stays as it is
+    /// Create a workspace: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. Existing files are not changed
     Init(InitArgs),
-    /// Make a place to work, see which skill packs suit this machine, and sign in
+    /// Create a workspace, list the skill packs that suit this machine, and sign in
     Onboard(OnboardArgs),
-    /// Skills of a place to work: your own, and those of a hub
+    /// Manage the skills of a workspace: your own, and those of a hub
     #[command(after_help = skills::SKILLS_HELP)]
     Skills(SkillsArgs),
-    /// Look into the sessions of agents, and fork them
+    /// Read, search and fork the sessions of agents
     #[command(subcommand, after_help = session::SESSION_HELP)]
     Session(SessionCommand),
-    /// Run turns of a pool on this machine, for callers on others
+    /// Run turns of a pool on this machine, for callers on other machines
     #[command(after_help = fleet::WORKER_HELP)]
     Worker(WorkerArgs),
-    /// See the workers of other machines, and make what they need on their servers
+    /// Show the workers of other machines, and create the resources that they need on their servers
     #[command(subcommand)]
     Fleet(FleetCommand),
-    /// Log in to a plan of yours, apart from the vendor's own program
+    /// Log in to your plan, independently of the vendor's own program
     #[cfg(feature = "login")]
     Login(Box<LoginArgs>),
-    /// End a login of Nexus's own. The vendor's own program stays logged in
+    /// Log out of a plan. The vendor's own program stays logged in
     #[cfg(feature = "login")]
     Logout(LogoutArgs),
-    /// Keep API keys in the keyring of the system, for `credential: { keyring: NAME }`
+    /// Store API keys in the keyring of the system, for `credential: { keyring: NAME }`
     #[cfg(feature = "keyring")]
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Print the completions of a shell, for the file where it looks for them
+    /// Print the completion script of a shell
     #[command(after_help = "\
 bash: nexus completions bash > ~/.local/share/bash-completion/completions/nexus
 zsh:  nexus completions zsh > \"${fpath[1]}/_nexus\"
@@ -186,13 +186,13 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
     },
     /// Print the manual page: `nexus manual > nexus.1`
     Manual,
-    /// JSON Schemas of what this command prints
+    /// Print JSON Schemas of the output of this command
     #[command(subcommand)]
     Schema(SchemaCommand),
 }
 
 impl Command {
-    /// Whether the reader of standard output may go away without a failure: it is another program, or has heard all there is.
+    /// Returns true if a closed standard output is a normal end: its reader is a program that has received everything it needs.
     pub(crate) fn serves_output(&self) -> bool {
         match self {
             Self::Acp(_) | Self::Worker(_) => true,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-/// What follows the options of `nexus project`.
+/// Text below the options of `nexus project`.
 pub(super) const HELP: &str = "\
 A cycle, by hand:
     nexus project init
@@ -23,7 +23,7 @@ A cycle, by hand:
 An agent does the same by the tools of `nexus mcp project`. Everything lies in .nexus/ of the project: the folder above that has
 .nexus/state/ in it, or the top of the git repository.";
 
-/// What follows the options of `nexus project conformance`.
+/// Text below the options of `nexus project conformance`.
 const CONFORMANCE_HELP: &str = "\
 Each fixture has a project of its own, in a new folder; the server is started there. A fixture says what is there before, what is
 called, and what must be in the result and in the files then, by JSONPath (RFC 9535).
@@ -32,7 +32,7 @@ Exit codes: 0 all are passed, 1 one is not, 2 bad command line or fixtures.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ProjectArgs {
-    /// The project. Default: the one that this folder belongs to
+    /// Folder of the project. Default: the project that contains the current folder
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
     #[command(subcommand)]
@@ -41,162 +41,162 @@ pub(crate) struct ProjectArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProjectCommand {
-    /// Make .nexus/, and say what an earlier session left. Nothing is deleted
+    /// Create .nexus/, and report what an earlier session left. Nothing is deleted
     Init,
-    /// Say where the work stands: branch, plan, decisions, tasks
+    /// Show the branch, the plan, the decisions and the tasks
     Status,
-    /// Begin a plan. One that is there goes to the history first
+    /// Start a plan. An existing plan moves to the history first
     Plan {
-        /// What is planned
+        /// Topic of the plan
         topic: String,
-        /// What is to be decided. May be repeated
+        /// Issue to decide. May be repeated
         #[arg(long, value_name = "TEXT")]
         issue: Vec<String>,
-        /// What is known about it
+        /// Findings on the topic
         #[arg(long, value_name = "TEXT")]
         research: Option<String>,
     },
     /// Record a decision on an issue of the plan
     Decide {
-        /// The issue's number
+        /// Number of the issue
         issue: u32,
-        /// What is decided, and why
+        /// Decision, with its reason
         decision: String,
     },
-    /// Make a decided issue pending again. What was decided is kept
+    /// Make a decided issue pending again. The earlier decision is kept
     Reopen {
-        /// The issue's number
+        /// Number of the issue
         issue: u32,
     },
     /// Add a task
     Add(Box<AddArgs>),
     /// List the tasks
     Tasks,
-    /// Print what an agent is told of a task, with the index of what the project knows
+    /// Print the prompt that an agent gets for a task, with the index of the project's knowledge
     Prompt {
-        /// The task's number
+        /// Number of the task
         task: u32,
     },
-    /// Say that work on a task begins
+    /// Mark a task as begun
     Begin {
-        /// The task's number
+        /// Number of the task
         task: u32,
-        /// The agent that does it
+        /// Agent that does the task
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
-    /// Say that a task is done
+    /// Mark a task as done
     Done {
-        /// The task's number
+        /// Number of the task
         task: u32,
-        /// A file that was changed for it, relative to the project. May be repeated
+        /// File that the task changed, relative to the project. May be repeated
         #[arg(long, value_name = "PATH")]
         file: Vec<String>,
-        /// The agent that did it
+        /// Agent that did the task
         #[arg(long, value_name = "NAME")]
         agent: Option<String>,
     },
-    /// Give a task back that was begun
+    /// Release a task that was begun
     Back {
-        /// The task's number
+        /// Number of the task
         task: u32,
     },
-    /// Put plan, decisions and tasks into the history, as one cycle
+    /// Move plan, decisions and tasks to the history, as one cycle
     Close {
-        /// Although tasks are open
+        /// Close even if tasks are open
         #[arg(long)]
         force: bool,
     },
     /// List earlier cycles, newest first
     History {
-        /// Words that all have to be in a cycle
+        /// Words that a cycle must contain, all of them
         words: Vec<String>,
     },
-    /// List the roles, or print what one is told
+    /// List the roles, or print the instructions of a role
     Roles {
         /// The role
         name: Option<String>,
-        /// Make all of them types of agents that plans of `nexus task` may name. It is kept in $NEXUS_HOME (~/.nexus)
+        /// Register all roles as agent types that plans of `nexus task` may name. Stored in $NEXUS_HOME (~/.nexus)
         #[arg(long, conflicts_with = "name")]
         register: bool,
     },
-    /// Write hooks into a program's settings for this project: they tell it where the work stands, and refuse an edit without a task
+    /// Write hooks for this project into a program's settings. They report the state of the work, and refuse an edit without a task
     Install {
-        /// The program. One that is not known prints those that are
+        /// Program to install hooks for. An unknown name prints the known ones
         harness: String,
-        /// What starts nexus there, for a shell. Default: nexus
+        /// Shell command that starts nexus there. Default: nexus
         #[arg(long, value_name = "COMMAND", default_value = "nexus")]
         command: String,
     },
-    /// Take the hooks away again. Everything else in the settings stays byte for byte
+    /// Remove the hooks. The rest of the settings stays byte for byte
     Uninstall {
-        /// The program. One that is not known prints those that are
+        /// Program to remove hooks from. An unknown name prints the known ones
         harness: String,
     },
-    /// Print the JSON Schema of a file of .nexus/
+    /// Print the JSON Schema of a file in .nexus/
     Schema {
-        /// The file, as plan.json. One that is not known prints those that are
+        /// File name, such as plan.json. An unknown name prints the known ones
         file: String,
     },
-    /// Hold a server of the eleven tools against the fixtures
+    /// Test a server of the eleven tools against the fixtures
     #[command(after_help = CONFORMANCE_HELP)]
     Conformance {
-        /// The server: a program and its arguments, by spaces
+        /// Program of the server with its arguments, separated by spaces
         #[arg(long, value_name = "COMMAND")]
         server: String,
-        /// What the names of its tools begin with
+        /// Prefix of the tool names
         #[arg(long, value_name = "TEXT", default_value = "")]
         prefix: String,
-        /// Files of fixtures. Default: those that come with Nexus
+        /// Fixture files. Default: the fixtures of Nexus
         fixtures: Vec<PathBuf>,
     },
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AddArgs {
-    /// What is to be done
+    /// Title of the task
     pub(crate) title: String,
-    /// What whoever does it has to know
+    /// Background that the agent needs
     #[arg(long, value_name = "TEXT")]
     pub(crate) context: Option<String>,
-    /// How it is to be done
+    /// Approach to take
     #[arg(long, value_name = "TEXT")]
     pub(crate) approach: Option<String>,
-    /// By what it is seen to be done
+    /// Acceptance criterion
     #[arg(long, value_name = "TEXT")]
     pub(crate) acceptance: Option<String>,
-    /// The role that does it
+    /// Role that does the task
     #[arg(long, value_name = "ROLE")]
     pub(crate) owner: Option<String>,
-    /// The number of a task that must be completed before. May be repeated
+    /// Number of a task that must be completed first. May be repeated
     #[arg(long, value_name = "TASK")]
     pub(crate) after: Vec<u32>,
-    /// A file that it is about, relative to the project. May be repeated
+    /// File that the task is about, relative to the project. May be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<String>,
 }
 
-/// What follows `nexus hook`.
+/// Arguments of `nexus hook`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct HookArgs {
     /// The event: session_start, user_message, subagent_spawn, subagent_complete, pre_tool_use, post_tool_use, session_end or
     /// context_compact
     pub(crate) event: String,
-    /// The program, as `nexus project install` names it
+    /// Name of the program, as in `nexus project install`
     #[arg(long, value_name = "NAME")]
     pub(crate) harness: String,
-    /// The project. Default: the one that the program's folder belongs to
+    /// Folder of the project. Default: the project that contains the program's folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
 }
 
-/// What follows `nexus mcp project`.
+/// Arguments of `nexus mcp project`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ProjectServerArgs {
-    /// The project. Default: the one that the folder belongs to in which the server is started
+    /// Folder of the project. Default: the project that contains the folder in which the server is started
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
-    /// What the names of the tools begin with
+    /// Prefix of the tool names
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) prefix: String,
 }

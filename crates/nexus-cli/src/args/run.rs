@@ -9,23 +9,23 @@ use super::seconds;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// A type of the configuration
+    /// Type of the configuration
     pub(crate) kind: String,
-    /// The prompt; `-` or nothing reads standard input
+    /// Prompt of the turn. `-` or no prompt reads standard input
     pub(crate) prompt: Option<String>,
-    /// Where the turn works. Default: an empty private folder
+    /// Working folder of the turn. Default: an empty private folder
     #[arg(long = "cd", value_name = "FOLDER")]
     pub(crate) directory: Option<PathBuf>,
-    /// Which tools the turn may use
+    /// Tools that the turn may use
     #[arg(long, value_enum, default_value_t = Access::ScopedOnly)]
     pub(crate) access: Access,
-    /// Instructions that stand above the prompt
+    /// Instructions above the prompt
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// The model, in the vendor's words, instead of the configuration's
+    /// Model, by the vendor's name, in place of the configured one
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// How hard the model is asked to think, instead of the configuration's: minimal, low, medium, high, xhigh, max
+    /// Effort of the model, in place of the configured one: minimal, low, medium, high, xhigh, max
     #[arg(long)]
     pub(crate) effort: Option<Effort>,
     /// Stop after this many seconds
@@ -34,34 +34,33 @@ pub(crate) struct RunArgs {
     /// File with a JSON Schema that the answer must satisfy
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// A PNG, JPEG, GIF or WebP file to show to the model. May be given more than once
+    /// PNG, JPEG, GIF or WebP file to show to the model. May be repeated
     #[arg(long = "image", value_name = "FILE")]
     pub(crate) images: Vec<PathBuf>,
-    /// Keep the conversation, and append the record of the turn to this file: what was asked, what happened, how it ended, who
-    /// ran it, at what cost, and how to go on. `nexus show FILE` prints it. Of a panel every seat is recorded, and no
-    /// conversation is kept
+    /// Store the conversation, and append a record of the turn to this file: prompt, events, result, backend, cost and how to
+    /// resume. `nexus show FILE` prints it. For a panel, every seat is recorded and no conversation is stored
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
-    /// Go on from the last conversation that was kept in this file, and append to it, or to that of `--keep`
+    /// Resume the last conversation recorded in this file. The new record is appended to it, or to the file of `--keep`
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
-    /// Run the turn in the conversation of this name, and store it there; the first turn creates it. Any type can take the next
-    /// one: see `--on-lost`. `nexus conversation --help` tells of them
+    /// Run the turn in the conversation of this name and store it there; the first turn creates it. Any type can run the next
+    /// turn: see `--on-lost`. See also `nexus conversation --help`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "keep"])]
     pub(crate) conversation: Option<ConversationName>,
-    /// What to do where the backend cannot go on with the conversation by itself: another one takes the turn, the vendor lost it, or
-    /// it was forked
+    /// Action if the backend cannot resume the conversation itself: another backend takes the turn, the vendor lost it, or it was
+    /// forked
     #[arg(long, value_enum, default_value_t = OnLostChoice::Reseed, requires = "conversation")]
     pub(crate) on_lost: OnLostChoice,
-    /// Wait for this many seconds while another turn runs in the conversation. Default: fail at once
+    /// Wait this many seconds while another turn runs in the conversation. Default: fail at once
     #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "conversation")]
     pub(crate) wait: Option<Duration>,
-    /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
-    /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+    /// Send traces and metrics to the OpenTelemetry collector at this base URL by OTLP over HTTP, such as
+    /// http://127.0.0.1:4318. OTEL_EXPORTER_OTLP_HEADERS sets extra headers
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
-    /// Show nothing but the answer
+    /// Show only the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -70,9 +69,9 @@ pub(crate) struct RunArgs {
 pub(crate) enum OnLostChoice {
     /// End the turn with an error
     Fail,
-    /// Go on without the earlier messages; they stay stored
+    /// Continue without the earlier messages; they stay stored
     Fresh,
-    /// Show the model the earlier messages as text, and warn of what they lack
+    /// Send the earlier messages to the model as text, and warn about missing parts
     Reseed,
 }
 
@@ -90,11 +89,11 @@ impl From<OnLostChoice> for WhenLost {
 pub(crate) enum Access {
     /// No tools: pure text
     ScopedOnly,
-    /// The vendor's own tools, as far as they only read
+    /// The vendor's read-only tools
     ReadOnly,
-    /// The vendor's own tools, writing inside the folder
+    /// The vendor's tools, with writes inside the folder
     WorkspaceWrite,
-    /// The vendor's own tools without a sandbox
+    /// The vendor's tools without a sandbox
     Unrestricted,
 }
 

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use nexus_broker::SessionKey;
 
-/// What follows the options of `nexus session`.
+/// Text below the options of `nexus session`.
 pub(super) const SESSION_HELP: &str = "\
 A session is a conversation of one agent: agent:NAME:CONTEXT. Messages that name none go into agent:NAME:main.";
 
@@ -16,11 +16,11 @@ pub(crate) enum SessionCommand {
         /// The session
         session: SessionKey,
     },
-    /// Begin a further session with the messages of one, up to one of them. Nothing is copied
+    /// Fork a session at a message. Nothing is copied
     Fork {
         /// The session
         session: SessionKey,
-        /// The new one
+        /// Key of the new session
         new_session: SessionKey,
         /// The last message of the fork, counted from 1. Default: the last one
         #[arg(long, value_name = "N")]
@@ -31,12 +31,12 @@ pub(crate) enum SessionCommand {
         /// The session
         session: SessionKey,
     },
-    /// Find messages that have all of some words, else some of them
+    /// Find messages that contain all of the words, else some of them
     Search {
-        /// Words
+        /// Words to search for
         #[arg(required = true)]
         words: Vec<String>,
-        /// How many are found at most, up to 50
+        /// Maximum number of results, up to 50
         #[arg(long, value_name = "N", default_value_t = 10)]
         limit: usize,
     },

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
-/// What follows the options of `nexus skills`.
+/// Text below the options of `nexus skills`.
 pub(super) const SKILLS_HELP: &str = "\
 A skill is a folder with a SKILL.md, below skills/tools, skills/connectors or skills/guides. A hub is a folder, git+URL of a repository, or the https:// address
 of a folder, with a hub.json: the skills by name, each with the SHA-256 of its files, and packs of them. What does not pass its check is not
@@ -15,24 +15,24 @@ pub(crate) struct InitArgs {
     /// The folder
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// Make it a git repository, too
+    /// Also create a git repository in it
     #[arg(long)]
     pub(crate) git: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OnboardArgs {
-    /// The place to work
+    /// Folder of the workspace
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
-    /// The hub whose packs are suggested
+    /// Hub whose packs are suggested
     #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
     pub(crate) hub: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct SkillsArgs {
-    /// The folder of the skills
+    /// Folder of the skills
     #[arg(long, value_name = "FOLDER", default_value = "skills", global = true)]
     pub(crate) skills: PathBuf,
     #[command(subcommand)]
@@ -41,34 +41,34 @@ pub(crate) struct SkillsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsCommand {
-    /// List the skills that are there, or those of a hub
+    /// List the installed skills, or those of a hub
     List {
         /// The hub
         #[arg(long, value_name = "HUB")]
         hub: Option<String>,
     },
-    /// Print what an agent reads of a skill
+    /// Print a skill as an agent reads it
     Use {
         /// The skill
         name: String,
     },
-    /// Print where a skill came from, and what of it was changed
+    /// Print the origin of a skill and its changed files
     Info {
         /// The skill
         name: String,
     },
     /// Install skills and packs
     Install {
-        /// Skills and packs
+        /// Names of skills and packs
         #[arg(required = true)]
         names: Vec<String>,
         /// The hub
         #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
         hub: String,
     },
-    /// Bring skills to what their hub has now
+    /// Update skills to the versions of their hub
     Update {
-        /// Skills. Default: all that came from the hub
+        /// Skills to update. Default: all skills of the hub
         names: Vec<String>,
         /// The hub
         #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
@@ -76,7 +76,7 @@ pub(crate) enum SkillsCommand {
     },
     /// Remove skills that came from a hub
     Remove {
-        /// Skills
+        /// Skills to remove
         #[arg(required = true)]
         names: Vec<String>,
     },

@@ -5,51 +5,51 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 use nexus_tasks::WorkBudget;
 
-/// What `TASK` may be.
+/// Help of the argument `TASK`.
 const TASK_HELP: &str = "The task: its id, the beginning of it, or `last` for the newest";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskCommand {
-    /// Create a task from a goal, and run the project's tests once before anything is changed. Its id alone goes to standard output
+    /// Create a task from a goal, and run the project's tests once before any change. Prints only its id to standard output
     New(Box<NewTaskArgs>),
-    /// Walk a task to its end: frame it, then do each step, with its review. Ctrl-C puts the step back; the next run begins it anew
+    /// Run a task to its end: frame it, then do and review each step. Ctrl-C rolls the step back; the next run repeats it
     #[command(
         after_help = "Exit codes: 0 it is complete, or with --step the step advanced; 1 it is not; 2 bad command line or \
 configuration; 130 cancelled."
     )]
     Run(RunTaskArgs),
-    /// Say where a task is: its plan, its criteria, what it used
+    /// Show the plan, the criteria and the usage of a task
     Status(OneTaskArgs),
-    /// Print what happened in a task, the oldest first, with who ran each turn and what it cost
+    /// Print the events of a task, oldest first, with the backend and the cost of each turn
     Log(OneTaskArgs),
-    /// Print something that a task made: brief, patch, patch-N, step-N, verdict-N, handoff-N-U, probe-N, turn-ID, context-map
+    /// Print an artifact of a task: brief, patch, patch-N, step-N, verdict-N, handoff-N-U, probe-N, turn-ID, context-map
     Show {
         #[arg(help = TASK_HELP)]
         task: String,
-        /// What to print
+        /// Artifact to print
         artifact: String,
     },
-    /// End a task; a step that runs is stopped and put back
+    /// End a task; a running step is stopped and rolled back
     Cancel(OneTaskArgs),
-    /// Go on with a task that ended
+    /// Reopen a task that ended
     Reopen(ReopenTaskArgs),
-    /// Remove a task that ended, with all that it made and did not land, and its ref in the repository of the project
+    /// Remove a task that ended, with its unlanded results and its ref in the project's repository
     Remove(OneTaskArgs),
-    /// List the tasks, the newest first
+    /// List the tasks, newest first
     List {
-        /// Only those in this status: framing, clarification_needed, active, complete, blocked, escalated or cancelled
+        /// Only tasks with this status: framing, clarification_needed, active, complete, blocked, escalated or cancelled
         #[arg(long)]
         status: Option<String>,
-        /// Only those of the project in this folder
+        /// Only tasks of the project in this folder
         #[arg(long, value_name = "FOLDER")]
         project: Option<PathBuf>,
     },
-    /// Show live what each agent of a task does, also one that another program runs, until the task ends or Ctrl-C
+    /// Show each agent of a task live until the task ends or Ctrl-C, even if another process runs it
     Watch(OneTaskArgs),
-    /// Move your branch to what a task committed; where that cannot be, say why and how to apply its patch
+    /// Move your branch to the commits of a task. If that is impossible, print the reason and how to apply its patch
     #[command(after_help = "Exit codes: 0 the branch was moved, or there is nothing to land; 1 it was not.")]
     Land(OneTaskArgs),
-    /// Write the report of a task: one HTML page that loads nothing
+    /// Write the report of a task: one self-contained HTML page
     Report {
         #[arg(help = TASK_HELP)]
         task: String,
@@ -59,7 +59,7 @@ configuration; 130 cancelled."
     },
 }
 
-/// What every command on one task takes.
+/// Arguments of every command on one task.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct OneTaskArgs {
     #[arg(help = TASK_HELP)]
@@ -68,56 +68,55 @@ pub(crate) struct OneTaskArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct NewTaskArgs {
-    /// What is to be reached, and how anybody can see that it is. Default: standard input
+    /// Goal of the task, and how to verify that it is reached. Default: standard input
     pub(crate) goal: Option<String>,
-    /// The project: the top of a git repository, or a folder that is in none
+    /// Folder of the project: the top of a git repository, or a folder outside of any repository
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     pub(crate) project: PathBuf,
-    /// A file with what you know about it: findings, decisions, places
+    /// File with background: findings, decisions, paths
     #[arg(long, value_name = "FILE")]
     pub(crate) context: Option<PathBuf>,
-    /// Take along what is not committed
+    /// Include uncommitted changes
     #[arg(long)]
     pub(crate) include_uncommitted: bool,
-    /// Read the project whatever its size. Without it, more than 200 MiB or 50,000 files that are not in git are read after a question,
-    /// and only from a terminal
+    /// Read the project at any size. Without it, more than 200 MiB or 50,000 files outside git need a confirmation at a terminal
     #[arg(long)]
     pub(crate) allow_large: bool,
-    /// The program that runs the tests, with its arguments, parted by blanks: `--test "cargo test --offline"`. No shell reads it
+    /// Program that runs the tests, with its arguments, separated by spaces: `--test "cargo test --offline"`. No shell is used
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,
-    /// A path in the project that is not in git and that tests need, such as node_modules. Can be given again
+    /// Path in the project that is not in git but needed by tests, such as node_modules. May be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) keep: Vec<String>,
-    /// A program, with its arguments, that prepares a copy of the project before its first test. Can be given again
+    /// Program, with its arguments, that prepares a copy of the project before its first test. May be repeated
     #[arg(long, value_name = "COMMAND")]
     pub(crate) setup: Vec<String>,
-    /// How often a step is done anew because a review asks for it
+    /// Maximum number of times that a review may send a step back
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// Votes of how many vendors a step needs; 1 says that one will do
+    /// Number of vendors whose votes a step needs; 1 accepts a single vendor
     #[arg(long, value_name = "N")]
     pub(crate) min_vendors: Option<usize>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
-    /// A name and a value by which you find it again. Can be given again
+    /// Name and value to find the task by. May be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) label: Vec<String>,
 }
 
-/// What all turns of a task together may use.
+/// Limits for all turns of one task or debate together.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BudgetArgs {
-    /// Most US dollars that all its turns may cost, as far as the vendors tell
+    /// Maximum cost of all turns in US dollars, as far as the vendors report it
     #[arg(long, value_name = "DOLLARS")]
     usd: Option<f64>,
-    /// Most tokens that the models may write in all its turns
+    /// Maximum number of output tokens of all turns
     #[arg(long, value_name = "N")]
     output_tokens: Option<u64>,
 }
 
 impl BudgetArgs {
-    /// What was named, if anything was.
+    /// Returns the limits, or `None` if no option was given.
     pub(crate) fn named(&self) -> Option<WorkBudget> {
         let Self { usd, output_tokens } = *self;
         (usd.is_some() || output_tokens.is_some()).then_some(WorkBudget { usd, output_tokens })
@@ -128,9 +127,9 @@ impl BudgetArgs {
 pub(crate) struct ReopenTaskArgs {
     #[arg(help = TASK_HELP)]
     pub(crate) task: String,
-    /// What the agents are to know: what changed since, what to do otherwise
+    /// Note for the agents: changes since the end, and what to do differently
     pub(crate) note: String,
-    /// The entry of the plan to go on with, counted from 1. Default: the one that ended it
+    /// Plan entry to resume at, counted from 1. Default: the entry at which the task ended
     #[arg(long, value_name = "N")]
     pub(crate) from: Option<usize>,
     #[command(flatten)]
@@ -144,7 +143,7 @@ pub(crate) struct RunTaskArgs {
     /// Stop after one step
     #[arg(long)]
     pub(crate) step: bool,
-    /// An answer to a question that was asked; once for each, in their order. On a terminal you are asked
+    /// Answer to a question of the task; give one for each, in order. On a terminal the command prompts for it
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Vec<String>,
 }

@@ -8,11 +8,11 @@ use clap::{Args as ClapArgs, Subcommand};
 pub(crate) enum TestbedCommand {
     /// List the traps: small projects with an answer that looks right and is wrong
     List(TrapArgs),
-    /// Show that traps are traps: run their tests, their ground truth and their probe on both answers. No model call
+    /// Prove that traps are traps: run their tests, ground truth and probe on both answers. No model call
     #[command(after_help = "Exit codes: 0 every trap is one, 1 one of them is not, or cannot be run.")]
     Prove(TrapArgs),
-    /// Let each arm meet each answer of each trap, in turns, and write down what came of it. Ctrl-C gives up the run in flight alone;
-    /// the same command goes on behind it
+    /// Run each arm on each answer of each trap, alternating, and record the results. Ctrl-C abandons only the current run; the same
+    /// command resumes after it
     #[command(
         after_help = "An arm is a script (anchored, probing, wary), which asks no model, or NAME=FILE: a nexus.yaml whose type \
 `reviewer` is measured, and with --whole every type of a task. One that names a vendor's backend needs --real; how many turns it \
@@ -20,7 +20,7 @@ takes is said before the first one.\n\nExit codes: 0 all runs are finished, 1 th
 130 cancelled."
     )]
     Run(Box<RunTestbedArgs>),
-    /// Write the report of an experiment: one HTML page that loads nothing, or Markdown
+    /// Write the report of an experiment: one self-contained HTML page, or Markdown
     Report {
         /// The folder of the experiment
         folder: PathBuf,
@@ -33,39 +33,39 @@ takes is said before the first one.\n\nExit codes: 0 all runs are finished, 1 th
     },
 }
 
-/// Which traps.
+/// Selection of traps.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TrapArgs {
-    /// A folder of traps in place of those of this command; TRAPS.md of nexus-testbed says how to write one
+    /// Folder of traps in place of the built-in ones; TRAPS.md of nexus-testbed explains how to write one
     #[arg(long, value_name = "FOLDER")]
     pub(crate) traps: Option<PathBuf>,
-    /// Only the trap of this name. May be given more than once
+    /// Only the trap of this name. May be repeated
     #[arg(long = "trap", value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunTestbedArgs {
-    /// The folder of the experiment, which is made; of one that was begun there, the rest is run
+    /// Folder of the experiment. It is created; an unfinished experiment in it is resumed
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) traps: TrapArgs,
-    /// An arm: anchored, probing, wary, or NAME=FILE. May be given more than once. Default: anchored and probing
+    /// Arm: anchored, probing, wary, or NAME=FILE. May be repeated. Default: anchored and probing
     #[arg(long = "arm", value_name = "ARM")]
     pub(crate) arms: Vec<String>,
     /// Only this answer: planted or right. Default: both
     #[arg(long = "answer", value_name = "ANSWER")]
     pub(crate) answers: Vec<nexus_testbed::Answer>,
-    /// How often each arm meets each answer
+    /// Number of runs of each arm on each answer
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) runs: u32,
-    /// Run the whole task, from its goal on, in place of review alone
+    /// Run the whole task from its goal, in place of the review alone
     #[arg(long, conflicts_with = "answers")]
     pub(crate) whole: bool,
-    /// Also run arms that name backends of vendors: their turns cost something
+    /// Also run arms with vendors' backends: their turns cost money
     #[arg(long)]
     pub(crate) real: bool,
-    /// Do not ask before the first turn of such an arm
+    /// Do not ask for confirmation before the first turn of such an arm
     #[arg(long, requires = "real")]
     pub(crate) yes: bool,
 }

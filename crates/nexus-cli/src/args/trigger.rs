@@ -9,7 +9,7 @@ use nexus_broker::{
 };
 use serde_json::Value;
 
-/// What follows the options of `nexus trigger`.
+/// Text below the options of `nexus trigger`.
 pub(super) const TRIGGER_HELP: &str = "\
 Every firing is a message to the agent. `nexus broker run` has triggers fire by time, by files and by reports; with --webhooks also by requests, which
 are signed as Standard Webhooks says (webhook-id, webhook-timestamp, webhook-signature). A firing happens once, whatever the number of brokers.";
@@ -20,17 +20,17 @@ pub(crate) enum TriggerCommand {
     Cron {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// Minute, hour, day of month, month, day of week; or @daily and the like
+        /// Minute, hour, day of month, month, day of week; or a shorthand such as @daily
         expression: String,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
-        /// The time zone
+        /// Time zone
         #[arg(long, value_name = "ZONE", default_value = "UTC")]
         zone: String,
-        /// Which times that were missed fire: once, all (the newest 100) or none
+        /// Rule for missed times: fire once, all (the newest 100) or none
         #[arg(long, value_name = "RULE", default_value = "once", value_parser = missed)]
         missed: MissedRule,
-        /// Delay each firing by up to so many seconds, the same on every broker
+        /// Maximum delay of each firing, in seconds. Every broker computes the same delay
         #[arg(long, value_name = "SECONDS", default_value_t = 0)]
         jitter: u32,
     },
@@ -38,53 +38,53 @@ pub(crate) enum TriggerCommand {
     At {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// The time, in UTC
+        /// Time in UTC
         #[arg(value_parser = time)]
         time: SystemTime,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
     },
-    /// Fire at an event, which `nexus trigger fire` sends
+    /// Fire on an event, which `nexus trigger fire` sends
     Event {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// The name of the event
+        /// Name of the event
         name: String,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
     },
-    /// Fire when a file, or a file of a folder, changes and is left alone for half a second
+    /// Fire when a file, or a file in a folder, changes and then stays unchanged for half a second
     File {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// The file or the folder
+        /// File or folder to watch
         path: PathBuf,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
-        /// Which files of the folder, by a glob such as *.csv
+        /// Glob of the files to watch in the folder, such as *.csv
         #[arg(long, value_name = "GLOB")]
         pattern: Option<String>,
     },
-    /// Fire at a signed request. Its secret is printed once
+    /// Fire on a signed request. The secret is printed once
     Webhook {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
-        /// The variable of the broker's environment that has the secret. Default: one is made, in a file
+        /// Environment variable of the broker that contains the secret. Default: a new secret, stored in a file
         #[arg(long, value_name = "NAME")]
         secret_environment: Option<String>,
     },
-    /// Fire when a task is reported to have ended
+    /// Fire when an agent reports that a task has ended
     Completion {
         #[command(flatten)]
         whose: TriggerArgs,
-        /// What the agent is to do
+        /// Instruction for the agent
         action: String,
-        /// Tasks of this agent. Default: of any
+        /// Only tasks of this agent. Default: any agent
         #[arg(long, value_name = "NAME")]
         of_agent: Option<String>,
-        /// This task. Default: any
+        /// Only this task. Default: any task
         #[arg(long, value_name = "ID")]
         of_task: Option<String>,
     },
@@ -92,21 +92,21 @@ pub(crate) enum TriggerCommand {
     List,
     /// Send an event to the triggers that wait for it
     Fire {
-        /// The name of the event
+        /// Name of the event
         name: String,
-        /// Tells this event from others: sent twice, it fires once. Default: a new one
+        /// Id of the event: an event sent twice with one id fires once. Default: a new id
         #[arg(long, value_name = "ID")]
         id: Option<String>,
-        /// What comes with it, as JSON: data for the agent, never an instruction
+        /// Data of the event, as JSON. The agent gets it as data, never as an instruction
         #[arg(long, value_name = "JSON", value_parser = json)]
         data: Option<Value>,
     },
-    /// Have a trigger fire again, from now on
+    /// Enable a trigger from now on
     Enable {
         /// The trigger
         id: TriggerId,
     },
-    /// Have a trigger not fire
+    /// Disable a trigger
     Disable {
         /// The trigger
         id: TriggerId,
@@ -120,18 +120,18 @@ pub(crate) enum TriggerCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TriggerArgs {
-    /// The agent that handles it
+    /// Agent that handles the message
     pub(crate) agent: String,
-    /// Which of its sessions. Default: main
+    /// Session of the agent. Default: main
     #[arg(long, value_name = "CONTEXT")]
     pub(crate) session: Option<String>,
-    /// The trigger's id. Default: a random one
+    /// Id of the trigger. Default: a random id
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<TriggerId>,
 }
 
 impl TriggerArgs {
-    /// Whom a firing is for.
+    /// Returns the address that receives the message of a firing.
     pub(crate) fn target(&self) -> Result<Address, nexus_broker::BrokerError> {
         match &self.session {
             Some(context) => format!("agent:{}:{context}", self.agent).parse(),
@@ -141,7 +141,7 @@ impl TriggerArgs {
 }
 
 impl TriggerCommand {
-    /// Whose the trigger is that it makes.
+    /// Returns the common arguments of a command that creates a trigger.
     pub(crate) fn whose(&self) -> Option<&TriggerArgs> {
         match self {
             Self::Cron { whose, .. }

@@ -49,7 +49,7 @@ pub(super) async fn create(
             return Err(format!("--label {name}=… is there twice").into());
         }
     }
-    // What a person names on the command line is what may be read.
+    // The debate may read exactly the paths that the command line names.
     let roots: Vec<_> = sources.iter().filter_map(|source| source.path.clone()).collect();
     let request = DebateCreateRequest {
         question,

@@ -29,14 +29,14 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum DebateAdvanceEvent {
-    /// What happens just now.
+    /// Current activity.
     Progress {
         /// In words.
         text: String,
     },
     /// A stage was run.
     Stage {
-        /// Where the debate is then.
+        /// State of the debate after the stage.
         debate: Box<DebateView>,
     },
 }
@@ -61,7 +61,7 @@ pub(crate) async fn debate(
     }
 }
 
-/// What asks no agent.
+/// Runs the commands that start no agent.
 async fn look(
     out: AnswerWriter,
     debates: &Debates,
@@ -147,7 +147,7 @@ pub(crate) fn open(router: &Router, context: BuildContext) -> Result<Debates, ne
     Ok(Debates::new(router.clone(), Tasks::new(router.clone(), tasks), options))
 }
 
-/// The debates of the home, for what asks nobody: they can be looked at whatever the configuration says.
+/// Opens the debates of the home for commands that start no agent. They work with any configuration, even an invalid one.
 fn unconfigured() -> Result<Debates, CommandError> {
     let context = BuildContext::from_process();
     let router = Router::from_value(json!({}), nexus::Registry::new(), context.clone())?;

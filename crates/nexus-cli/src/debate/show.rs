@@ -1,4 +1,4 @@
-//! What a person is shown of debates.
+//! Text of debates for people.
 
 use nexus_debates::{DebateResultRequest, DebateRow, DebateView, Debates, synthesis};
 
@@ -14,7 +14,7 @@ pub(super) fn status(view: &DebateView) -> String {
     format!("{}{round}", view.status.spoken())
 }
 
-/// Where a debate is.
+/// Describes the state of a debate.
 pub(super) fn view(view: &DebateView) -> String {
     let mut lines = vec![format!("{} is {}", view.debate_id, status(view))];
     for claim in &view.claims {

@@ -1,4 +1,4 @@
-//! `nexus debate watch`: what happens in a debate, as its files have it, whoever runs it.
+//! `nexus debate watch`: follows a debate in its files, so it works for a debate that another process runs.
 
 use std::process::ExitCode;
 
@@ -31,9 +31,9 @@ pub(crate) enum DebateWatchEvent {
     Event {
         /// When, as `2026-01-31T12:00:00Z`.
         time: String,
-        /// What kind of thing.
+        /// Kind of the event.
         kind: String,
-        /// What else is known of it.
+        /// Other fields of the event.
         data: Value,
     },
 }

@@ -5,13 +5,13 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What was found of one subject.
+/// Result of one check.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Finding {
     subject: String,
     pub(super) state: Severity,
     text: String,
-    /// What the person can do about it.
+    /// Advice for the person.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
 }
@@ -20,11 +20,11 @@ pub(super) struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Severity {
-    /// As it should be.
+    /// The check passed.
     Fine,
-    /// Worth knowing; turns run all the same.
+    /// Worth knowing, but turns run.
     Note,
-    /// Something does not run as long as it is so.
+    /// Something does not run until this is fixed.
     Problem,
 }
 

@@ -1,4 +1,4 @@
-//! What of this machine every backend needs.
+//! Checks of the machine that matter to every backend.
 
 use std::{
     path::Path,
@@ -55,7 +55,7 @@ pub(super) fn leftovers(home: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Whether keys and logins can be kept in the keyring of the system.
+/// Checks that the keyring of the system can store keys and logins.
 #[cfg(feature = "keyring")]
 pub(super) async fn keyring() -> Finding {
     const SUBJECT: &str = "keyring";

@@ -24,12 +24,12 @@ use crate::{
     output::{AnswerWriter, printable, say},
 };
 
-/// What was found of a machine.
+/// Results of all checks on this machine.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {
-    /// Whether nothing keeps turns from running.
+    /// True if nothing stops turns from running.
     well: bool,
-    /// What was looked at.
+    /// Results, one for each check.
     findings: Vec<Finding>,
 }
 
@@ -82,7 +82,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
     }
 }
 
-/// Whether each backend could start, all asked at once.
+/// Probes all backends at once, and reports whether each could start.
 async fn backends(router: &Router) -> Vec<Finding> {
     let backends = router.backends();
     let asked = backends.iter().map(|(id, backend)| async move {
@@ -97,7 +97,7 @@ async fn backends(router: &Router) -> Vec<Finding> {
     futures::future::join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Vendors of one panel that are asked at one address.
+/// Reports vendors of one panel that are reached at the same address.
 async fn shared_addresses(router: &Router) -> Vec<Finding> {
     let shared = router.shared_addresses().await;
     let finding = |shared: &SharedAddress| {
@@ -110,7 +110,7 @@ async fn shared_addresses(router: &Router) -> Vec<Finding> {
     shared.iter().map(finding).collect()
 }
 
-/// The servers of the fleet, where there is one.
+/// Checks the servers of the fleet. `None` without a fleet.
 async fn fleet(router: &Router, path: &Path, context: BuildContext) -> Option<Finding> {
     const SUBJECT: &str = "fleet";
     const MEND: &str = "start the servers, or mend the section `fleet`";
@@ -158,7 +158,7 @@ fn backend_finding(id: &BackendId, found: &Availability) -> Finding {
     }
 }
 
-/// Who keeps each access level of a backend.
+/// Reports the enforcer of each access level of a backend.
 fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
     let capabilities = backend.capabilities();
     let levels = [
@@ -178,7 +178,7 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
     Finding::fine(format!("sandbox {id}"), levels.collect::<Vec<_>>().join(", "))
 }
 
-/// What holds the processes of a delegated backend together.
+/// Reports the mechanism that contains the processes of a delegated backend.
 fn containment(id: &BackendId, backend: &dyn ExecutionBackend) -> Option<Finding> {
     let subject = format!("containment {id}");
     Some(match backend.capabilities().containment? {

@@ -1,4 +1,4 @@
-//! `nexus login`: signs a person in, and says what is kept where.
+//! `nexus login`: signs a person in, and reports where the login is stored.
 
 mod screen;
 
@@ -34,7 +34,7 @@ pub(crate) enum LoginEvent {
         url: String,
         /// The address of this machine that the answer comes back to.
         returns_to: String,
-        /// Whether a browser is started with it.
+        /// True if the command opens the page in a browser.
         starts_browser: bool,
     },
     /// A code is to be entered on any device.
@@ -45,9 +45,9 @@ pub(crate) enum LoginEvent {
         complete_url: Option<String>,
         /// The code.
         user_code: String,
-        /// How long it is good for.
+        /// Lifetime of the code.
         expires_in_seconds: u64,
-        /// Whether a browser is started with the page.
+        /// True if the command opens the page in a browser.
         starts_browser: bool,
     },
     /// Something to know.
@@ -129,7 +129,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
     }
 }
 
-/// How the person signs in, and what to say of a choice that was not theirs.
+/// Chooses the sign-in method. Also returns the note to print if the choice differs from the usual one.
 fn choose(
     asked: Method,
     usual: SignInMethod,
@@ -200,7 +200,7 @@ fn place(place: StoreChoice) -> Result<StorePlace, CommandError> {
     }
 }
 
-/// What kept a person from being logged in, for programs.
+/// Names the reason why the sign-in failed, for programs.
 fn kind(error: &LoginError) -> &'static str {
     match error {
         LoginError::SignIn(error) => match error {

@@ -1,4 +1,4 @@
-//! What a person is shown while signing in.
+//! Output during a sign-in.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) login: &'static str,
-    /// Whether there is a way by a code as well.
+    /// True if the issuer also offers device codes.
     pub(super) takes_codes: bool,
     pub(super) surroundings: Surroundings,
     pub(super) starts_browsers: bool,
@@ -29,7 +29,7 @@ impl LoginScreen for Screen {
         } else {
             self.show_text(step);
         }
-        // What is shown comes first: the address is there however the browser fares.
+        // The address is printed first, so it is there even if the browser fails.
         match step {
             LoginStep::OpenPage { url, .. } => self.start_browser(url),
             LoginStep::EnterCode { url, complete_url, .. } => {
@@ -41,7 +41,7 @@ impl LoginScreen for Screen {
 }
 
 impl Screen {
-    /// Says what is no step of the issuer's.
+    /// Shows a note of the command itself, as opposed to a step of the issuer.
     pub(super) fn note(&mut self, text: &str) {
         self.show(&LoginStep::Note(text.to_owned()));
     }
@@ -92,7 +92,7 @@ impl Screen {
         }
     }
 
-    /// How the answer of a browser on the person's machine reaches a port of this one.
+    /// Explains how the redirect of a browser on the person's machine reaches a port of this one.
     fn show_way_back(&self, returns_to: &str) {
         let Some(port) = port(returns_to) else { return };
         say(format_args!(
@@ -120,7 +120,7 @@ impl Screen {
     }
 }
 
-/// Whether this is a page: the address comes from the issuer, and a launcher would open anything.
+/// Returns true if this is a web page. The address comes from the issuer, and a launcher would open anything.
 fn is_web_page(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }

@@ -28,7 +28,7 @@ use crate::{
     project,
 };
 
-/// What the files of each server are called in the home.
+/// Name of each server's files in the home.
 const SPAWN: &str = "spawn";
 const DEBATE: &str = "debate";
 
@@ -154,7 +154,7 @@ fn refused(path: &Path, problem: &str) -> (String, String) {
     (message, "mend it, then make the same call again".to_owned())
 }
 
-/// Waits until somebody wants the server to end.
+/// Waits for a signal that ends the server.
 async fn ended() {
     if let Err(error) = interrupted().await {
         complain(format_args!("signals cannot be listened to: {error}"));
@@ -162,7 +162,7 @@ async fn ended() {
     }
 }
 
-/// How the command ends after its client's lines did.
+/// Exit code after the client's lines have ended.
 fn ended_by(end: &StdioEnd) -> Result<ExitCode, CommandError> {
     match end {
         StdioEnd::OutputFailed(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -1,19 +1,19 @@
 //! The lines by which the programs of vendors come to know `nexus mcp spawn`: a text, which `--help` prints. The tests with those
 //! programs take their lines from it.
 
-/// What the server is called there: models see its tools as `mcp__nexus_spawn__task_create`, or `nexus_spawn__task_create`.
+/// Name of the registered server. Models see its tools as `mcp__nexus_spawn__task_create` or `nexus_spawn__task_create`.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]
 pub(crate) const SERVER_NAME: &str = "nexus_spawn";
 
-/// What `nexus mcp spawn --help` says of registering it. Source: seen with the programs that it names.
+/// Section of `nexus mcp spawn --help` on registration. Source: observed with the programs that it names.
 pub(crate) const HELP: &str = include_str!("registration.txt");
 
-/// What `nexus mcp debate --help` says of registering it.
+/// Section of `nexus mcp debate --help` on registration.
 pub(crate) const DEBATE_HELP: &str = "\
 Register it as `nexus mcp spawn --help` says, by the name nexus_debate and the command `nexus mcp debate`: models then see its tools as \
 mcp__nexus_debate__debate_create. Both can be registered at once.";
 
-/// What `nexus mcp project --help` says of registering it.
+/// Section of `nexus mcp project --help` on registration.
 pub(crate) const PROJECT_HELP: &str = "\
 Register it as `nexus mcp spawn --help` says, by the name nexus_project and the command `nexus mcp project`: models then see its tools as \
 mcp__nexus_project__plan_start. It works on the project that the client is started in.";
