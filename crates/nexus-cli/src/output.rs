@@ -1,8 +1,8 @@
 //! Standard output and standard error of the command.
 //!
-//! The first write to standard output that fails is kept: [`broken`] ends work whose output nobody can have, and
-//! [`exit_code`] reports it once, so that no subcommand can end as a success whose output is lost. What cannot be written to
-//! standard error is dropped, since there is nowhere left to say so.
+//! The first failed write to standard output is recorded. [`broken`] then ends work whose output no reader can receive, and
+//! [`exit_code`] reports the failure once. So no subcommand succeeds if its output is lost. A failed write to standard error is
+//! ignored, since no stream is left to report it on.
 
 use std::{
     fmt::Display,
@@ -62,7 +62,7 @@ impl AnswerWriter {
         Self { is_json }
     }
 
-    /// Whether `--json` was given.
+    /// Returns true if `--json` was given.
     pub(crate) fn is_json(self) -> bool {
         self.is_json
     }
@@ -72,7 +72,7 @@ impl AnswerWriter {
         if self.is_json { say_json(answer) } else { print(answer) }
     }
 
-    /// Writes an answer whose text for a person is one or more lines.
+    /// Writes an answer whose text for people is one or more lines.
     pub(crate) fn line<T: Serialize + JsonSchema>(self, answer: &T, text: impl Display) {
         self.show(answer, |_| say(text));
     }
@@ -93,7 +93,7 @@ pub(crate) fn complain_line(line: impl Display) {
     let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Whether something that was written to standard output is lost.
+/// Returns true if a part of standard output is lost.
 pub(crate) fn is_broken() -> bool {
     FAILURE.get().is_some()
 }
@@ -123,7 +123,7 @@ pub(crate) fn watch_reader() {
         }
         let watch = || {
             let stdout = io::stdout();
-            // An error of the other end is reported whatever is asked for.
+            // poll reports ERR and HUP even if no event is requested.
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             loop {
                 match poll(&mut watched, None) {
@@ -161,7 +161,7 @@ pub(crate) fn fail(error: io::Error) {
     FAILED.notify_waiters();
 }
 
-/// An outside text without what a terminal would obey: control characters, and those that change the direction of text.
+/// Removes the characters that a terminal would obey: control characters, and characters that change the direction of text.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !is_obeyed(*character)).collect()
 }
@@ -171,7 +171,7 @@ pub(crate) fn printable_lines(text: &str) -> String {
     text.chars().filter(|character| !is_obeyed(*character) || matches!(character, '\n' | '\t')).collect()
 }
 
-/// Whether a terminal does something else with a character than to show it.
+/// Returns true if a terminal obeys the character in place of showing it.
 fn is_obeyed(character: char) -> bool {
     let changes_direction = matches!(
         character,

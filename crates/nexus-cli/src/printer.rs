@@ -35,7 +35,7 @@ pub(crate) struct TurnPrinter<W> {
     not_understood: BTreeSet<String>,
 }
 
-/// Whether the terminal's colours are used.
+/// Use of the terminal's colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PrintStyle {
     /// Plain text.
@@ -106,7 +106,7 @@ impl<W: Write + Send> TurnPrinter<W> {
         self.try_write(|out| out.flush());
     }
 
-    /// Whether everything so far was written.
+    /// Returns true if all writes so far succeeded.
     pub(crate) fn is_intact(&self) -> bool {
         !self.has_failed
     }
@@ -128,7 +128,7 @@ impl<W: Write + Send> TurnPrinter<W> {
         self.try_write(|out| writeln!(out, "{dim}{mark} {text}{plain}"));
     }
 
-    /// Says once what of the vendor's output nobody knows, and what follows from it.
+    /// Reports an unknown part of the vendor's output once, with its consequence.
     fn not_understood(&mut self, name: &str, is_harmless: bool) {
         if self.not_understood.len() < MAX_NOT_UNDERSTOOD && self.not_understood.insert(name.to_owned()) {
             let so = if is_harmless { "" } else { "; what the turn changed is not known for certain" };

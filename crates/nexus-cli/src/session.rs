@@ -33,7 +33,7 @@ pub(crate) struct ExportedMessage {
     session: String,
     /// The number of the message, from 1.
     number: u64,
-    /// When its turn ended, in milliseconds since 1970-01-01 00:00 UTC.
+    /// End of its turn, in milliseconds since 1970-01-01 00:00 UTC.
     turn_ended_at_ms: u64,
     /// The message.
     #[schemars(with = "MessageSchema")]
@@ -78,7 +78,7 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
         SessionCommand::Search { words, limit } => {
             let found = blocking(move || {
                 let memory = memory().map_err(|error| CommandError::of_named(&error))?;
-                // What is there is searched all the same.
+                // If an update fails, the search still covers the messages that are indexed.
                 if let Err(error) = memory.capture_all(&conversation::store()) {
                     complain(printable_lines(&format!("not all of it can be searched: {error}")));
                 }
@@ -98,7 +98,7 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
 async fn of_broker<T: Send + 'static>(
     work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
 ) -> Result<T, CommandError> {
-    // As `nexus session show` has it.
+    // Files are read in a blocking task, as in `nexus session show`.
     blocking(move || {
         work(&Sessions::new(conversation::store())).map_err(|error| CommandError::of_named(&error))
     })

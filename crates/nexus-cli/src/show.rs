@@ -55,7 +55,7 @@ pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandEr
     Ok(if is_unread { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
-/// Only a terminal obeys control characters; a file gets what was said as it is.
+/// Removes control characters if standard output is a terminal, which would obey them. A file gets the text unchanged.
 pub(crate) fn shown(text: &str) -> String {
     match std::io::stdout().is_terminal() {
         true => printable_lines(text),
@@ -130,7 +130,7 @@ pub(crate) fn word(of: impl Serialize) -> String {
 
 fn ran_on(turn: &TurnRecord) -> String {
     let Some(ran) = turn.provenance() else {
-        // Of a turn without an end, what it said when it began.
+        // A turn without an end has no provenance: use the backend of its start event.
         let started = turn.events.iter().rev().find_map(|envelope| match &envelope.event {
             TurnEvent::Started(started) => Some(started.backend.to_string()),
             _ => None,

@@ -22,7 +22,7 @@ use crate::{
     works::blocking,
 };
 
-/// How long a connection to a hub may take to be made, and a file to be read.
+/// Limit for connecting to a hub, and for reading one file.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 const READ_TIME: Duration = Duration::from_secs(60);
 
@@ -46,10 +46,10 @@ pub(crate) enum HubLine {
     },
 }
 
-/// What a hub says of a skill.
+/// Entry of a skill in a hub.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HubSkillLine {
-    /// What it is for.
+    /// Purpose of the skill.
     description: String,
     /// Its kind.
     kind: String,
@@ -64,11 +64,11 @@ pub(crate) struct HubSkillLine {
 pub(crate) struct SkillText {
     /// The skill.
     skill: String,
-    /// What an agent reads of it.
+    /// Text that an agent reads.
     text: String,
 }
 
-/// What became of a skill.
+/// Outcome for one skill.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChangedSkill {
     /// The skill.

@@ -1,8 +1,8 @@
-//! What is around this process: a display, a connection from another machine.
+//! Environment of this process: a display, and a connection from another machine.
 
 use std::collections::BTreeMap;
 
-/// What decides whether a browser is opened, and whether its answer could come back.
+/// Facts that decide if a browser is opened, and if its redirect could reach this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Surroundings {
     /// A window could be shown.
@@ -17,7 +17,7 @@ impl Surroundings {
         let any = |names: &[&str]| {
             names.iter().any(|name| environment.get(*name).is_some_and(|value| !value.is_empty()))
         };
-        // Elsewhere a display is not told by a variable, and is rarely missing. Under WSL it is the one of Windows.
+        // On other systems no variable shows that a display exists, and a display is rarely missing. Under WSL the display is that of Windows.
         let is_told = cfg!(all(unix, not(target_os = "macos")));
         Self {
             has_display: !is_told || any(&["DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"]),
@@ -25,7 +25,7 @@ impl Surroundings {
         }
     }
 
-    /// Whether a browser that is started here is seen by the person.
+    /// Returns true if the person sees a browser that is started on this machine.
     pub(crate) fn shows_browsers(self) -> bool {
         self.has_display && !self.is_remote
     }

@@ -12,10 +12,10 @@ use crate::{
     output::complain,
 };
 
-/// How long the command waits at its end for the collector to take the rest.
+/// Longest wait at the end for the collector to take the remaining data.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What is sent, if anything is.
+/// Exporter of traces and metrics, if the command line enables one.
 #[derive(Debug)]
 pub(crate) struct Telemetry(Option<(Collector, Exporter)>);
 
@@ -39,7 +39,7 @@ impl Telemetry {
         self.0.as_ref().map(|(_, exporter)| exporter.layer().boxed())
     }
 
-    /// What names the trace to programs.
+    /// Returns the trace context, which is passed on to programs.
     pub(crate) fn trace_context(&self) -> Option<TraceContext> {
         self.0.as_ref().map(|(_, exporter)| exporter.trace_context())
     }

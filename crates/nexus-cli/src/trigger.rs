@@ -34,7 +34,7 @@ pub(crate) struct CreatedWebhook {
 pub(crate) struct FiredEvent {
     /// Tells it from others.
     id: String,
-    /// How many triggers fired.
+    /// Number of triggers that fired.
     fired: usize,
 }
 
@@ -160,7 +160,7 @@ async fn webhook(
     let id = new.id.clone();
     let trigger = triggers.create(new).await?;
     let secret = match is_own.then(|| secrets().create(&id)).transpose() {
-        // The one place where it is shown: whoever configures the sender needs it.
+        // The only output of the secret: the person who configures the sender needs it.
         Ok(secret) => secret.map(|secret| secret.expose().to_owned()),
         Err(error) => {
             triggers.delete(&id).await?;

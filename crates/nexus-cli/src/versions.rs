@@ -1,4 +1,4 @@
-//! What is worth saying about the programs that backends run: such as a version that was not tested, or that is refused.
+//! Notes on the backends' programs, for example on a version that is untested or refused.
 
 use nexus::{Availability, BackendId, LoopMode, Router};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ pub(crate) struct ProgramNote {
     pub(crate) note: String,
 }
 
-/// Asks each program for its version. One that is not there, or has no login, is no matter of its version.
+/// Asks each program for its version. A program that is missing or not logged in gets no note.
 pub(crate) async fn notes(router: &Router) -> Vec<ProgramNote> {
     let mut found = Vec::new();
     for (backend, runs) in router.backends() {

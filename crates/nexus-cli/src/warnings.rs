@@ -1,6 +1,6 @@
-//! What the library warns of, while it goes on: a line each on standard error, and never on standard output.
+//! Warnings of the library while it runs: one line each on standard error, never on standard output.
 //!
-//! `RUST_LOG` widens or narrows it, by `TARGET=LEVEL` pairs. There is no colour in it.
+//! `RUST_LOG` sets the shown levels, as `TARGET=LEVEL` pairs. The lines have no colour.
 
 use std::fmt::{self, Write as _};
 
@@ -20,7 +20,7 @@ use crate::output::{complain_line, printable};
 /// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for. `other` takes what it wants itself.
 pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     let (targets, complaint) = wanted(std::env::var("RUST_LOG").ok().as_deref());
-    // Whatever was there before goes on.
+    // An error means that a subscriber is already set: it stays in use.
     let _ = tracing::subscriber::set_global_default(
         Registry::default().with(other).with(Lines.with_filter(targets)),
     );
@@ -29,7 +29,7 @@ pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     }
 }
 
-/// What is shown, and what is wrong with the variable that should say it.
+/// Returns the shown targets, and a complaint if the variable cannot be parsed.
 fn wanted(variable: Option<&str>) -> (Targets, Option<String>) {
     let usual = || Targets::new().with_default(LevelFilter::WARN);
     match variable.filter(|text| !text.trim().is_empty()).map(str::parse) {
@@ -61,7 +61,7 @@ fn line(level: Level, words: &str) -> String {
         Level::DEBUG => "debug",
         Level::TRACE => "trace",
     };
-    // What a vendor said may be in it.
+    // The text may contain a vendor's output.
     printable(&format!("nexus: {level}: {words}"))
 }
 

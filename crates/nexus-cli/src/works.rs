@@ -1,4 +1,4 @@
-//! What the commands on works have in common: tasks, debates, experiments, sessions, conversations and the broker.
+//! Shared parts of the commands on tasks, debates, experiments, sessions, conversations and the broker.
 
 use std::{fs, ops::AsyncFnMut, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -43,7 +43,7 @@ pub(crate) fn pick(
     let begins = |id: &&String| text.len() >= FEWEST && id.starts_with(text);
     match ids.iter().filter(begins).collect::<Vec<_>>().as_slice() {
         [one] => Ok((*one).clone()),
-        // One that cannot be read is not listed: opening it says why.
+        // An unreadable work is not listed. Opening it reports the reason.
         [] => Ok(text.to_owned()),
         several => Err(format!("{text} is the beginning of {} ids; write more of it", several.len()).into()),
     }
@@ -117,7 +117,7 @@ pub(crate) fn every(pause: Duration) -> impl AsyncFnMut() {
     async move || tokio::time::sleep(pause).await
 }
 
-/// Whether something that is watched goes on.
+/// State of a watched thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchProgress {
     GoesOn,

@@ -12,12 +12,12 @@ use crate::{
     output::{AnswerWriter, complain, printable, say},
 };
 
-/// What became of a server before the fixtures.
+/// Result of testing a server against the fixtures.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ConformanceOutcome {
-    /// How many fixtures it passed.
+    /// Number of fixtures that the server passed.
     passed: usize,
-    /// Those that it did not pass.
+    /// Fixtures that the server failed.
     failures: Vec<FailedFixture>,
 }
 
@@ -30,7 +30,7 @@ struct FailedFixture {
     fixture: String,
     /// The step at which it failed.
     step: usize,
-    /// What is wrong.
+    /// Differences from the expected result.
     faults: Vec<String>,
 }
 

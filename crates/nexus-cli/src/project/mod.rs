@@ -38,7 +38,7 @@ pub(crate) use self::conformance::ConformanceOutcome;
 /// Task of a list.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedProjectTask {
-    /// Whether it can begin.
+    /// True if the task can be begun.
     is_ready: bool,
     #[serde(flatten)]
     task: TaskView,
@@ -103,7 +103,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
     Ok(project)
 }
 
-/// Whether a project's `.nexus/` is the folder in which Nexus keeps its own files, whatever links lead to it.
+/// Returns true if a project's `.nexus/` is the folder in which Nexus stores its own files, even through links.
 pub(crate) fn is_home(project: &ProjectFolder) -> bool {
     let (folder, home) = (project.root().join(".nexus"), nexus::BuildContext::from_process().home);
     folder == home
@@ -249,7 +249,7 @@ async fn register(out: AnswerWriter) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How a command ends that judged something.
+/// Exit code of a command that passes or fails.
 fn judged(is_passed: bool) -> ExitCode {
     if is_passed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
 }

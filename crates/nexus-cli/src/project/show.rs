@@ -1,4 +1,4 @@
-//! What `nexus project` prints for people.
+//! Output of `nexus project` for people.
 
 use nexus_project::{
     InitReport, ProjectFolder,

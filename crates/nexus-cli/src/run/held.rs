@@ -1,4 +1,4 @@
-//! A turn in a conversation that has a name.
+//! A turn in a named conversation.
 
 use std::time::{Duration, Instant};
 
@@ -40,14 +40,18 @@ pub(super) async fn take(
     }
 }
 
-/// What is left to be said and done once the turn is shown.
+/// Work and warnings left after the turn is shown.
 pub(super) struct Rest {
     superseded: Vec<ResumeHandle>,
     unstored: Option<CommandError>,
 }
 
 impl Rest {
-    /// Has the backends delete the conversations that this one no longer goes on with. An error if the turn is not stored.
+    /// Deletes the superseded conversations at their backends.
+    ///
+    /// # Errors
+    ///
+    /// The turn could not be stored.
     pub(super) async fn end(self, router: &Router, name: &ConversationName) -> Result<(), CommandError> {
         for handle in &self.superseded {
             if let Err(reason) = forget(router, handle).await {

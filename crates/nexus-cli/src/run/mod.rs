@@ -63,7 +63,7 @@ pub(crate) async fn run(
     interrupts.unless_second(work).await.unwrap_or_else(|| Err(CommandError::cancelled()))
 }
 
-/// Runs `work` to its end. Once its output cannot be written it is told to stop, so that nothing more is spent on it.
+/// Runs `work` to its end. Once its output cannot be written, it is cancelled, so that no more money is spent on it.
 async fn stopping_without_output<T>(work: impl Future<Output = T>, cancel: &CancelToken) -> T {
     let mut work = std::pin::pin!(work);
     tokio::select! {
@@ -133,7 +133,7 @@ async fn run_turn(
     Ok(code)
 }
 
-/// Where the turn is recorded: where the old one was read, unless another place is named.
+/// Returns the file for the record of the turn: `--keep`, else the file of `--resume`.
 fn place_for_record(args: &RunArgs) -> Result<Option<&Path>, String> {
     match (&args.keep, &args.resume) {
         (None, Some(path)) if !path.is_file() => Err(format!(

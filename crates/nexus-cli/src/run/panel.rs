@@ -92,7 +92,7 @@ fn section(seat: &SeatOutcome) -> String {
     }
 }
 
-/// What happens in a panel, on its way to the board or to standard output.
+/// Sink for the events of a panel: forwards them to the board or to standard output.
 struct ShownPanel {
     out: AnswerWriter,
     board: Option<SeatBoard<io::Stderr>>,

@@ -55,7 +55,7 @@ impl<W: Write> SeatBoard<W> {
         board
     }
 
-    /// What a seat's turn does now.
+    /// Updates the activity of a seat's turn.
     pub(super) fn event(&mut self, seat: usize, event: &TurnEvent) {
         let Some(row) = self.rows.get_mut(seat) else { return };
         let state = match event {
@@ -77,7 +77,7 @@ impl<W: Write> SeatBoard<W> {
         self.change(seat, state);
     }
 
-    /// How a seat's turn ended.
+    /// Shows the end of a seat's turn.
     pub(super) fn ended(&mut self, outcome: &SeatOutcome) {
         let after = self.began.elapsed();
         let state = match outcome.vote() {
@@ -114,7 +114,7 @@ impl<W: Write> SeatBoard<W> {
             text.push_str(&format!("\u{1b}[{}A", self.rows.len()));
         }
         for (index, row) in self.rows.iter().enumerate() {
-            // Without wrapping, so that every row is one line of the terminal.
+            // Disables wrapping, so that every row takes exactly one line of the terminal.
             text.push_str(&format!("\u{1b}[2K\u{1b}[?7l{}\u{1b}[?7h\n", row.line(index)));
         }
         self.is_drawn = true;

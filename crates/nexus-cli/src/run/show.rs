@@ -30,18 +30,18 @@ pub(crate) enum RunEvent {
         /// The seat whose turn it is, in a panel.
         #[serde(skip_serializing_if = "Option::is_none")]
         seat: Option<usize>,
-        /// What happened.
+        /// The event.
         #[schemars(with = "EventSchema")]
         event: EventEnvelope,
     },
-    /// The turn went on from earlier ones of its conversation.
+    /// The turn continued earlier turns of its conversation.
     Conversation {
         /// How.
         conversation: TurnConversation,
     },
     /// The turn ended well.
     Result {
-        /// What it produced.
+        /// Result of the turn.
         #[schemars(with = "ResultSchema")]
         result: Box<TurnResult>,
     },
@@ -56,10 +56,10 @@ pub(crate) enum RunEvent {
 pub(crate) struct TurnConversation {
     /// Its name.
     pub(super) name: String,
-    /// How the turn went on from those before it.
+    /// Way in which the turn continued the earlier ones.
     #[schemars(with = "serde_json::Value")]
     pub(super) how: Continuity,
-    /// Whether the turn is stored in it.
+    /// True if the turn is stored in the conversation.
     pub(super) stored: bool,
 }
 
@@ -71,10 +71,10 @@ pub(crate) struct EndedSeat {
     /// The company behind the backend that ran it.
     #[schemars(with = "Option<String>")]
     pub(super) vendor: Option<VendorId>,
-    /// Why it gave no vote, if it gave none.
+    /// Reason why the seat gave no vote, if it gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) no_vote: Option<String>,
-    /// What its turn produced, if that ended well.
+    /// Result of its turn, if that succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ResultSchema>")]
     pub(super) result: Option<TurnResult>,
@@ -100,18 +100,18 @@ pub(crate) struct VotingSeat {
 pub(crate) struct EndedPanel {
     /// The panel.
     pub(super) panel: String,
-    /// How many vendors have to answer.
+    /// Number of vendors that must answer.
     pub(super) min_vendors: usize,
-    /// The vendors that did.
+    /// Vendors that answered.
     #[schemars(with = "BTreeSet<String>")]
     pub(super) vendors: BTreeSet<VendorId>,
     /// Why the panel does not count, if it does not.
     #[schemars(with = "Option<serde_json::Value>")]
     pub(super) shortfall: Option<Shortfall>,
-    /// What all seats used.
+    /// Usage of all seats together.
     #[schemars(with = "serde_json::Value")]
     pub(super) usage: Usage,
-    /// What all seats cost, as far as that is known.
+    /// Cost of all seats together, as far as it is known.
     #[schemars(with = "serde_json::Value")]
     pub(super) cost_usd: Option<Usd>,
 }
@@ -124,7 +124,7 @@ pub(super) trait Show: Send {
     /// Shows how the turn ended.
     fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, began: Instant);
 
-    /// Whether a person has seen the answer as it came.
+    /// Returns true if the answer was shown to a person as it arrived.
     fn has_shown_answer(&self) -> bool;
 }
 

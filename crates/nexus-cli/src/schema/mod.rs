@@ -52,10 +52,10 @@ use crate::{
 use crate::{login::LoginEvent, logout::EndedLogin};
 use foreign::ObjectSchema;
 
-/// Least likeness to a name that makes a command one that may be meant. Source: our own: one letter that is wrong or missing.
+/// Minimum Jaro-Winkler similarity at which a command is suggested. Source: our own choice: it allows one wrong or missing letter.
 const LEAST_LIKENESS: f64 = 0.9;
 
-/// How a command prints its answer.
+/// Form of a command's JSON output.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OutputForm {
@@ -72,7 +72,7 @@ pub(crate) enum OutputForm {
 pub(crate) struct CommandOutput {
     /// The command.
     command: &'static str,
-    /// How it prints its answer.
+    /// Form of its JSON output.
     form: OutputForm,
     /// Schemas of its lines.
     #[serde(skip)]
@@ -245,7 +245,7 @@ pub(crate) fn schema(out: AnswerWriter, command: &SchemaCommand) -> Result<ExitC
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // As people copy it from a manual.
+    // A name copied from a manual begins with `nexus`.
     let command = command.join(" ");
     let name = command.strip_prefix("nexus ").unwrap_or(&command);
     match OUTPUTS.iter().find(|output| output.command == name) {
@@ -255,7 +255,7 @@ pub(crate) fn schema(out: AnswerWriter, command: &SchemaCommand) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// A command of which there is no schema, with those that may be meant.
+/// Error for a command without a schema. It suggests similar commands.
 fn unknown(name: &str) -> CommandError {
     if let Some(reason) = reason_for_none(name) {
         let message = format!("`nexus {name}` has no JSON output: {reason}");

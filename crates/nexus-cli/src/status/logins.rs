@@ -25,7 +25,7 @@ pub(super) struct VendorLogin {
 }
 
 impl VendorLogin {
-    /// Those of the vendors whose programs keep their own.
+    /// Returns the logins of vendors whose programs store their own.
     pub(super) fn all() -> Vec<Self> {
         let of = |vendor: &Vendor| {
             let program = vendor.program_login()?;
@@ -43,7 +43,7 @@ impl Logins {
         Ok(Self { logins: LoginReport::all(context, now).await? })
     }
 
-    /// Whether one is broken, or one that the command line names is not there.
+    /// Returns true if a login is broken, or if a login that the command line names does not exist.
     pub(super) fn are_wanting(&self, args: &StatusArgs) -> bool {
         let named = |report: &LoginReport| args.logins.contains(&report.name);
         self.logins.iter().any(|report| match report.state {
@@ -53,7 +53,7 @@ impl Logins {
         })
     }
 
-    /// What can be done about those that are not there.
+    /// Returns advice for the logins that do not exist.
     pub(super) fn offers(&self) -> Vec<String> {
         let missing = self.logins.iter().filter(|report| report.state == LoginState::LoggedOut);
         missing.filter_map(|report| Some(format!("use a plan of yours: {}", report.next.as_ref()?))).collect()

@@ -23,18 +23,18 @@ use crate::{
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
 };
 
-/// What `--json` prints.
+/// JSON output of `nexus status`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Status {
     #[serde(flatten)]
     logins: Logins,
     /// Logins that Nexus leaves to the vendor's own program.
     vendor_logins: Vec<VendorLogin>,
-    /// The file that says what runs.
+    /// Configuration file in use.
     configuration: Option<PathBuf>,
     backends: Vec<Backend>,
     kinds: Vec<KindStatus>,
-    /// What a person could do now.
+    /// Advice on the next steps.
     next: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ struct Backend {
 #[derive(Debug, Serialize, JsonSchema)]
 struct KindStatus {
     kind: String,
-    /// Who would run a turn of it at this moment: one per seat of a panel.
+    /// Backends that would run a turn of it now: one for each seat of a panel.
     runs_on: Vec<RunsOn>,
     #[schemars(with = "ExplanationSchema")]
     explanation: Explanation,

@@ -1,4 +1,4 @@
-//! Who would run a turn at this moment: what the router explains, and what the probes found.
+//! Backends that would run a turn now, from the router's explanation and the probes.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,20 +6,20 @@ use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, Mo
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Who would run a turn, or one seat of a panel.
+/// Backend that would run a turn, or one seat of a panel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct RunsOn {
-    /// The seat, where this is one of a panel.
+    /// Number of the seat, in a panel.
     #[serde(skip_serializing_if = "Option::is_none")]
     seat: Option<usize>,
-    /// The first backend that is tried and ready; none if there is none.
+    /// First ready backend of the chain. `None` if every backend is skipped.
     #[schemars(with = "Option<String>")]
     backend: Option<BackendId>,
     #[schemars(with = "Option<String>")]
     model: Option<ModelId>,
     #[schemars(with = "Option<String>")]
     effort: Option<Effort>,
-    /// Those before it in the chain, and why each would not run.
+    /// Backends before it in the chain, each with the reason why it would not run.
     passed_over: Vec<SkippedBackend>,
 }
 

@@ -87,7 +87,7 @@ async fn made(
         let creation =
             TaskCreation { cancel: CancelToken::new(), on_progress: Some(Arc::clone(&on_progress)) };
         let cancel = creation.cancel.clone();
-        // Whoever names a folder at a terminal means it.
+        // A folder that a person names at a terminal counts as allowed.
         let roots = [project.clone()];
         let mut creating = std::pin::pin!(tasks.create_with(request.clone(), &roots, creation));
         let created = tokio::select! {
@@ -121,7 +121,7 @@ async fn made(
     }
 }
 
-/// Whether a person is there to be asked.
+/// Returns true if a person can answer a question at the terminal.
 fn may_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

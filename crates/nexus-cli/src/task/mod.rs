@@ -45,7 +45,7 @@ pub(crate) async fn task(
     }
 }
 
-/// What neither runs an agent nor asks for a configuration.
+/// Runs the commands that need neither an agent nor a configuration.
 async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<ExitCode, CommandError> {
     match command {
         TaskCommand::Status(args) => {
@@ -143,7 +143,7 @@ fn configured(config: &ConfigArgs) -> Result<Tasks, CommandError> {
     Ok(Tasks::new(router, options))
 }
 
-/// The tasks of the home, for what asks nobody: they can be looked at whatever the configuration says.
+/// Opens the tasks of the home for commands that start no agent. They work with any configuration, even an invalid one.
 pub(crate) fn unconfigured() -> Result<Tasks, CommandError> {
     let context = BuildContext::from_process();
     let options = TasksOptions::in_home(context.home.clone());

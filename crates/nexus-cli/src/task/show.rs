@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct TaskArtifactText {
     /// The task.
     task_id: String,
-    /// What it is.
+    /// Name of the artifact.
     artifact: String,
     /// All of it. Bytes that are not UTF-8 are shown as U+FFFD.
     text: String,
@@ -87,7 +87,7 @@ fn spent(spent: &SpentView) -> String {
     format!("{} turns, {} tokens out, {usd}", spent.turns, spent.output_tokens)
 }
 
-/// How a step ended, in some lines.
+/// Describes the end of a step, in several lines.
 pub(super) fn step(step: &StepView) -> String {
     let mut text = format!("entry {}: {}", step.entry + 1, step.end);
     if let Some(commit) = &step.commit {
@@ -208,7 +208,7 @@ pub(super) async fn artifact(
         offset = page.next_offset;
     }
     let answer = TaskArtifactText { task_id: task.to_owned(), artifact: artifact.to_owned(), text };
-    // A terminal obeys control characters; a file gets what was said as it is.
+    // A terminal obeys control characters, so they are removed. A file gets the text unchanged.
     out.show(&answer, |TaskArtifactText { text, .. }| match is_terminal {
         true => say(printable_lines(text.trim_end_matches('\n'))),
         false => say(text.strip_suffix('\n').unwrap_or(text)),

@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum TaskRunEvent {
-    /// What happens just now.
+    /// Current activity.
     Progress {
         /// In words.
         text: String,
@@ -37,7 +37,7 @@ pub(crate) enum TaskRunEvent {
     },
     /// The goal cannot be framed without answers.
     Questions {
-        /// What is asked.
+        /// The questions.
         questions: Vec<String>,
     },
     /// A step ended.
@@ -47,7 +47,7 @@ pub(crate) enum TaskRunEvent {
     },
     /// The command is at its end.
     Result {
-        /// What the task has come to.
+        /// Result of the task so far.
         result: TaskResult,
     },
 }
@@ -71,13 +71,13 @@ pub(super) async fn walk(
         Ok(is_well) => walk.end(is_well).await,
         Err(error) => Err(error),
     };
-    // What goes on in the background, such as the map of the project, is stopped.
+    // Stops background work, such as the map of the project.
     tasks.shutdown().await;
     code
 }
 
 impl TaskWalk<'_> {
-    /// Goes on until the task ends, or waits for its caller. Returns whether that is what was asked for.
+    /// Runs steps until the task ends or waits for its caller. Returns true if it reached the requested end.
     async fn steps(&self, args: &RunTaskArgs) -> Result<bool, CommandError> {
         let mut answers = Some(args.answer.clone()).filter(|answers| !answers.is_empty());
         loop {
@@ -163,7 +163,7 @@ impl TaskWalk<'_> {
                         return line;
                     }
                     if following.changed().await.is_err() {
-                        // What ran has ended: the call comes back.
+                        // The sender is gone, so the call is about to return.
                         std::future::pending::<()>().await;
                     }
                 }
@@ -178,7 +178,7 @@ impl TaskWalk<'_> {
         }
     }
 
-    /// Asks the person at the terminal, if there is one.
+    /// Asks the person at the terminal. `None` if no person can answer.
     fn asked(&self, report: &TaskReport) -> Option<Vec<String>> {
         if self.out.is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
@@ -187,7 +187,7 @@ impl TaskWalk<'_> {
         for question in &report.questions {
             note(&format!("question: {}", printable(question)));
             let mut answer = String::new();
-            // The end of input is no answer.
+            // End of input means that the person gave no answer.
             if io::stdin().lock().read_line(&mut answer).ok()? == 0 {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! `nexus task watch`: what each agent of a task does, as its files say; whoever runs it.
+//! `nexus task watch`: follows each agent of a task in its files, so it works for a task that another process runs.
 
 use std::{
     fs,
@@ -37,24 +37,24 @@ pub(crate) enum TaskWatchEvent {
     Turn(TurnLine),
 }
 
-/// One turn: who runs it, what it does, what it used.
+/// State of one turn: its backend, activity and usage.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct TurnLine {
     /// Names the turn.
     id: String,
     /// The agent.
     name: String,
-    /// Who runs it, once one does.
+    /// Backend that runs it, once it is known.
     backend: Option<String>,
-    /// What it does, or how it ended.
+    /// Current activity, or the end of the turn.
     activity: String,
-    /// How many tools it called.
+    /// Number of tool calls.
     calls: usize,
     /// Tokens that its model wrote, as far as they are known.
     output_tokens: Option<u64>,
-    /// What it cost, as far as that is known.
+    /// Cost, as far as it is known.
     cost: Option<String>,
-    /// Whether it has ended.
+    /// True if the turn has ended.
     is_over: bool,
 }
 
@@ -189,7 +189,7 @@ fn turn(turn: &TurnRecord) -> String {
     )
 }
 
-/// Lines that are drawn again in place on a terminal; elsewhere only those that are new.
+/// Lines that a terminal redraws in place. Elsewhere only new lines are printed.
 #[derive(Debug, Default)]
 struct Board {
     drawn: Vec<String>,
@@ -206,7 +206,7 @@ impl Board {
                 0 => String::new(),
                 drawn => format!("\u{1b}[{drawn}A"),
             };
-            // Without wrapping, so that every line is one of the terminal's.
+            // Disables wrapping, so that every line takes exactly one line of the terminal.
             let body: Vec<String> =
                 lines.iter().map(|line| format!("\u{1b}[2K\u{1b}[?7l{line}\u{1b}[?7h")).collect();
             say(format_args!("{up}{}\u{1b}[J", body.join("\n")));

@@ -30,31 +30,31 @@ pub(crate) struct ListedTrap {
     name: String,
     /// Its kind.
     kind: String,
-    /// What it is about.
+    /// Short description.
     about: String,
     /// The goal of its task.
     goal: String,
-    /// Where it is from.
+    /// Origin of the trap.
     from: String,
     /// SHA-256 of its files.
     sha256: String,
 }
 
-/// What running the programs of a trap showed of it.
+/// Result of running the programs of a trap.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProvenTrap {
     /// The trap.
     trap: String,
-    /// Whether it is one.
+    /// True if all checks passed.
     is_sound: bool,
-    /// What has to hold.
+    /// The checks.
     checks: Vec<TrapCheck>,
 }
 
-/// One thing that has to hold of a trap.
+/// Condition that a trap must meet.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TrapCheck {
-    /// What has to hold.
+    /// The condition.
     holds: String,
     /// Why it does not, if it does not.
     fault: Option<String>,

@@ -28,11 +28,11 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum TestbedEvent {
-    /// The experiment begins, or goes on.
+    /// The experiment starts, or resumes.
     Started {
-        /// How many runs it has.
+        /// Number of runs in the experiment.
         runs: u64,
-        /// How many of them are finished.
+        /// Number of finished runs.
         finished: u64,
         /// Fewest turns of agents that the rest takes.
         fewest_turns: u64,
@@ -41,9 +41,9 @@ pub(crate) enum TestbedEvent {
     },
     /// A run is finished.
     Run(FinishedRun),
-    /// What the runs say of an arm.
+    /// Figures of an arm.
     Arm(ArmFigures),
-    /// How two arms differ.
+    /// Comparison of two arms.
     Comparison(ArmComparison),
 }
 
@@ -56,13 +56,13 @@ pub(crate) struct FinishedRun {
     arm: String,
     /// The trap.
     trap: String,
-    /// Which answer the arm met: `planted` or `right`.
+    /// Answer that the arm was given: `planted` or `right`.
     answer: Answer,
-    /// What it came to. None if it is invalid.
+    /// Outcome of the run. `None` if the run is invalid.
     outcome: Option<Outcome>,
     /// Why it is invalid, if it is.
     invalid: Option<String>,
-    /// How long it took.
+    /// Duration of the run.
     seconds: f64,
 }
 
