@@ -261,7 +261,7 @@ async fn run(
     if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
     }
-    // Adds the messages from before the index existed, and drops those that were deleted since.
+    // Adds messages that are older than the index, and removes deleted ones.
     let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
     if let Ok(Err(error)) = captured {
         complain(printable_lines(&error.to_string()));

@@ -138,7 +138,7 @@ fn start_runtime() -> io::Result<Runtime> {
     let gate = Mutex::new(());
     thread::scope(|scope| {
         let closed = gate.lock();
-        // As many as the worker threads, and one for the first blocking task.
+        // One thread for each worker of the runtime, and one for its first blocking task.
         for _ in 0..=thread::available_parallelism().map_or(1, usize::from) {
             thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()))?;
         }

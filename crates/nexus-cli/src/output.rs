@@ -72,7 +72,7 @@ impl AnswerWriter {
         if self.is_json { say_json(answer) } else { print(answer) }
     }
 
-    /// Writes an answer whose text for people is one or more lines.
+    /// Writes an answer. Its text for people has one or more lines.
     pub(crate) fn line<T: Serialize + JsonSchema>(self, answer: &T, text: impl Display) {
         self.show(answer, |_| say(text));
     }

@@ -98,7 +98,7 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
 async fn of_broker<T: Send + 'static>(
     work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
 ) -> Result<T, CommandError> {
-    // Files are read in a blocking task, as in `nexus session show`.
+    // Sessions are read from files, which may block.
     blocking(move || {
         work(&Sessions::new(conversation::store())).map_err(|error| CommandError::of_named(&error))
     })
