@@ -9,15 +9,15 @@ use std::{
 
 use serde_json::Value;
 
-/// How long a browser may take to show a page.
+/// Time limit for a browser to show a page.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a browser made of a page.
+/// Page as a browser rendered it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The page as the browser understood it, written out as HTML.
     pub dom: String,
-    /// Every address that was asked for, the browser's own included.
+    /// Every requested address, including the browser's own requests.
     pub requests: Vec<String>,
     /// A picture of it, as PNG.
     pub picture: Vec<u8>,

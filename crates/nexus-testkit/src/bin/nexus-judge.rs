@@ -5,10 +5,10 @@ use std::{path::PathBuf, process::ExitCode, time::Instant};
 use clap::Parser;
 use nexus_testkit::judge::{Table, judge, page, repository};
 
-/// Runs a vendor's program through its backend before a simulated model, and says which scenarios it passes.
+/// Runs a vendor's program through its backend against a simulated model, and prints the scenarios that it passes.
 ///
-/// To be run where there is no network but loopback (`real/clis/in-namespace`). Ends with 1 if the program does not pass
-/// everything, with 2 if it cannot be judged.
+/// Run it in a network namespace that has only loopback (`real/clis/in-namespace`). The exit code is 1 if the program fails
+/// a scenario, and 2 if it cannot be judged.
 #[derive(Debug, Parser)]
 #[command(name = "nexus-judge")]
 struct Arguments {
@@ -25,7 +25,7 @@ struct Arguments {
     #[arg(long, conflicts_with = "write")]
     check: bool,
 
-    /// Writes `docs/reference/versions.md` anew from the tables, and judges nothing.
+    /// Rewrites `docs/reference/versions.md` from the tables, and judges nothing.
     #[arg(long)]
     page: bool,
 }

@@ -31,7 +31,7 @@ use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 #[derive(Debug, Parser)]
 #[command(name = "nexus-sim", verbatim_doc_comment)]
 struct Arguments {
-    /// Whose API to speak.
+    /// Vendor whose API is spoken.
     #[arg(long, value_enum, default_value_t = Speaks::All)]
     dialect: Speaks,
 
@@ -51,7 +51,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0, requires = "issuer")]
     issuer_port: u16,
 
-    /// How long an access token of the authorization server lives, in seconds.
+    /// Lifetime of the authorization server's access tokens, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "issuer")]
     token_life: u64,
 
@@ -60,7 +60,7 @@ struct Arguments {
     #[arg(long, value_name = "NAME", requires = "ca_file")]
     tls_host: Option<String>,
 
-    /// Where to write the certificate authority that the client has to trust.
+    /// File for the certificate authority that the client must trust.
     #[cfg(feature = "tls")]
     #[arg(long, value_name = "FILE", requires = "tls_host")]
     ca_file: Option<std::path::PathBuf>,

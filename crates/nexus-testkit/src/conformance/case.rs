@@ -12,13 +12,13 @@ pub struct Case {
     pub family: &'static str,
     /// The promise, as a name.
     pub name: &'static str,
-    /// What a backend must declare for the case to apply. Where it declares all of it, the case shows it.
+    /// Features that a backend must declare for the case to apply. If it declares all of them, the case proves them.
     pub needs: &'static [Feature],
     pub(super) run: for<'t> fn(&'t Trial<'t>) -> BoxFuture<'t, Verdict>,
 }
 
 impl Case {
-    /// What the case shows of a backend that declares `capabilities`.
+    /// Returns the features that the case proves for a backend with `capabilities`.
     pub(super) fn shows(&self, capabilities: &Capabilities) -> Vec<Feature> {
         let with_others = |need: &Feature| [&[*need], need.stands_for(capabilities)].concat();
         self.needs.iter().flat_map(with_others).collect()

@@ -1,4 +1,4 @@
-//! Tools that a case makes: each of a closure, with a record of what was asked and of what still runs.
+//! Tools of a case, each built from a closure. They record their calls, and the calls that still run.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use nexus_core::{ToolCall, ToolDefinition, ToolResult, ToolRouter, TurnHost};
 use serde_json::Value;
 
-/// How a tool answers.
+/// Function that answers calls of a tool.
 type Answer = Box<dyn Fn(ToolCall) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 
 /// Tools of the caller's, made by a case.
@@ -55,7 +55,7 @@ impl CaseTools {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many calls were begun and neither answered nor dropped.
+    /// Number of calls that started and were neither answered nor dropped.
     pub(super) fn running(&self) -> usize {
         self.running.load(Ordering::SeqCst)
     }

@@ -1,6 +1,6 @@
-//! What holds for the events and the outcome of every turn, whatever it is about.
+//! Promises for the events and the outcome of every turn, independent of its task.
 //!
-//! That nothing follows the return needs no check: the sink is borrowed by the turn.
+//! No check is needed that no event follows the return: the turn borrows the sink.
 
 use std::collections::BTreeMap;
 
@@ -209,7 +209,7 @@ fn effects(check: &'static str, stated: Effects, tool_calls: &[ToolCallRecord]) 
     ensure(stated >= least, check, || format!("stated {stated:?}, the tool calls have {least:?}"))
 }
 
-/// What a backend does not understand in a turn with tools may have been a call: nobody takes that turn over.
+/// An event that a backend does not understand may have been a tool call. Then no other backend may take the turn over.
 fn understanding(observed: &Observed) -> Verdict {
     let is_unknown =
         |envelope: &EventEnvelope| matches!(&envelope.event, TurnEvent::Unrecognized(it) if !it.is_harmless);
@@ -225,7 +225,7 @@ fn understanding(observed: &Observed) -> Verdict {
     )
 }
 
-/// What is shown was declared.
+/// Checks that everything the turn shows was declared.
 fn honesty(observed: &Observed, capabilities: &Capabilities) -> Verdict {
     let thinks = observed.events.iter().any(|envelope| matches!(envelope.event, TurnEvent::ThinkingDelta(_)));
     ensure(!thinks || capabilities.thinking.is_yes(), "thinking was declared", || {

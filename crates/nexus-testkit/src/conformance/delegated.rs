@@ -14,8 +14,8 @@ use crate::{
     sim::{Dialect, ToolCall},
 };
 
-/// A delegated backend before the suite: one that takes `executable`, `base_url` and `credential` among its
-/// settings. The scripted model calls the caller's tools as those of the MCP server `nexus`.
+/// A delegated backend under test. Its settings must include `executable`, `base_url` and `credential`. The scripted model
+/// calls the caller's tools as those of the MCP server `nexus`.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::{
 /// ```
 pub type DelegatedSubject = KindSubject<Program>;
 
-/// What is run, and what it talks to.
+/// The program under test, and its model.
 #[derive(Clone, Debug)]
 pub struct Program(Which);
 

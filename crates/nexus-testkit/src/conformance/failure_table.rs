@@ -32,11 +32,11 @@ const AT_ONCE: usize = 6;
 pub struct FailureRow {
     /// Its name.
     pub name: String,
-    /// What happens.
+    /// Description of the failure.
     pub happens: String,
-    /// What the model answers, in order; the last repeats.
+    /// Replies of the model, in order; the last repeats.
     replies: Vec<Reply>,
-    /// Whether nobody takes the connection.
+    /// True if the connection is refused.
     #[serde(default)]
     refused: bool,
     /// The limit on silence of the model, before the first byte and later, in seconds.
@@ -47,7 +47,7 @@ pub struct FailureRow {
     columns: BTreeMap<String, Column>,
 }
 
-/// Where a backend differs.
+/// Deviations of single backends.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Column {
@@ -59,7 +59,7 @@ struct Column {
     absent: Option<String>,
 }
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     kind: String,
@@ -87,7 +87,7 @@ impl FailureRow {
         serde_json::from_str(&rows).unwrap_or_else(|error| panic!("failures.json: {error}"))
     }
 
-    /// What the model answers.
+    /// Replies of the model.
     pub fn scenario(&self) -> Scenario {
         Scenario::new(self.replies.clone())
     }
@@ -102,7 +102,7 @@ impl FailureRow {
         self.columns.get(column)?.because.as_deref()
     }
 
-    /// How a turn of `column` has to end.
+    /// Returns the end that a turn of `column` must have.
     pub fn expected(&self, column: &str) -> Cell {
         let own = self.columns.get(column);
         let kind = own.and_then(|own| own.kind.as_deref()).unwrap_or(&self.kind);
@@ -142,7 +142,7 @@ impl FailureRow {
     }
 }
 
-/// What was observed of one backend, row by row; `None` where it cannot meet with it.
+/// Observations of one backend, row by row; `None` if the failure cannot happen to it.
 pub type Observed = Vec<Option<Result<Cell, Finding>>>;
 
 /// Tries every row on `subject`, which stands for `column` of the table.
@@ -157,7 +157,7 @@ pub async fn observe(subject: &dyn Subject, column: &str) -> Observed {
     stream::iter(tries).buffered(AT_ONCE).collect().await
 }
 
-/// What in `observed` is not as `column` of the table has it.
+/// Returns the differences between `observed` and `column` of the table.
 pub fn complaints(column: &str, observed: &Observed) -> Vec<String> {
     let rows = FailureRow::all();
     let complaint = |(row, cell): (&FailureRow, &Option<Result<Cell, Finding>>)| match cell {
@@ -223,7 +223,7 @@ fn kind_name(kind: &str) -> String {
 }
 
 fn retry_words(retry: Retry) -> String {
-    // What was waited already is a second or two.
+    // A second or two have already passed, so the time is rounded.
     let seconds = |delay: Duration| match delay.as_secs_f64().ceil() as u64 {
         long @ 60.. => (long + 5) / 10 * 10,
         short => short,

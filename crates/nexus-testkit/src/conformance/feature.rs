@@ -1,5 +1,5 @@
-//! What a backend may declare, one name for each thing: so that a skip can be held against the declaration,
-//! and the declaration against what has run.
+//! Names of the features that a backend may declare. The suite checks each skip against the declaration, and the
+//! declaration against the cases that ran.
 
 use std::{fmt, sync::Arc};
 
@@ -37,7 +37,7 @@ pub enum Feature {
     CallerTools,
     /// The harness brings tools of its own.
     HarnessTools,
-    /// What is sent while a turn runs reaches its agent.
+    /// Input that is sent while a turn runs reaches its agent.
     Steering,
     /// Folders beside the working directory can be opened.
     ExtraRoots,
@@ -61,7 +61,7 @@ pub enum Feature {
     CostLimit,
     /// The cost is known.
     Cost,
-    /// Somebody else's program runs the loop, so that there is a process to end.
+    /// A vendor's program runs the loop, so there is a process to end.
     Process,
     /// The backend runs the loop itself, so that it is the one who answers for it.
     OwnLoop,
@@ -107,7 +107,7 @@ impl Feature {
         Self::Credential,
     ];
 
-    /// Whether `subject`, whose backend declares `capabilities`, declares it.
+    /// Returns true if `subject`, whose backend declares `capabilities`, declares the feature.
     pub(super) fn is_declared_by(self, subject: &dyn Subject, capabilities: &Capabilities) -> bool {
         match self {
             Self::Credential => subject.is_lent_credential(),
@@ -115,7 +115,7 @@ impl Feature {
         }
     }
 
-    /// Whether `capabilities` declare it; of what the subject declares they say nothing.
+    /// Returns true if `capabilities` declare the feature. They do not cover the declarations of the subject itself.
     pub fn is_declared(self, capabilities: &Capabilities) -> bool {
         let kept = |access| capabilities.access.of(access) != AccessSupport::Unsupported;
         let limited = |keeper| keeper != Enforcement::Unsupported;
@@ -151,8 +151,8 @@ impl Feature {
         }
     }
 
-    /// What has to be declared for the tools of this feature, and is shown along with it. Empty for a feature
-    /// that stands for itself alone.
+    /// Features that the tools of this feature need, and that are proven along with it. Empty for a feature that depends on
+    /// no other.
     pub(super) fn stands_for(self, capabilities: &Capabilities) -> &'static [Self] {
         match (self, capabilities.harness_tools.is_yes()) {
             (Self::AnyShell, true) => &[Self::HarnessTools, Self::Unrestricted],
@@ -162,8 +162,8 @@ impl Feature {
         }
     }
 
-    /// What of `request` would need this feature, so that a backend without it has to refuse. `None` where a
-    /// request cannot ask for it.
+    /// Returns `request` changed so that it needs this feature: a backend without it must refuse. `None` if a request cannot
+    /// demand the feature.
     pub(super) fn demand(self, request: TurnRequest) -> Option<(TurnRequest, TurnHost)> {
         let limits = Limits::new();
         let demanding = match self {

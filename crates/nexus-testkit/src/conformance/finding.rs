@@ -1,16 +1,16 @@
-//! What a case found: the check that failed, and what was seen instead.
+//! Finding of a case: the check that failed, and the observation.
 
 use std::fmt;
 
-/// What a case comes to: nothing, or the first check that failed.
+/// Result of a case: success, or the first check that failed.
 pub type Verdict = Result<(), Finding>;
 
 /// A check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The check, in a word or two. A deliberately wrong backend is told by it.
+    /// Name of the check, in a word or two. Tests with a deliberately wrong backend compare it.
     pub check: &'static str,
-    /// What was seen, and what should have been.
+    /// Observed and expected values.
     pub detail: String,
 }
 

@@ -68,7 +68,7 @@ pub const PROGRAM_CASES: [&str; 8] = [
     "an_answer_in_shape_is_a_value",
 ];
 
-/// How many cases are tried at once where nobody says so.
+/// Default number of concurrent cases.
 fn at_once() -> Option<usize> {
     const PER_PROCESSOR: usize = 3;
     let named = std::env::var("RUST_TEST_THREADS").ok().and_then(|threads| threads.parse().ok());

@@ -12,10 +12,10 @@ use super::subject::{Departure, Setting, Stage, StageError, Subject, TOKEN_VARIA
 use crate::model_call::Line;
 use crate::sim::{Dialect, RefusedPort, Scenario, Sim, ToolCall};
 
-/// How the scripted model calls a tool of the caller's.
+/// Builds the scripted model's call of one of the caller's tools.
 pub(super) type NameTool = fn(&str, Value) -> ToolCall;
 
-/// A backend of some kind before the suite: one that takes `base_url` and `credential` among its settings.
+/// A backend of any kind under test. Its settings must include `base_url` and `credential`.
 /// [`DelegatedSubject`](super::DelegatedSubject) and [`NativeSubject`](super::NativeSubject) are its two forms.
 pub struct KindSubject<C> {
     name: String,
@@ -31,13 +31,13 @@ pub struct KindSubject<C> {
     name_tool: NameTool,
 }
 
-/// What a backend talks to, and how it is told.
+/// The other end of a backend: a program or a service, and the settings that lead to it.
 pub trait Counterpart: fmt::Debug + Send + Sync {
-    /// Sets the counterpart up and builds the backend before it.
+    /// Sets the counterpart up and builds the backend against it.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being set up.
+    /// The reason why it could not be set up.
     fn stage(&self, weather: Weather, builder: Builder<'_>) -> Result<Stage, StageError>;
 
     /// Why `case` cannot be staged, if it cannot.
@@ -47,16 +47,16 @@ pub trait Counterpart: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a backend is to meet with.
+/// Conditions of a turn: the behaviour of the model, the network and the program.
 #[derive(Clone, Debug)]
 pub struct Weather {
-    /// What the model answers.
+    /// Replies of the model.
     pub(super) script: Scenario,
-    /// Whether the model is there.
+    /// Connection to the model: open or refused.
     pub(super) line: Line,
-    /// Whether the caller's tools are in reach.
+    /// Connection to the caller's tools: open or refused.
     pub(super) mcp_server: Line,
-    /// What a program says of its model's tools.
+    /// Tool list that a program reports.
     pub(super) tool_list: ToolList,
 }
 

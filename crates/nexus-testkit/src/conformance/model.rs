@@ -9,7 +9,7 @@ use super::subject::Setting;
 use crate::model_call::{Line, ModelCall, Witness};
 use crate::sim::{Reply, Scenario};
 
-/// A model that says what a script says, and remembers what it was asked.
+/// A model that plays a script and records its calls.
 #[derive(Debug)]
 pub struct ScriptedModel {
     script: Scenario,
@@ -29,7 +29,7 @@ impl ScriptedModel {
         Self { script: setting.script.clone(), line: setting.line, asked: Mutex::default() }
     }
 
-    /// The answer to `call`; `None` if nobody is there.
+    /// Answers `call`. `None` if connections are refused.
     pub fn answer(&self, call: ModelCall) -> Option<Reply> {
         if self.line == Line::Refused {
             return None;

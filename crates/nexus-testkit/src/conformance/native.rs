@@ -10,8 +10,8 @@ use super::{
 };
 use crate::sim::{Dialect, Model, ToolCall};
 
-/// A native backend before the suite: one that takes `base_url` and `credential` among its settings, calls the
-/// model itself, and whose resume handles carry the conversation.
+/// A native backend under test. Its settings must include `base_url` and `credential`. It calls the model itself, and its
+/// resume handles contain the conversation.
 ///
 /// ```
 /// # use std::{sync::Arc, time::Duration};
@@ -66,7 +66,7 @@ impl NativeSubject {
     }
 }
 
-/// Long enough to be heard: nothing has to be started first.
+/// Long enough for an answer to arrive: no process has to be started first.
 const SHORT: Duration = Duration::from_millis(1500);
 
 /// Why a conversation cannot be lost.

@@ -1,6 +1,6 @@
-//! Which processes a turn has, what they were given, and whether they are gone.
+//! The processes of a turn: their arguments and environments, and their end.
 //!
-//! Only where `/proc` is; elsewhere these promises are unproven.
+//! Only systems with `/proc` are supported; on others these promises are not checked.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub(super) struct Process {
     start: u64,
 }
 
-/// What was seen of a process.
+/// Observations of a process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     /// Its arguments, with NUL between them, all versions that were seen.
@@ -48,7 +48,7 @@ struct Shared {
 }
 
 impl ProcessWatch {
-    /// Whether this system lets processes be looked at.
+    /// Returns true if processes can be observed on this system.
     pub(super) fn is_possible() -> bool {
         cfg!(target_os = "linux")
     }
@@ -189,7 +189,7 @@ fn status(pid: u32) -> Option<Status> {
     })
 }
 
-/// Whether `needle` stands in `hay`.
+/// Returns true if `hay` contains `needle`.
 pub(super) fn contains(hay: &[u8], needle: &[u8]) -> bool {
     needle.is_empty() || hay.windows(needle.len()).any(|window| window == needle)
 }

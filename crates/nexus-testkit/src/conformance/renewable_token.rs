@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use nexus_core::{Credential, CredentialError, CredentialSource, Secret, Standing};
 
-/// Lends one token, and in place of that another, as often as it is asked to.
+/// Lends one token, and replaces it with another at each request for a renewal.
 #[derive(Debug)]
 pub struct RenewableToken {
     first: Secret,
@@ -23,7 +23,7 @@ impl RenewableToken {
         Self { first, second, renewals: AtomicUsize::new(0) }
     }
 
-    /// How often another was asked for.
+    /// Number of renewals.
     pub fn renewals(&self) -> usize {
         self.renewals.load(Ordering::SeqCst)
     }

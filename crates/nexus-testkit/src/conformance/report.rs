@@ -1,4 +1,4 @@
-//! What came of a run of the suite.
+//! Report of a run of the suite.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use nexus_core::Capabilities;
 
 use super::{feature::Feature, finding::Finding};
 
-/// What came of one case.
+/// Outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It holds.
@@ -24,22 +24,22 @@ pub enum Outcome {
 pub struct Entry {
     /// The case.
     pub case: &'static str,
-    /// What the case shows.
+    /// Features that the case proves.
     pub shows: Vec<Feature>,
-    /// What came of it.
+    /// Outcome of the case.
     pub outcome: Outcome,
 }
 
-/// What came of a run of the suite.
+/// Report of a run of the suite.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The subject.
     pub subject: String,
-    /// What its backend declares.
+    /// Capabilities that its backend declares.
     pub capabilities: Capabilities,
     /// The features that its backend, or the subject, declares.
     pub declared: Vec<Feature>,
-    /// One entry for each case that was asked for.
+    /// One entry for each requested case.
     pub entries: Vec<Entry>,
 }
 
@@ -60,7 +60,7 @@ impl Report {
         self.declared.iter().filter(|feature| !shown(feature)).copied().collect()
     }
 
-    /// Whether every case that applies holds and everything declared was shown.
+    /// Returns true if every applicable case passed and every declared feature was proven.
     pub fn is_conformant(&self) -> bool {
         self.failures().next().is_none() && self.unproven().is_empty()
     }

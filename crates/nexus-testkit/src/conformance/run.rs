@@ -34,7 +34,7 @@ pub async fn run(subject: &dyn Subject, filter: impl Fn(&Case) -> bool) -> Resul
 ///
 /// # Errors
 ///
-/// When there is no such case, or no backend can be staged at all.
+/// The case does not exist, or no backend can be staged.
 pub async fn run_case(subject: &dyn Subject, name: &str) -> Result<Outcome, Finding> {
     let case = CASES.iter().find(|case| case.name == name);
     let case = case.ok_or_else(|| Finding::new("the case exists", name))?;
@@ -42,11 +42,11 @@ pub async fn run_case(subject: &dyn Subject, name: &str) -> Result<Outcome, Find
     Ok(try_case(subject, case, &capabilities).await)
 }
 
-/// As a test: runs the case `name` and panics unless it holds or does not apply.
+/// Runs the case `name` as a test. A case that does not apply passes.
 ///
 /// # Panics
 ///
-/// With the finding, if the case fails.
+/// Panics with the finding if the case fails.
 pub fn hold(subject: &dyn Subject, name: &str) {
     match run_case_blocking(subject, name) {
         Ok(None) => {}
@@ -55,12 +55,12 @@ pub fn hold(subject: &dyn Subject, name: &str) {
     }
 }
 
-/// As a test: panics unless each capability that the backend declares has a case that the subject can stage.
-/// Since every case is a test of its own, that case runs.
+/// Checks, as a test, that each declared capability has a case that the subject can stage. Every case is a test of its own,
+/// so that case runs.
 ///
 /// # Panics
 ///
-/// With the names of the capabilities that would go unproven.
+/// Panics with the names of the capabilities that would stay unproven.
 pub fn hold_declarations(subject: &dyn Subject) {
     if let Err(finding) = declarations(subject) {
         panic!("{}: {finding}", subject.name());

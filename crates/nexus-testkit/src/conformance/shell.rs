@@ -1,4 +1,4 @@
-//! A shell that ends with whoever waits for it.
+//! A shell that ends when the future that waits for it is dropped.
 
 use std::{collections::BTreeMap, path::Path, process::Stdio};
 

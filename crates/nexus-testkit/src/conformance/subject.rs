@@ -1,4 +1,4 @@
-//! What a backend's author brings to the suite: how his backend is set before a scripted model.
+//! Interface for the author of a backend: how to run the backend against a scripted model.
 
 use std::{any::Any, collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -65,11 +65,11 @@ pub trait Subject: fmt::Debug + Send + Sync {
     /// Names it in reports, as in `codex-cli with its real program`.
     fn name(&self) -> &str;
 
-    /// Sets a fresh backend before a model that plays `setting.script`.
+    /// Builds a fresh backend against a model that plays `setting.script`.
     ///
     /// # Errors
     ///
-    /// Whatever kept it from being staged. The case fails with it.
+    /// The reason why it cannot be staged. The case fails with it.
     async fn stage(&self, setting: Setting) -> Result<Stage, StageError>;
 
     /// The model that requests name; `None` leaves it to the backend.
@@ -77,12 +77,12 @@ pub trait Subject: fmt::Debug + Send + Sync {
         None
     }
 
-    /// How long things take here.
+    /// Time limits for this subject.
     fn timing(&self) -> Timing {
         Timing::default()
     }
 
-    /// How the scripted model calls the caller's tool `name`: by the name that this backend gives it.
+    /// Builds the scripted model's call of the caller's tool `name`, by the name that this backend gives it.
     fn caller_tool(&self, name: &str, arguments: Value) -> ToolCall {
         ToolCall::function(name, arguments)
     }
@@ -93,8 +93,8 @@ pub trait Subject: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// Whether the backend is lent the credential of the setting, so that it could come back or be renewed. Where it is not,
-    /// the cases of a lent credential do not apply, and a credential that the witness sees is a failure of every case.
+    /// Returns true if the backend borrows the credential of the setting, so that it could leak or be renewed. If it does not, the
+    /// cases on a lent credential do not apply, and every case fails in which the witness sees a credential.
     fn is_lent_credential(&self) -> bool {
         true
     }
@@ -107,28 +107,28 @@ pub trait Subject: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Where this backend rightly ends a case with another kind of error than most, and why.
+    /// Cases that this backend rightly ends with another kind of error than most, with the reasons.
     fn departures(&self) -> &[Departure] {
         &[]
     }
 }
 
-/// What a case asks to be staged.
+/// Setting that a case requests.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What the model answers.
+    /// Replies of the model.
     pub script: Scenario,
-    /// Whether there is anyone to answer.
+    /// Connection to the model: open or refused.
     pub line: Line,
-    /// Whether a program that runs the loop reaches the caller's tools. A subject that cannot keep it from them says
-    /// so by [`Subject::cannot_stage`].
+    /// Connection of a program that runs the loop to the caller's tools. A subject that cannot close it reports that by
+    /// [`Subject::cannot_stage`].
     pub mcp_server: Line,
-    /// The credential to lend, in place of that of [`TOKEN_VARIABLE`], in a case about one that is refused. A subject whose
-    /// backend is lent none says so by [`Subject::is_lent_credential`].
+    /// Credential to lend in place of that of [`TOKEN_VARIABLE`], in a case about a rejected credential. A subject whose backend
+    /// borrows none reports that by [`Subject::is_lent_credential`].
     pub renewable: Option<Arc<RenewableToken>>,
-    /// What a program that brings tools of its own says of those that its model has. A subject that cannot make it say
-    /// something else says so by [`Subject::cannot_stage`].
+    /// Tool list that a program with its own tools reports. A subject that cannot change the list reports that by
+    /// [`Subject::cannot_stage`].
     pub tool_list: ToolList,
     /// The folder for what Nexus keeps: [`BuildContext::home`](nexus_core::BuildContext::home).
     pub home: PathBuf,
@@ -152,11 +152,11 @@ impl Setting {
     }
 }
 
-/// What a program says of the tools that its model has.
+/// Tool list of its model that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolList {
-    /// All of them, and they are those that it may have.
+    /// Complete, with permitted tools only.
     Whole,
     /// Nothing.
     Missing,
@@ -228,13 +228,13 @@ impl From<std::io::Error> for StageError {
     }
 }
 
-/// How long things take with one subject.
+/// Time limits for one subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Long enough for a turn to start and for a model that answers to be heard; short enough to wait for.
-    /// Cases that prove a time limit set it to this.
+    /// Long enough for a turn to start and for the model's answer to arrive; short enough to wait for.
+    /// Cases on a time limit set the limit to this.
     pub short: Duration,
-    /// No healthy turn of the suite takes longer, and no failure takes longer to be told.
+    /// Upper bound for every healthy turn of the suite, and for the report of every failure.
     pub bound: Duration,
 }
 
@@ -244,7 +244,7 @@ impl Default for Timing {
     }
 }
 
-/// Where a backend rightly ends a case with another kind of error than most.
+/// A case that a backend rightly ends with another kind of error than most.
 #[derive(Clone, Debug)]
 pub struct Departure {
     /// The case.

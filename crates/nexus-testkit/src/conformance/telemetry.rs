@@ -1,4 +1,4 @@
-//! What a turn told `tracing`: its spans, and all words of spans and logs at every level.
+//! Captured `tracing` data of a turn: its spans, and all words of spans and logs at every level.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ impl SeenSpan {
     }
 }
 
-/// Listens at every level. Clones share what was heard.
+/// Captures every level. Clones share the captured data.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Telemetry(Arc<Mutex<Heard>>);
 

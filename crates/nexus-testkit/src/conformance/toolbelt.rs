@@ -1,6 +1,6 @@
-//! What the model of a case works with: a shell and files, so that one case serves every backend.
+//! Tools of the model in a case: a shell and files, so that one case serves every backend.
 //!
-//! Where a backend brings a harness, its own tools are used, at the access level that the case names. Where it
+//! If the backend brings a harness, its own tools are used, at the access level that the case names. If it
 //! brings none, the suite offers the same tools as the caller's, at [`ToolAccess::ScopedOnly`].
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::sim::ToolCall;
 const SHELL: &str = "shell";
 const WRITE_FILE: &str = "write_file";
 
-/// What the model of a case works with.
+/// Tools of the model in a case.
 #[derive(Debug)]
 pub(super) struct Toolbelt<'t> {
     trial: &'t Trial<'t>,
@@ -44,13 +44,13 @@ impl Trial<'_> {
 }
 
 impl Toolbelt<'_> {
-    /// How the model runs `command`.
+    /// Builds the model's call that runs `command`.
     pub(super) fn shell(&self, command: impl Into<String>) -> ToolCall {
         let command = command.into();
         self.call(SHELL, json!({ "command": command }), ToolCall::shell(command))
     }
 
-    /// How the model creates the file `path` with `text` in it.
+    /// Builds the model's call that creates the file `path` with `text`.
     pub(super) fn write_file(&self, path: impl Into<String>, text: impl Into<String>) -> ToolCall {
         let (path, text) = (path.into(), text.into());
         self.call(WRITE_FILE, json!({ "path": path, "text": text }), ToolCall::write_file(path, text))
@@ -88,7 +88,7 @@ impl Toolbelt<'_> {
     }
 }
 
-/// A shell and a way to write files, in the workspace and in the environment of `trial` but for its credential.
+/// A shell and a file writer, in the workspace and the environment of `trial`, without its credential.
 fn own_tools(trial: &Trial<'_>) -> CaseTools {
     let schema = |names: &[&str]| {
         let properties: serde_json::Map<_, _> =

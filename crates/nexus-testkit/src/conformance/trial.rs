@@ -58,17 +58,17 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the backend brings tools of its own.
+    /// Returns true if the backend brings its own tools.
     pub(super) fn brings_tools(&self) -> bool {
         self.brings_tools
     }
 
-    /// Whether the backend runs the loop, so that it makes the calls of a reply in their order.
+    /// Returns true if the backend runs the loop, so that it makes the calls of a reply in their order.
     pub(super) fn loops_itself(&self) -> bool {
         self.loops_itself
     }
 
-    /// How long things take here.
+    /// Time limits of the subject.
     pub(super) fn timing(&self) -> Timing {
         self.subject.timing()
     }
@@ -83,12 +83,12 @@ impl<'a> Trial<'a> {
         format!("canary-{what}-{}", self.unique)
     }
 
-    /// What marks the processes of this trial.
+    /// Marker in the environment of the processes of this trial.
     pub(super) fn mark(&self) -> &str {
         &self.unique
     }
 
-    /// Where turns work.
+    /// Working directory of the turns.
     pub(super) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace")
     }
@@ -132,7 +132,7 @@ impl<'a> Trial<'a> {
         self.stage_setting(self.setting(script)).await
     }
 
-    /// Sets a backend before nobody.
+    /// Builds a backend whose connections to the model are refused.
     pub(super) async fn stage_refused(&self) -> Result<Staged<'_>, Finding> {
         let mut setting = self.setting(Scenario::default());
         setting.line = Line::Refused;
@@ -146,7 +146,7 @@ impl<'a> Trial<'a> {
         Ok(Staged { trial: self, stage })
     }
 
-    /// Fails unless `error` is of one of `kinds`, or of those that the subject states for this case.
+    /// Checks that the kind of `error` is among `kinds`, or among the departures of the subject for this case.
     pub(super) fn expect_kind(&self, error: &TurnError, kinds: &[ErrorKind]) -> Verdict {
         let departure = self.subject.departures().iter().find(|departure| departure.case == self.case);
         let kinds = departure.map_or(kinds, |departure| &departure.kinds);
@@ -169,7 +169,7 @@ impl<'t> Staged<'t> {
         &self.stage.backend
     }
 
-    /// What it declares.
+    /// Capabilities that the backend declares.
     pub(super) fn capabilities(&self) -> Capabilities {
         self.stage.backend.capabilities()
     }
@@ -332,30 +332,30 @@ impl<'t> Staged<'t> {
 
 /// A turn that was dropped.
 pub(super) struct Dropped {
-    /// How long the drop took.
+    /// Duration of the drop.
     pub(super) took: Duration,
-    /// How often the model had been asked just before.
+    /// Number of model calls just before the drop.
     pub(super) model_calls: usize,
 }
 
 /// A turn that is over.
 #[derive(Debug)]
 pub(super) struct Observed {
-    /// Who ran it.
+    /// Backend that ran it.
     pub(super) backend: BackendId,
     /// The credentials that must not come back.
     pub(super) secrets: [String; 2],
-    /// What the sink was given.
+    /// Events that the sink received.
     pub(super) events: Vec<EventEnvelope>,
-    /// What `tracing` was told.
+    /// Captured `tracing` data.
     pub(super) telemetry: Telemetry,
-    /// How it ended.
+    /// Outcome of the turn.
     pub(super) outcome: Result<TurnResult, TurnError>,
-    /// How long it took.
+    /// Duration of the turn.
     pub(super) took: Duration,
-    /// Whether the sink was always ready, so that no delta may be missing.
+    /// True if the sink was always ready, so that no delta may be missing.
     pub(super) is_whole: bool,
-    /// Whether the turn had any tools, the caller's or others.
+    /// True if the turn had any tools, the caller's or others.
     pub(super) has_tools: bool,
 }
 
@@ -377,7 +377,7 @@ impl Observed {
         }
     }
 
-    /// Whether one of the events is such.
+    /// Returns true if an event satisfies `is_such`.
     pub(super) fn saw(&self, is_such: impl Fn(&TurnEvent) -> bool) -> bool {
         self.events.iter().any(|envelope| is_such(&envelope.event))
     }

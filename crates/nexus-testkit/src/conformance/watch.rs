@@ -10,7 +10,7 @@ use std::{
 use nexus_core::{EventEnvelope, EventSink};
 use tokio::time::Sleep;
 
-/// How fast a sink takes events.
+/// Speed at which a sink takes events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SinkPace {
     /// At once.
@@ -21,7 +21,7 @@ pub(super) enum SinkPace {
     Never,
 }
 
-/// What a sink was given so far. Clones share it.
+/// Events that a sink has received. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen(Arc<Mutex<Vec<EventEnvelope>>>);
 

@@ -1,4 +1,4 @@
-//! Who imitates whom.
+//! The imitation for each vendor.
 
 use super::{Vendor, imitation::Imitation};
 

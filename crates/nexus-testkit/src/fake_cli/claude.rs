@@ -1,12 +1,12 @@
 //! An imitation of Claude Code 2.1.197, driven by JSON lines in both directions.
 //!
-//! It knows what `claude-cli` asks of it: the control requests `initialize`, `mcp_set_servers`, `mcp_status` and
-//! `interrupt`, user messages, the access levels by their options, MCP servers, conversations that are kept. A broken stream is repeated without streaming
-//! and without a word, as that version does. Source: its recordings, and experiments.
+//! It implements everything that `claude-cli` uses: the control requests `initialize`, `mcp_set_servers`, `mcp_status` and
+//! `interrupt`, user messages, the access levels by their options, MCP servers, and stored conversations. It repeats a broken
+//! stream without streaming and without a message, as that version does. Source: its recordings, and experiments.
 //!
-//! It reacts where a replay could not: the conformance suite (`claude_conformance`), `session_decisions` and the examples ask what no
-//! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
-//! middle of a call). Where a recording is enough, as in `claude_transcripts`, the fake replays it.
+//! It reacts, which a replay cannot. The conformance suite (`claude_conformance`), `session_decisions` and the examples need
+//! exchanges that no recording contains: any scenario at any access level, the caller's tools over a real connection, and
+//! cancellation in the middle of a call. Where a recording is enough, as in `claude_transcripts`, the fake replays it.
 
 mod record;
 mod servers;
@@ -33,7 +33,7 @@ use crate::{
     sim::{Fault, Finish, Standing, StatusFault, ToolCall},
 };
 
-/// How often a model call is repeated, unless the environment says otherwise.
+/// Default number of repetitions of a model call; the environment can change it.
 const MAX_RETRIES: u32 = 10;
 
 /// The wait before the first repeat; it doubles. A tenth of the real one.
@@ -42,7 +42,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 /// The longest `Retry-After` that is waited for, in seconds.
 const PATIENCE_SECONDS: u64 = 60;
 
-/// How often the model is told to go on after it ran out of room.
+/// Number of requests to continue after the model reached its token limit.
 const CONTINUATIONS: u32 = 3;
 
 /// Imitates `claude`.
@@ -52,7 +52,7 @@ pub(super) struct Claude {
     record: Record,
     session: Session,
     servers: Servers,
-    /// What the next turn of this process asks, without its new words.
+    /// Next request of this process, without the new words.
     history: ModelCall,
     schema: Option<Value>,
     was_nudged: bool,
@@ -66,7 +66,7 @@ pub(super) struct Claude {
     queued: VecDeque<(Value, Value)>,
 }
 
-/// Why there is no answer, in the vendor's words.
+/// Reason why no answer was produced, in the vendor's words.
 #[derive(Clone, Debug)]
 struct Failure {
     subtype: &'static str,
@@ -86,7 +86,7 @@ impl Failure {
 impl Claude {
     /// Waits for a user message; `None` at the end of input.
     fn wait_to_be_asked(&mut self, stage: &mut Stage) -> Option<Ask> {
-        // What came too late for a turn is one of its own.
+        // Input that came too late for a turn starts the next one.
         if let Some((name, content)) = self.queued.pop_front() {
             let ask = self.asked(&content, stage);
             self.repeat_message(&name, &content, stage);
@@ -485,7 +485,7 @@ impl Claude {
     }
 }
 
-/// What `initialize` says of the credential.
+/// The account that `initialize` reports for the credential.
 fn account(given: &Given) -> Value {
     if given.variable("ANTHROPIC_API_KEY").is_some() {
         json!({ "tokenSource": "none", "apiKeySource": "ANTHROPIC_API_KEY", "apiProvider": "firstParty" })
@@ -498,13 +498,13 @@ fn account(given: &Given) -> Value {
     }
 }
 
-/// Whether a subscription pays: an API key wins over it, as in the real program.
+/// Returns true if a subscription pays: an API key takes precedence over it, as in the real program.
 fn is_subscriber(given: &Given) -> bool {
     let has_token = given.variable("CLAUDE_CODE_OAUTH_TOKEN").is_some();
     given.variable("ANTHROPIC_API_KEY").is_none() && (has_token || has_login(given))
 }
 
-/// Whether there is a file where the real program keeps its login. Nobody reads what is in it.
+/// Returns true if a file exists where the real program stores its login. Its contents are never read.
 fn has_login(given: &Given) -> bool {
     let home = given.variable("HOME").map(std::path::Path::new);
     home.is_some_and(|home| home.join(".claude/.credentials.json").exists())

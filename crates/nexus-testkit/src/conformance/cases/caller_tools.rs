@@ -1,4 +1,4 @@
-//! The caller's own tools: that each call is answered, whatever the tool does, and that no tool outlives its turn.
+//! The caller's own tools: each call is answered, even if the tool misbehaves, and no tool outlives its turn.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,10 +19,10 @@ use crate::{
     sim::{Reply, Scenario, ToolCall},
 };
 
-/// How long a tool may live on after its turn.
+/// Longest time that a tool may run after the end of its turn.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// What starting and stopping may take beyond the limit itself, on a busy machine.
+/// Allowance for starting and stopping beyond the limit itself, on a busy machine.
 const SLACK: Duration = Duration::from_secs(45);
 
 pub(crate) async fn an_answer_may_begin_with_text_where_tools_are_offered(trial: &Trial<'_>) -> Verdict {
@@ -211,7 +211,7 @@ async fn approved_by<'t>(
     Ok((staged, tools, turn))
 }
 
-/// What tools answered, as the last call of the model was told.
+/// Returns the tool results in the last request to the model.
 pub(super) fn last_results(staged: &Staged<'_>) -> Vec<String> {
     staged.model_calls().pop().map(|call| call.tool_results).unwrap_or_default()
 }

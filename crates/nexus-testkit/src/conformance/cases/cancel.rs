@@ -17,13 +17,13 @@ use crate::{
     sim::{Reply, Scenario},
 };
 
-/// What is left of a turn is looked for as long as this after it is over.
+/// Time after the end of a turn until which its remains may disappear.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// No stop takes longer.
 const PATIENCE: Duration = Duration::from_secs(45);
 
-/// What a model says before it stops in mid-sentence.
+/// Text of a model that stops in mid-sentence.
 const HALF: &str = "Half of an ans";
 
 /// A tool whose child is deaf to every polite signal, and which never ends by itself.
@@ -135,14 +135,14 @@ fn hiding_tool(belt: &Toolbelt<'_>) -> Scenario {
     Scenario::new([Reply::call(belt.shell(HIDING_TOOL)), Reply::text(HALF).stalled()])
 }
 
-/// The process has hidden, is seen all the same, and whatever started it is done.
+/// Returns true once the process has hidden, is visible to the suite, and its parent has ended.
 fn has_hidden(trial: &Trial<'_>, staged: &Staged<'_>) -> bool {
     let file = trial.workspace().join("hidden.txt");
     let is_there = !ProcessWatch::is_possible() || !with_argument(&file).is_empty();
     file.exists() && is_there && staged.model_calls().len() > 1
 }
 
-/// Nobody is alive, a second later, whose argument is the file of the process that hid.
+/// Checks that, a second later, no process is alive whose argument is the file of the hidden process.
 async fn nobody_hides(trial: &Trial<'_>) -> Verdict {
     let file = trial.workspace().join("hidden.txt");
     let until = std::time::Instant::now() + AFTERWARDS;
@@ -177,7 +177,7 @@ async fn by_token(
     Ok((error.partial().text.clone(), error.partial().tool_calls.len()))
 }
 
-/// The whole half was seen; where text does not come in pieces, the model was asked.
+/// Returns true once the whole half was seen or, without text deltas, once the model was called.
 fn speaks(seen: &Seen, staged: &Staged<'_>) -> bool {
     if staged.capabilities().text != TextGranularity::Deltas {
         return !staged.model_calls().is_empty();
@@ -209,7 +209,7 @@ async fn nothing_is_left(staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
     nothing_is_left_since(staged.model_calls().len(), staged, watch).await
 }
 
-/// The same, where the model had been asked `asked` times when the turn was stopped.
+/// Like [`nothing_is_left`], for a turn that had made `asked` model calls when it was stopped.
 async fn nothing_is_left_since(asked: usize, staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
     if ProcessWatch::is_possible() {
         let seen = watch.seen().len();

@@ -51,7 +51,7 @@ pub(crate) async fn what_was_done_is_not_done_again_for_a_credential(trial: &Tri
 }
 
 pub(crate) async fn a_server_that_repeats_the_credential_is_not_repeated(trial: &Trial<'_>) -> Verdict {
-    // That none comes back is held against every turn; here the server sends it in each kind of refusal.
+    // Every turn of the suite checks that the credential does not come back. Here the server sends it in each kind of refusal.
     let words = format!("Incorrect key provided: {}.", trial.canary("token"));
     let refused =
         |status| Fault::Status(StatusFault { message: Some(words.clone()), ..StatusFault::new(status) });
@@ -66,7 +66,7 @@ pub(crate) async fn a_server_that_repeats_the_credential_is_not_repeated(trial: 
 }
 
 pub(crate) async fn a_credential_in_pieces_is_not_repeated(trial: &Trial<'_>) -> Verdict {
-    // That none comes back, in one piece or in several, is held against every turn.
+    // Every turn of the suite checks that the credential does not come back, in one piece or in several.
     for piece_chars in [1, 7, 1_000] {
         let said = Reply::text(format!("It is {}, is it not?", trial.canary("token")));
         let staged = trial.stage(said.paced(piece_chars, Duration::ZERO)).await?;

@@ -164,13 +164,13 @@ pub(crate) async fn an_answer_without_its_end_is_no_success(trial: &Trial<'_>) -
     for (index, text) in tries.iter().enumerate() {
         let times = partial.matches(text.as_str()).count();
         ensure(times <= 1, "no text is kept twice", || short(partial))?;
-        // A try is a part of the answer where the model is told from then on that it said this: it goes on from there.
+        // A try counts as a part of the answer if every later request contains its text: the model then continues after it.
         let was_said = |call: &ModelCall| call.assistant_texts.iter().any(|said| said.contains(text));
         let later = calls.get(index + 1..).unwrap_or_default();
         let is_part = !later.is_empty() && later.iter().all(was_said);
         abandoned += usize::from(times > 0 && !is_part);
     }
-    // What came last stays.
+    // The text of the last try may stay.
     ensure(abandoned <= 1, "no abandoned try is kept beside another", || short(partial))
 }
 

@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) async fn a_forgotten_conversation_is_lost(trial: &Trial<'_>) -> Verdict {
     let handle = kept(trial).await?;
-    // As another process would: the handle was stored, and the backend is a new one.
+    // Simulates another process: the handle was stored, and the backend is a new one.
     let staged = trial.stage(Scenario::text("Hello.")).await?;
     let found = files_with(trial, &staged, "said");
     ensure(!found.is_empty(), "a conversation is kept", || "nothing of it is in any file".into())?;
@@ -64,7 +64,7 @@ pub(crate) async fn a_conversation_in_use_is_not_forgotten(trial: &Trial<'_>) ->
         while staged.model_calls().is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        // By the backend that runs the turn, and by one that stands for another process.
+        // Both the backend that runs the turn and a backend that simulates another process must refuse.
         let answers = [staged.backend().forget(&handle).await, other.backend().forget(&handle).await];
         cancel.cancel();
         answers
@@ -158,7 +158,7 @@ async fn is_lost(trial: &Trial<'_>, staged: &Staged<'_>, handle: ResumeHandle) -
     same("nothing is spent", &staged.model_calls().len(), &0)
 }
 
-/// Files that are none of the backend's, where a path that leaves its place would lead.
+/// Creates files that do not belong to the backend, at places to which a path that escapes its folder would lead.
 fn victims(trial: &Trial<'_>) -> Result<Vec<PathBuf>, Finding> {
     let nexus = trial.folder().join("nexus");
     let places = [trial.folder().to_owned(), nexus.clone(), nexus.join("sessions"), trial.workspace()];
@@ -172,7 +172,7 @@ fn victims(trial: &Trial<'_>) -> Result<Vec<PathBuf>, Finding> {
     made.map_err(|error| Finding::new("a temporary folder", error.to_string()))
 }
 
-/// States of handles that lead elsewhere: each text in a real one replaced, and some that are none.
+/// Builds handle states that lead elsewhere: a real state with one text replaced, and values that are not states.
 fn strange_states(trial: &Trial<'_>, state: &Value) -> Vec<Value> {
     let absolute = trial.folder().join("victim").to_string_lossy().into_owned();
     let ups = (1..=4).map(|levels| format!("{}victim", "../".repeat(levels)));
@@ -184,7 +184,7 @@ fn strange_states(trial: &Trial<'_>, state: &Value) -> Vec<Value> {
         for text in &texts {
             let mut strange = state.clone();
             if let Some(found) = strange.pointer_mut(&place) {
-                // What is the same names the same conversation.
+                // An unchanged state would name the real conversation.
                 if found.as_str() != Some(text) {
                     *found = Value::String(text.clone());
                     states.push(strange);
@@ -195,7 +195,7 @@ fn strange_states(trial: &Trial<'_>, state: &Value) -> Vec<Value> {
     states
 }
 
-/// Where in a value there are texts, as JSON pointers.
+/// Returns the JSON pointers of all texts in a value.
 fn places_of_texts(value: &Value) -> Vec<String> {
     let below = |key: String, value: &Value| {
         let key = key.replace('~', "~0").replace('/', "~1");

@@ -13,7 +13,7 @@ use crate::{
     sim::{Fault, Reply, Scenario, Usage},
 };
 
-/// What starting and stopping may take beyond the limit itself, on a busy machine.
+/// Allowance for starting and stopping beyond the limit itself, on a busy machine.
 const SLACK: Duration = Duration::from_secs(45);
 
 /// The prompt of a turn that does not end by itself.
@@ -103,7 +103,7 @@ pub(crate) async fn model_calls_are_limited(trial: &Trial<'_>) -> Verdict {
     let turn = belt.run_request(&staged, request).await?;
     trial.expect_kind(turn.error()?, &[ErrorKind::LimitReached(Limit::ModelCalls)])?;
     let asked = staged.model_calls().len();
-    // The one that passes the limit, and one that is under way when the program tells of it.
+    // The call that passes the limit, and a call that already runs when the program reports it.
     ensure(asked <= 4, "no more calls than the limit", || format!("{asked} of 2"))
 }
 
@@ -130,8 +130,8 @@ pub(crate) async fn the_cost_is_limited(trial: &Trial<'_>) -> Verdict {
     ensure(error.partial().cost.is_some(), "cost so far", || short(error.partial()))
 }
 
-/// A model that calls a tool for ever. No two calls are alike. The fourth answer takes a while, as a model's does: some programs
-/// tell of a model call when it and its tools are over, and have asked again by then.
+/// A model that calls a tool for ever. No two calls are alike. The fourth answer takes a while, as a real model's does: some
+/// programs report a model call only after its tools have ended, when the next call already runs.
 fn endless(belt: &Toolbelt<'_>, usage: Usage) -> Scenario {
     let call = |count: u32| {
         let reply = Reply::call(belt.shell(format!("echo {count}"))).usage(usage);

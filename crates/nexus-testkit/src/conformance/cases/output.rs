@@ -1,4 +1,4 @@
-//! Answers of a shape that was asked for.
+//! Answers in a requested shape.
 
 use nexus_core::{ErrorKind, OutputSchema, turn::InvalidSchema};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What a backend answers for that runs the loop itself: calls at once and in order, odd calls, large answers,
+//! Promises of a backend that runs the loop itself: concurrent and ordered calls, odd calls, large answers,
 //! and a model that goes round in a circle.
 
 use std::{sync::Arc, time::Duration};
@@ -18,7 +18,7 @@ use crate::{
     sim::{Reply, Scenario, ToolCall, long_text},
 };
 
-/// How long the first of two calls waits for the second.
+/// Longest wait of the first of two calls for the second.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes of a large answer.

@@ -1,4 +1,4 @@
-//! What reaches the model: the prompt to the letter, the instructions, the model, the effort, the picture.
+//! Contents of the request to the model: the exact prompt, the instructions, the model, the effort, the picture.
 
 use nexus_core::{Effort, PromptBlock, TurnEvent};
 
@@ -12,7 +12,7 @@ use crate::{
     sim::{Scenario, long_text},
 };
 
-/// Bytes of a long prompt: a mebibyte but for what a backend may have to add.
+/// Size of a long prompt: a mebibyte, less the room for text that a backend may add.
 const LONG_PROMPT_BYTES: usize = (1 << 20) - 4096;
 
 pub(crate) async fn a_prompt_of_a_mebibyte_arrives_whole(trial: &Trial<'_>) -> Verdict {

@@ -25,7 +25,7 @@ use crate::{
     sim::{Reply, Scenario, long_text},
 };
 
-/// Who calls.
+/// Participant of the sessions.
 const PARTICIPANT: &str = "clerk";
 
 /// A tool of the same toolbox that is out of scope.
@@ -140,7 +140,7 @@ pub(crate) async fn turns_of_one_session_share_its_budget(trial: &Trial<'_>) -> 
     ensure(!session.is_closed(), "the caller's session goes on", || "a turn closed it".to_owned())
 }
 
-/// What the fallback rule `restore` stands on: a failed turn says that it wrote, and the next one of the session finds no trace of it.
+/// Foundation of the fallback rule `restore`: a failed turn reports that it wrote, and the next turn of the session finds no trace of it.
 pub(crate) async fn what_a_failed_turn_did_is_put_back_and_done_anew(trial: &Trial<'_>) -> Verdict {
     let wrote = |_| async { answered_with("written") };
     let tools = Arc::new(CaseTools::one(tool("note").with_effects(Effects::Wrote), wrote));
@@ -286,7 +286,7 @@ async fn turn_in<'t>(
     Ok((staged, turn))
 }
 
-/// What is decided when `calls` come to `session` one after the other.
+/// Returns the decisions of `session` on `calls`, one after the other.
 fn decided(session: &Arc<Session>, calls: &[(&str, Value)]) -> Vec<Decision> {
     for (name, arguments) in calls {
         // Only the decision counts here.

@@ -1,5 +1,5 @@
-//! What must not be seen: prompts and secrets in argument lists and in files left behind, and the host's own
-//! variables in the environment of what a turn starts.
+//! Leaks: prompts and secrets in argument lists and in files left behind, and the host's own variables in the
+//! environment of the processes of a turn.
 
 use std::{collections::BTreeMap, path::PathBuf, process::Stdio, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     sim::{Reply, Scenario, ToolCall},
 };
 
-/// A file larger than this is no place where a prompt is left.
+/// Largest file that is searched for a prompt.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Variables of the host that a child may well have of its own.
@@ -100,7 +100,7 @@ pub(crate) async fn the_hosts_own_variables_reach_no_child(trial: &Trial<'_>) ->
 const COUNT: &str = "echo of-the-token-$(env | grep -c canary-token- | sed 's/[1-9][0-9]*/1/')";
 
 pub(crate) async fn a_tool_sees_no_credential_and_no_variable_but_those_named(trial: &Trial<'_>) -> Verdict {
-    // What is hidden from a later command need not be from the first: a program may still be starting.
+    // A program that still starts may hide a variable only later, so the command runs several times.
     let looks = ["", "", "sleep 1; ", "sleep 3; "];
     let hidden = trial.canary("token");
     for access in [ToolAccess::Unrestricted, ToolAccess::ReadOnly] {
@@ -132,7 +132,7 @@ pub(crate) async fn the_credential_goes_to_the_model_and_nowhere_else(trial: &Tr
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.map_err(unusable)?;
     let url = format!("http://{}/v1/elsewhere", elsewhere.local_addr().map_err(unusable)?);
     for status in [302, 307] {
-        // Whoever answers for the model names another place: whether one goes there or not, the credential is not for it.
+        // The model's server redirects to another address. The backend may follow, but without the credential.
         let staged = trial.stage(Reply::status(status).header("location", url.as_str())).await?;
         let (is_over, over) = tokio::sync::oneshot::channel();
         let turn = async {
@@ -148,7 +148,7 @@ pub(crate) async fn the_credential_goes_to_the_model_and_nowhere_else(trial: &Tr
     Ok(())
 }
 
-/// What all comers say, until a moment after `over`. None is answered.
+/// Returns everything that clients send until a moment after `over`. No client gets an answer.
 async fn listen(place: &TcpListener, over: tokio::sync::oneshot::Receiver<()>) -> String {
     const MOMENT: Duration = Duration::from_millis(300);
     let mut said = Vec::new();

@@ -14,7 +14,7 @@ use crate::{
 
 pub(crate) async fn a_kept_conversation_goes_on(trial: &Trial<'_>) -> Verdict {
     let handle = first_turn(trial).await?;
-    // As another process would: the handle was stored, and the backend is a new one.
+    // Simulates another process: the handle was stored, and the backend is a new one.
     let stored = serde_json::to_string(&handle).map_err(|error| Finding::new("handle", error.to_string()))?;
     let handle: ResumeHandle =
         serde_json::from_str(&stored).map_err(|error| Finding::new("handle", error.to_string()))?;
@@ -93,7 +93,7 @@ pub(crate) async fn a_kept_conversation_holds_no_credential(trial: &Trial<'_>) -
     let kept = trial.stage(Scenario::text("I shall.")).await?;
     let found = files_with(trial, &kept, "token");
     ensure(found.is_empty(), "files that are kept", || format!("the credential is in {}", short(&found)))?;
-    // Nor does a handle hold one that the server says: that is held against every turn.
+    // A handle does not contain a credential that the server sends either: every turn of the suite checks that.
     let said = format!("I shall remember {}.", trial.canary("token"));
     let staged = trial.stage(Scenario::new([Reply::text(said), Reply::text("Yes.")])).await?;
     let request = |words: &str| staged.request(words).in_directory(trial.workspace());

@@ -1,5 +1,5 @@
-//! What is said to an agent while its turn runs: that it reaches the model between two calls, once and in order, and that its sender
-//! is told what became of it.
+//! Input to an agent while its turn runs: it reaches the model between two calls, once and in order, and its sender learns
+//! the outcome.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::{
 /// A tool that says that it runs, and goes on for long enough to be spoken to.
 const LONG_TOOL: &str = "touch running; sleep 2";
 
-/// The answer to whatever was asked.
+/// Last answer of the model.
 const ANSWER: &str = "It is done.";
 
 /// More than any backend may have waiting.
@@ -65,7 +65,7 @@ pub(crate) async fn input_that_a_credential_is_in_shows_none_of_it(trial: &Trial
     let belt = trial.toolbelt(ToolAccess::Unrestricted);
     let script = Scenario::tool_then_text(belt.shell(LONG_TOOL), ANSWER);
     let said = [format!("Use {} for it.", trial.canary("token"))];
-    // That no event shows it is held against every turn.
+    // Every turn of the suite checks that no event shows the credential.
     let (_, turn, told) = steered(trial, &belt, script, &said).await?;
     turn.result()?;
     same("what the senders are told", &told, &vec![Some(InputDelivery::Delivered)])?;
@@ -144,7 +144,7 @@ pub(crate) async fn input_is_refused_at_once_where_it_cannot_be_delivered(trial:
     same_text("answer", &turn.result()?.text, ANSWER)
 }
 
-/// A turn in whose first call all of `said` is sent, and what its senders are told by its end.
+/// Runs a turn and sends all of `said` during its first call. Also returns the delivery of each input by the end.
 async fn steered<'t>(
     trial: &'t Trial<'_>,
     belt: &Toolbelt<'_>,
@@ -163,12 +163,12 @@ async fn steered<'t>(
     Ok((staged, turn, told))
 }
 
-/// What a sender is told by now. Not by the runtime's budget: a task that did much at once would be told nothing.
+/// Returns the delivery, if it is decided. It bypasses Tokio's cooperative budget, which would report "pending" to a busy task.
 fn at_once(sent: SentInput) -> Option<InputDelivery> {
     tokio::task::unconstrained(sent).now_or_never()
 }
 
-/// What was told as received.
+/// Returns the input that the turn reported as received.
 fn received(turn: &Observed) -> Vec<String> {
     let texts = turn.events.iter().filter_map(|envelope| match &envelope.event {
         TurnEvent::InputReceived(input) => Some(input.text.clone()),
@@ -177,7 +177,7 @@ fn received(turn: &Observed) -> Vec<String> {
     texts.collect()
 }
 
-/// Which of `said` stand in `texts`, as they stand there. A harness may put words of its own around them.
+/// Returns the indexes of `said` that occur in `texts`, in order of occurrence. A harness may add words around them.
 fn places(texts: &[String], said: &[String]) -> Vec<usize> {
     let whole = texts.join("\n");
     let mut found: Vec<_> = said

@@ -1,4 +1,4 @@
-//! The answer that is handed in by a terminal tool: it is final, and the turn ends well with it.
+//! An answer that is submitted through a terminal tool: it is final, and the turn succeeds with it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,17 +25,17 @@ use crate::{
     sim::{Reply, Scenario, ToolCall},
 };
 
-/// How long the tool runs that is called beside a submission.
+/// Running time of the tool that is called beside a submission.
 const AT_WORK: Duration = Duration::from_millis(300);
 
-/// How long a model that is asked once more takes for a character: longer for the answer than a turn may go on.
+/// Time for each character of a further model call. Its whole answer takes longer than a turn may.
 const SLOWLY: Duration = Duration::from_secs(2);
 
 /// Submissions of a model that learns nothing: more than a session refuses, and than a turn makes that runs elsewhere or in a
 /// program, which may ask its model once or twice more before it is stopped.
 const REFUSED: usize = 12;
 
-/// What is handed in.
+/// The submitted answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Bird {
     word: String,
@@ -85,7 +85,7 @@ pub(crate) async fn of_two_submissions_the_first_counts(trial: &Trial<'_>) -> Ve
     let result = turn.result()?;
     same("finish reason", &result.finish, &FinishReason::Submitted)?;
     let word = place.take().map(|found| found.word);
-    // A program may make the calls of one reply at once: then the first is the one that arrived first.
+    // A program may run the calls of one reply concurrently. Then the first call to arrive counts.
     if trial.loops_itself() {
         same("what was handed in", &word, &Some("heron".to_owned()))?;
     }
@@ -103,7 +103,7 @@ pub(crate) async fn nothing_is_at_work_when_an_answer_is_handed_in(trial: &Trial
             answered_with("a bird")
         })
         .and(tool("submit").terminal(), move |_| {
-            // Itself is one of them.
+            // This call is itself running.
             let running = others.upgrade().map_or(0, |tools| tools.running());
             async move { answered_with(if running > 1 { "too early" } else { "handed in" }) }
         })
@@ -180,7 +180,7 @@ pub(crate) async fn what_is_called_after_a_submission_is_not_asked(trial: &Trial
     same("what the caller was asked", &asked, &vec!["submit".to_owned()])?;
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Succeeded, ToolCallStatus::Denied])?;
-    // The model is asked no more.
+    // No further model call happens.
     same("model calls", &staged.model_calls().len(), &1)
 }
 
@@ -203,7 +203,7 @@ fn submit(trial: &Trial<'_>, word: &str) -> ToolCall {
     trial.subject().caller_tool("submit", json!({ "word": word }))
 }
 
-/// Runs a turn whose session has one tool, which hands in an answer.
+/// Runs a turn whose session has one tool, which submits an answer.
 async fn submitting(
     trial: &Trial<'_>,
     script: impl Into<Vec<Reply>>,

@@ -1,4 +1,4 @@
-//! The spans of a turn: one tree of the OpenTelemetry conventions for generative AI, whoever owns the loop.
+//! The spans of a turn: one tree by the OpenTelemetry conventions for generative AI, for native and delegated backends.
 
 use nexus_core::ToolAccess;
 
@@ -11,7 +11,7 @@ use crate::{
     sim::{Reply, Scenario, Usage},
 };
 
-/// What one model call uses; a dialect adds up what its vendor adds up.
+/// Usage of one model call. A dialect adds up the counts that its vendor adds up.
 const USAGE: Usage =
     Usage { input: 100, cached: 20, cache_write: 0, output: 23, reasoning: 7, cost_ticks: None };
 

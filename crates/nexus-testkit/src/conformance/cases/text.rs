@@ -72,7 +72,7 @@ pub(crate) async fn a_piece_of_three_mebibytes_is_shown_whole(trial: &Trial<'_>)
     let turn = staged.run(staged.request("Tell me everything at once.")).await?;
     same_text("answer", &turn.result()?.text, &long_text(3 * MEBIBYTE))?;
     let events = || turn.events.iter().map(|envelope| &envelope.event);
-    // What a backend before this one in a chain had said is taken back.
+    // A chain voids the text of a backend that failed before this one.
     let is_voided = |id: &nexus_core::MessageId| {
         events().any(|event| matches!(event, TurnEvent::MessageVoided(voided) if voided.message == *id))
     };

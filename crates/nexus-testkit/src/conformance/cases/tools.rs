@@ -1,4 +1,4 @@
-//! Tools: that they really run, where they may, and that the model is told.
+//! Tools: they really run, only where they may, and the model gets their results.
 
 use std::{path::Path, sync::Arc};
 
@@ -66,7 +66,7 @@ pub(crate) async fn two_commands_of_one_id_are_two_records(trial: &Trial<'_>) ->
     let script = Scenario::new([Reply::calls(calls).call_id("call_same"), Reply::text("Done.")]);
     let staged = trial.stage(script).await?;
     let turn = belt.run(&staged, "Do both.").await?;
-    // What a program makes of such an answer is its own; what it ran is on record, each time.
+    // A program may treat such an answer as it likes. But every command that it ran must be recorded.
     let ran = ["one.txt", "two.txt"].iter().filter(|name| trial.workspace().join(name).exists()).count();
     let records = match &turn.outcome {
         Ok(result) => &result.tool_calls,
@@ -127,7 +127,7 @@ pub(crate) async fn a_level_that_is_a_list_of_tools_is_not_kept_unseen(trial: &T
             let mut setting = trial.setting_at(&format!("{tool_list:?}-{access:?}"), Scenario::text(ANSWER));
             setting.tool_list = tool_list;
             let staged = trial.stage_setting(setting).await?;
-            // What the system keeps, it keeps whatever tools there are.
+            // A level that the operating system enforces does not depend on the list of tools.
             if staged.capabilities().access.of(access) != AccessSupport::Kept(AccessEnforcer::Vendor) {
                 continue;
             }
@@ -205,7 +205,7 @@ async fn cannot_write(trial: &Trial<'_>, access: ToolAccess, by_tool: &Path, by_
     ensure(asked >= 2 || turn.outcome.is_err(), "the model tried", || format!("{asked} model calls"))
 }
 
-/// What tools answered reached the model.
+/// Checks that a tool result with `words` reached the model.
 pub(super) fn told(staged: &Staged<'_>, words: &str) -> Verdict {
     let calls = staged.model_calls();
     let results: Vec<_> = calls.iter().flat_map(|call| &call.tool_results).collect();

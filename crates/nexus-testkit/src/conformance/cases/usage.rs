@@ -45,8 +45,8 @@ pub(crate) async fn the_cost_is_stated(trial: &Trial<'_>) -> Verdict {
     ensure(cost.is_some_and(|cost| cost.usd.0 > 0.0), "cost", || short(&cost))
 }
 
-/// Input is told to the token. Output may be told with the reasoning in it, since not every vendor tells them
-/// apart, or without what the vendor's harness does not count.
+/// Checks the counts. Input is exact. Output may include the reasoning, since not every vendor separates them, or may lack
+/// the part that the vendor's harness does not count.
 fn is_counted(result: &TurnResult, calls: u64) -> Verdict {
     let Usage { input_tokens, cache_read_tokens, .. } = result.usage;
     let input = input_tokens.unwrap_or(0) + cache_read_tokens.unwrap_or(0);

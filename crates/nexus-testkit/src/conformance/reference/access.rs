@@ -1,4 +1,4 @@
-//! What each access level lets a tool of the harness do.
+//! Rules of each access level for the tools of the harness.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -25,8 +25,8 @@ impl Sandbox {
         }
     }
 
-    /// Why the sandbox does not let `call` through. A shell cannot be held by rules of ours, so there is none
-    /// below [`ToolAccess::Unrestricted`].
+    /// Reason why the sandbox rejects `call`, if it does. Rules like these cannot confine a shell, so a shell is offered only at
+    /// [`ToolAccess::Unrestricted`].
     pub(super) fn objection(&self, call: &ToolCall) -> Option<String> {
         if !self.tools().contains(&name(call)) {
             return Some(format!("there is no tool named {:?}", name(call)));
@@ -39,7 +39,7 @@ impl Sandbox {
         }
     }
 
-    /// Where `path` leads from the working directory.
+    /// Resolves `path` from the working directory.
     pub(super) fn resolve(&self, path: &Path) -> PathBuf {
         self.directory.join(path)
     }
@@ -72,7 +72,7 @@ pub(super) fn name(call: &ToolCall) -> &str {
     }
 }
 
-/// What a call of a harness tool may change.
+/// Returns the possible effects of a call of a harness tool.
 pub(super) fn effects(call: &ToolCall) -> Effects {
     match call {
         ToolCall::ReadFile { .. } => Effects::Read,

@@ -1,4 +1,4 @@
-//! What goes wrong with the model, as an error of the seam.
+//! Maps failures of the model to errors of the seam.
 
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ pub(super) fn refusal(fault: &StatusFault) -> Failure {
     }
 }
 
-/// An end of the answer that is no answer.
+/// Returns the failure for a finish reason that makes the answer unusable.
 pub(super) fn bad_end(finish: Finish) -> Option<Failure> {
     let (kind, message) = match finish {
         Finish::End | Finish::Pause => return None,

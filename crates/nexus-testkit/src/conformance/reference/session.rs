@@ -1,4 +1,4 @@
-//! What was said so far, and conversations that outlive a turn.
+//! The history of a conversation, and conversations that outlive a turn.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -18,7 +18,7 @@ const SESSIONS: &str = "sessions";
 const PREFIX: &str = "session-";
 const SUFFIX: &str = ".json";
 
-/// What was said so far in one conversation.
+/// History of one conversation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct History {
     pub(super) user_texts: Vec<String>,
@@ -28,7 +28,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// What a tool answered, as the model reads it.
+    /// Adds a tool result, as the model reads it.
     pub(super) fn take_result(&mut self, content: &[ToolContent]) {
         let texts = content.iter().filter_map(|piece| match piece {
             ToolContent::Text { text } => Some(text.clone()),
@@ -40,7 +40,7 @@ impl History {
         self.images += content.iter().filter(is_image).count();
     }
 
-    /// As the next request to the model carries it.
+    /// Converts the history to the next request to the model.
     pub(super) fn as_call(&self) -> ModelCall {
         ModelCall {
             user_texts: self.user_texts.clone(),
@@ -59,7 +59,7 @@ pub(super) struct Session {
     in_use: File,
 }
 
-/// Keeps `history` in `home` for a later turn: in the file of `session`, which it goes on from, or in one of its own.
+/// Stores `history` in `home` for a later turn: in the file of `session` if the turn resumed it, else in a new file.
 pub(super) fn keep(
     home: &Path,
     backend: &BackendId,
@@ -90,7 +90,7 @@ impl Drop for Session {
     }
 }
 
-/// What was said in the conversation of `handle`, if it is still there.
+/// Reads the history of the conversation of `handle`. `None` if it no longer exists.
 pub(super) fn take_up(home: &Path, handle: &ResumeHandle) -> Option<(History, Session)> {
     let name = name_in(handle)?;
     let file = File::open(home.join(SESSIONS).join(name)).ok()?;
@@ -121,7 +121,7 @@ pub(super) fn forget(home: &Path, handle: &ResumeHandle) -> Result<Forgotten, Fo
     Ok(Forgotten::Deleted { files: 1, bytes })
 }
 
-/// The file's name in a handle, if it is one of ours: it may come from anywhere.
+/// Returns the file name in a handle. `None` if the handle is not ours: it may come from anywhere.
 fn name_in(handle: &ResumeHandle) -> Option<&str> {
     let name = handle.state().get("session")?.as_str()?;
     let random = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;

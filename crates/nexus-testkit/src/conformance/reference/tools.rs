@@ -16,7 +16,7 @@ pub(super) async fn run(
     answer(call, sandbox, environment).await.map_or_else(ToolResult::error, ToolResult::text)
 }
 
-/// What a tool answers: its text, or why it failed.
+/// Runs a tool. Returns its text, or the reason why it failed.
 async fn answer(
     call: &ToolCall,
     sandbox: &Sandbox,

@@ -22,25 +22,25 @@ use super::{
 use crate::sim::{Fault, Odd, Part, Reply, long_text};
 use calls::Called;
 
-/// How long a credential has to live.
+/// Minimum remaining lifetime of a credential.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// How often a broken answer is asked for again.
+/// Number of repetitions of a model call whose answer broke off.
 const RETRIES: u32 = 2;
 
-/// Price of a token, in US dollars: an estimate as good as any, since nobody is charged.
+/// Price of a token, in US dollars. Any estimate will do, since no real model is charged for.
 const USD_PER_TOKEN: f64 = 0.000_01;
 
 /// One turn.
 pub(super) struct Turn<'a, 'e> {
     pub(super) backend: &'a ReferenceBackend,
     pub(super) running: RunningTurn<'e>,
-    /// What is lent, once it was borrowed.
+    /// The borrowed credential, once there is one.
     pub(super) credential: Option<Credential>,
     pub(super) renewal: Renewal,
 }
 
-/// What one reply came to.
+/// Result of one reply.
 enum Delivered {
     Answer(String),
     Calls(Vec<Called>),
@@ -74,7 +74,7 @@ impl Turn<'_, '_> {
         Ok((finish, output))
     }
 
-    /// What was said before this turn.
+    /// Loads the history from before this turn.
     fn history(&mut self) -> Result<(History, Option<Session>), Failure> {
         let ConversationMode::Resume { handle, on_lost } = &self.running.request.conversation else {
             return Ok((History::default(), None));

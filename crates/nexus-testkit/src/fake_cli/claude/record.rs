@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{super::stage::Stage, Failure, session::Session};
 use crate::sim::Usage;
 
-/// Dollars for one token of input. Source: near enough to the vendor's list to be told from nothing.
+/// US dollars per input token. Source: our own choice: close enough to the vendor's price list to be a plausible cost.
 const USD_PER_INPUT: f64 = 3e-6;
 
 /// Dollars for one token of output.

@@ -25,7 +25,7 @@ pub(super) struct Called {
 }
 
 impl Turn<'_, '_> {
-    /// Runs the calls of one reply, all at once. Returns what the model is told, in their order.
+    /// Runs the calls of one reply concurrently. Returns the texts for the model, in the order of the calls.
     pub(super) async fn run_tools(
         &mut self,
         calls: &[Called],
@@ -51,7 +51,7 @@ impl Turn<'_, '_> {
         self.running.run_calls(pending).await
     }
 
-    /// What a tool sees of the host's environment.
+    /// Returns the part of the host's environment that a tool may see.
     fn environment(&self) -> BTreeMap<String, String> {
         let named = self.running.request.environment.iter().map(String::as_str).chain(["PATH", "HOME"]);
         let values = named.filter_map(|name| {
