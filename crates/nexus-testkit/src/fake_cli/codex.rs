@@ -1,12 +1,12 @@
 //! An imitation of `codex app-server` 0.169.0, as `codex-cli` drives it.
 //!
-//! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start`,
-//! `turn/steer` and `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
-//! models. Source: its recordings, and experiments.
+//! It implements `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start`,
+//! `turn/steer` and `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled
+//! list of models. Source: its recordings, and experiments.
 //!
-//! It reacts where a replay could not: the conformance suite (`codex_conformance`), `session_decisions` and the examples ask what no
-//! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
-//! middle of a call). Where a recording is enough, as in `codex_transcripts`, the fake replays it.
+//! It reacts, which a replay cannot. The conformance suite (`codex_conformance`), `session_decisions` and the examples need
+//! exchanges that no recording contains: any scenario at any access level, the caller's tools over a real connection, and
+//! cancellation in the middle of a call. Where a recording is enough, as in `codex_transcripts`, the fake replays it.
 
 mod servers;
 mod session;
@@ -31,7 +31,7 @@ use crate::{
     sim::{Fault, Finish, StatusFault, ToolCall},
 };
 
-/// The model that is asked where none is named.
+/// Model of a turn that names none.
 const DEFAULT_MODEL: &str = "gpt-6.1-sol";
 
 /// Most characters that one turn may begin with.
@@ -53,12 +53,12 @@ pub(super) struct Codex {
     last_text: String,
     failure: Option<Value>,
     input_is_over: bool,
-    /// What `turn/steer` brought, with its names.
+    /// Input of `turn/steer`, with its names.
     steered: Vec<(Value, Value)>,
 }
 
 impl Codex {
-    /// Answers requests until a turn is asked for; `None` at the end of input.
+    /// Answers requests until a turn is requested; `None` at the end of input.
     fn wait_to_be_asked(&mut self, stage: &mut Stage) -> Option<Ask> {
         while let Some(line) = stage.wait_for_line() {
             let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
@@ -446,7 +446,7 @@ impl Imitation for Codex {
     }
 }
 
-/// What the program lists as its models.
+/// The program's list of models.
 fn models() -> Value {
     let entry = |slug: &str, priority: u32, efforts: &[&str]| {
         let levels: Vec<_> = efforts.iter().map(|effort| json!({ "effort": effort })).collect();

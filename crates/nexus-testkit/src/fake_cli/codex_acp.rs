@@ -1,7 +1,8 @@
-//! An imitation of `codex-acp` 0.16.0, an agent of the Agent Client Protocol: of one answer a turn, and of what it reports where the model
+//! An imitation of `codex-acp` 0.16.0, an agent of the Agent Client Protocol. It gives one answer a turn, or an error if the model
 //! gives none. It runs no tools.
 //!
-//! Source: what the real one answered when its model's server failed; that is in `docs/reference/agents.md`.
+//! Source: only the agents' messages in the tests of `nexus-backends/src/acp/failure.rs` were recorded from real programs, when the
+//! server of their model failed. Everything else here follows the protocol, and was not recorded.
 
 use serde_json::{Value, json};
 
@@ -28,7 +29,7 @@ pub(super) struct CodexAcp {
 }
 
 impl CodexAcp {
-    /// Answers requests until the model is to be asked; `None` at the end of input.
+    /// Answers requests until a turn is requested; `None` at the end of input.
     fn wait_to_be_asked(&mut self, stage: &mut Stage) -> Option<Ask> {
         while let Some(line) = stage.wait_for_line() {
             let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
@@ -114,7 +115,7 @@ impl Imitation for CodexAcp {
         }
     }
 
-    // It is told to ask no model again.
+    // This imitation never repeats a model call.
     fn trouble(&mut self, trouble: &Trouble<'_>, _tries: u32, _stage: &mut Stage) -> AfterFault {
         const DISCONNECTED: &str = "stream disconnected before completion: ";
         let cut = |words: &str| format!("{DISCONNECTED}{words}");

@@ -1,10 +1,10 @@
 //! Grok's harness, imitated: `--output-format streaming-json`, with the session folder that a backend reads.
 //!
-//! Modelled on what grok 1.0.41 was seen to write.
+//! Modelled on observed output of grok 1.0.41.
 //!
-//! It reacts where a replay could not: the conformance suite (`grok_conformance`), `session_decisions` and the examples ask what no
-//! recording was asked (any scenario at any access level, the caller's tools over a real connection, cancellation in the
-//! middle of a call). Where a recording is enough, as in `grok_transcripts`, the fake replays it.
+//! It reacts, which a replay cannot. The conformance suite (`grok_conformance`), `session_decisions` and the examples need
+//! exchanges that no recording contains: any scenario at any access level, the caller's tools over a real connection, and
+//! cancellation in the middle of a call. Where a recording is enough, as in `grok_transcripts`, the fake replays it.
 
 mod request;
 mod sentence;
@@ -27,9 +27,9 @@ use crate::{
 use request::{Request, Tool};
 use session::Session;
 
-/// How long the harness waits before it asks again.
+/// Pause before the harness repeats a model call.
 const RETRY_DELAY: Duration = Duration::from_millis(1700);
-/// How often it asks in all.
+/// Maximum number of tries, with the first.
 const TRIES: u32 = 3;
 
 /// Grok's harness.
@@ -38,14 +38,14 @@ pub(super) struct Grok {
     request: Request,
     session: Session,
     servers: Servers,
-    /// Most bytes of a server's answer that the model is told.
+    /// Maximum size of a server's result for the model, in bytes.
     max_answer_bytes: Option<usize>,
-    /// Whether the servers' tools were connected and are not listed yet.
+    /// True if the servers' tools are connected but not yet listed.
     lists_late: bool,
     model_calls: u32,
     usage: Option<Tokens>,
     cost_ticks: Option<u64>,
-    /// How the turn ends, if not with an answer.
+    /// End of the turn, if it is not an answer.
     end: End,
 }
 
@@ -318,7 +318,7 @@ impl Imitation for Grok {
                 self.list_late(stage);
             }
             Moment::MessageEnds { text, thinking, calls, finish, usage } => {
-                // A response that broke off, or that was empty, is none.
+                // An empty response, or a response that broke off, does not count.
                 let is_whole =
                     matches!(finish, Finish::End | Finish::Pause | Finish::Refusal | Finish::ContentFilter);
                 if is_whole && !(text.is_empty() && calls.is_empty() && *finish == Finish::End) {

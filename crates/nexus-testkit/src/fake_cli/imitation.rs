@@ -1,4 +1,4 @@
-//! What a vendor's imitation supplies: how its harness is spoken to, and how it speaks.
+//! Interface of an imitation: the input and output formats of a vendor's harness.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::{
     sim::{Fault, Finish, ToolCall, Usage},
 };
 
-/// A vendor's harness, imitated: it reads its arguments and input as the real one does, and says what happens in
-/// the vendor's words. What happens is not its affair: the loop of model calls and tools is the same for all.
+/// A vendor's harness, imitated: it reads its arguments and input as the real one does, and reports events in
+/// the vendor's format. It does not decide the events: the loop of model calls and tools is the same for all.
 pub trait Imitation {
-    /// Reads arguments, environment, files and standard input until it is known what the turn asks.
+    /// Reads arguments, environment, files and standard input until the request of the turn is complete.
     ///
     /// # Errors
     ///
-    /// How the program ends, if there is no turn: after what the real one would have written.
+    /// The exit of the program, if no turn starts. The imitation has then written the output of the real program.
     fn open(&mut self, stage: &mut Stage) -> Result<Ask, Exit>;
 
     /// Why the harness does not let `call` run, in the words that the model reads; `None` if it does.
@@ -36,37 +36,37 @@ pub trait Imitation {
         None
     }
 
-    /// Whether nothing else of the same message runs beside `call`.
+    /// Returns true if `call` must run alone among the calls of its message.
     fn runs_alone(&self, call: &ToolCall) -> bool {
         let _ = call;
         false
     }
 
-    /// What the model is told of what `call` came to.
+    /// Returns the text of `answer` for the model.
     fn told(&self, call: &ToolCall, answer: &Answer) -> String {
         let _ = call;
         answer.text().to_owned()
     }
 
-    /// How many pictures of `answer` the model is shown.
+    /// Number of pictures of `answer` that the model gets.
     fn pictures_shown(&self, answer: &Answer) -> usize {
         answer.images()
     }
 
-    /// What was said to the agent while its calls ran, for the model to read after their answers. Says in the vendor's words that it
-    /// was taken.
+    /// Returns the input that arrived while the calls ran. The model reads it after their results. Also writes the vendor's report
+    /// that the input was taken.
     fn input(&mut self, stage: &mut Stage) -> Vec<String> {
         let _ = stage;
         Vec::new()
     }
 
-    /// What was said to the agent while its model wrote an answer, if the harness asks the model again for it in the same turn.
+    /// Returns the input that arrived while the model wrote an answer, if the harness calls the model again for it in the same turn.
     fn late_input(&mut self, stage: &mut Stage) -> Vec<String> {
         let _ = stage;
         Vec::new()
     }
 
-    /// Whether the harness ends the turn by a limit of its own, asked after the tools of a message have run.
+    /// Returns true if the harness ends the turn by its own limit. Called after the tools of a message have run.
     fn is_at_its_limit(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ pub trait Imitation {
     /// words, and what the harness does about it.
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, stage: &mut Stage) -> AfterFault;
 
-    /// Something was heard in mid-turn. By default signals kill, and input is ignored.
+    /// Reacts to input or a signal in mid-turn. By default signals kill, and input is ignored.
     fn heard(&mut self, heard: &Heard, stage: &mut Stage) -> Reaction {
         match heard {
             Heard::Signal(number) if !stage.ignores_signals() => Reaction::Die(*number),
@@ -90,7 +90,7 @@ pub trait Imitation {
     fn close(&mut self, ending: Ending, stage: &mut Stage) -> Next;
 }
 
-/// What a turn asks of the model.
+/// Request of a turn to the model.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Ask {
@@ -119,9 +119,9 @@ impl Ask {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Moment<'a> {
-    /// The model is asked, for the `tries`-th time, from 1.
+    /// A model call starts, for the `tries`-th time, from 1.
     CallBegins {
-        /// Which try it is.
+        /// Number of the try.
         tries: u32,
     },
     /// A piece of text.
@@ -145,7 +145,7 @@ pub enum Moment<'a> {
         calls: &'a [(String, ToolCall)],
         /// Why it stopped.
         finish: Finish,
-        /// What it used, if that is reported.
+        /// Usage of the message, if it is reported.
         usage: Option<&'a Usage>,
     },
     /// A tool begins to run.
@@ -161,28 +161,28 @@ pub enum Moment<'a> {
         id: &'a str,
         /// The call.
         call: &'a ToolCall,
-        /// What it answered, or why it failed.
+        /// Result of the call, or the reason why it failed.
         answer: &'a Answer,
-        /// Whether the harness did not let it run.
+        /// True if the harness denied the call.
         is_denied: bool,
     },
 }
 
-/// What went wrong with the model.
+/// Failure of the model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Trouble<'a> {
-    /// Nobody takes the connection.
+    /// The connection is refused.
     Refused,
     /// A fault of the script.
     Fault(&'a Fault),
-    /// The message ended for a reason that is no good end.
+    /// The message ended for a reason that makes it unusable.
     BadEnd(Finish),
     /// The message had neither text nor calls.
     Empty,
 }
 
-/// What the harness does about trouble.
+/// Reaction of the harness to a failure of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFault {
     /// Asks again, after this time: the next reply of the script.
@@ -204,32 +204,32 @@ pub enum Heard {
     Signal(i32),
 }
 
-/// What the harness does about what it heard.
+/// Reaction of the harness to input or a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Nothing.
     GoOn,
     /// Ends the turn in good order.
     Interrupt {
-        /// Whether a tool that runs is ended with its children; else it is left to itself.
+        /// True if a running tool is ended with its children; false if it keeps running.
         ends_tools: bool,
     },
     /// Dies of this signal at once. Tools that run live on.
     Die(i32),
 }
 
-/// How a turn was over.
+/// End of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// With an answer.
     Answered,
     /// The model was given up.
     Failed,
-    /// Somebody interrupted.
+    /// The turn was interrupted.
     Interrupted,
 }
 
-/// How the program ends.
+/// Exit of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exit {
     /// The exit code.
@@ -243,11 +243,11 @@ impl Exit {
     }
 }
 
-/// How the program goes on after a turn.
+/// Continuation of the program after a turn.
 #[derive(Clone, Debug)]
 pub enum Next {
     /// It ends.
     Exit(Exit),
-    /// It was asked again.
+    /// It runs another turn.
     Turn(Box<Ask>),
 }

@@ -69,7 +69,7 @@ impl FakeCli {
         script.store(&script_path(&self.link))
     }
 
-    /// What a backend runs.
+    /// The executable for a backend.
     pub fn executable(&self) -> &Path {
         &self.link
     }
@@ -91,7 +91,7 @@ impl Witness for FakeCli {
     }
 }
 
-/// Where the script of the fake with this link is.
+/// Returns the path of the script of the fake with this link.
 pub(super) fn script_path(link: &Path) -> PathBuf {
     link.with_extension("script.json")
 }

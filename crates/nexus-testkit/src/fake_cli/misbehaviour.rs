@@ -1,4 +1,4 @@
-//! What can be wrong with a program.
+//! Ways in which a program can misbehave.
 
 use std::{
     io::{Read as _, Write as _},
@@ -14,26 +14,26 @@ use super::stage::Stage;
 /// Called by this name, the program stays for a while and ends: the grandchild that will not let go.
 pub(super) const LINGERER: &str = "nexus-fake-lingerer";
 
-/// How long whoever will not go stays, in seconds: longer than any test waits.
+/// Lifetime of a process that does not end by itself, in seconds: longer than any test waits.
 const LONG_SECONDS: u64 = 600;
 
-/// What can be wrong with a program. What happens "before" happens when the program starts.
+/// A way in which a program can misbehave. "Before" means at the start of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Misbehaviour {
     /// Writes this many bytes of lines that mean nothing to its standard output, before.
     FloodsStdout {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Writes this many bytes to its standard error, before.
     FloodsStderr {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Writes one line of this many bytes, before: a JSON object of a type that nobody knows.
+    /// Writes one line of this many bytes, before: a JSON object of an unknown type.
     HugeLine {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Starts, before, a child that keeps the pipes open after the program has ended.
@@ -47,12 +47,12 @@ pub enum Misbehaviour {
     NeverReadsStdin,
     /// Closes its standard output once it has written this many bytes, and goes on.
     ClosesStdout {
-        /// How many.
+        /// Number of bytes.
         after_bytes: u64,
     },
     /// Dies by SIGKILL once it has written this many bytes.
     DiesAfter {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Leaves out the last line, and ends with exit code 0.
@@ -63,11 +63,11 @@ pub enum Misbehaviour {
     ReachesNoServer,
     /// Does not say which tools its model has, where the vendor's program does.
     NamesNoTools,
-    /// Gives its model a tool more than it was asked to, and says so.
+    /// Gives its model one more tool than requested, and reports it.
     NamesAnotherTool,
     /// Waits this long, in milliseconds, before it does anything.
     StartsLate {
-        /// How long.
+        /// Delay in milliseconds.
         after_ms: u64,
     },
 }
@@ -79,7 +79,7 @@ pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
             Misbehaviour::StartsLate { after_ms } => std::thread::sleep(Duration::from_millis(after_ms)),
             Misbehaviour::FloodsStdout { bytes } => flood(bytes, |line| stage.write(line)),
             Misbehaviour::FloodsStderr { bytes } => flood(bytes, |line| {
-                // Nobody reading is part of what is tried.
+                // A missing reader is one of the tested conditions.
                 let _ = std::io::stderr().write_all(line);
             }),
             Misbehaviour::HugeLine { bytes } => huge_line(bytes, stage),
@@ -99,7 +99,7 @@ pub(super) fn end(misbehaviour: &[Misbehaviour]) {
 
 /// Says on standard error what went wrong with the fake itself.
 pub(super) fn complain(what: &str) {
-    // A closed standard error leaves nobody to tell.
+    // If standard error is closed, no stream is left to report on.
     let _ = writeln!(std::io::stderr(), "fake cli: {what}");
 }
 

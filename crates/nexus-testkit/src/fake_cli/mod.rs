@@ -44,7 +44,7 @@ pub use script::{Act, FakeScript};
 pub use servers::{Answer, ServerCall};
 pub use stage::Stage;
 
-/// Whose CLI a fake poses as.
+/// Vendor whose CLI a fake imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Vendor {
@@ -72,7 +72,7 @@ impl Vendor {
         }
     }
 
-    /// What the real program answers to `--version`. Source: observed.
+    /// Answer of the real program to `--version`. Source: observed.
     pub fn version_line(self) -> &'static str {
         match self {
             Self::Claude => "2.1.197 (Claude Code)",
@@ -89,7 +89,7 @@ pub fn run_if_invoked() {
     run_if_invoked_with(cast::imitation_of);
 }
 
-/// As [`run_if_invoked`], with imitations of the caller's own.
+/// Like [`run_if_invoked`], with the caller's own imitations.
 pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
     perform_if(|name| {
         let mut vendors = Vendor::ALL.into_iter().chain([Vendor::CodexAcp]);
@@ -98,8 +98,8 @@ pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
     });
 }
 
-/// As [`run_if_invoked`], for a program that is no vendor's: called by the name `program`, this becomes `imitation`. It is
-/// installed by [`FakeCli::install_as`].
+/// Like [`run_if_invoked`], for a program that does not belong to a vendor: called by the name `program`, this becomes
+/// `imitation`. [`FakeCli::install_as`] installs it.
 pub fn run_if_named(program: &str, imitation: fn() -> Box<dyn Imitation>) {
     perform_if(|name| {
         (name == program)
@@ -107,7 +107,7 @@ pub fn run_if_named(program: &str, imitation: fn() -> Box<dyn Imitation>) {
     });
 }
 
-/// What a program poses as.
+/// Role that a program plays.
 struct Role {
     version_line: String,
     imitation: Option<Box<dyn Imitation>>,
@@ -129,7 +129,7 @@ fn perform_if(role_of: impl FnOnce(&str) -> Option<Role>) {
     }
 }
 
-/// Where the link is that this program was called by. A bare name was found on the `PATH`.
+/// Returns the path of the link that this program was called by. A bare name was found on the `PATH`.
 fn located(name: &Path) -> PathBuf {
     if name.components().count() > 1 {
         return name.to_owned();

@@ -1,4 +1,4 @@
-//! What a fake was given, noted beside its script.
+//! Inputs of a fake, noted beside its script.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model_call::ModelCall;
 
-/// What one call of a fake was given.
+/// Inputs of one call of a fake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     /// The arguments, the name first. What is not Unicode is replaced.
@@ -26,7 +26,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// What this process was given.
+    /// Returns the inputs of this process.
     pub(super) fn of_this_process() -> Self {
         let text = |text: std::ffi::OsString| String::from_utf8_lossy(text.as_bytes()).into_owned();
         Self {
@@ -54,7 +54,7 @@ impl Given {
         variables.iter().find_map(|name| self.variable(name)).map(str::to_owned).or_else(of_grok)
     }
 
-    /// Whether one of the arguments is `word`.
+    /// Returns true if one of the arguments is `word`.
     pub fn has(&self, word: &str) -> bool {
         self.arguments.iter().skip(1).any(|argument| argument == word)
     }
@@ -77,9 +77,9 @@ impl Given {
 /// One call of a fake, as a test reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// What it was given at the start.
+    /// Inputs at the start.
     pub given: Given,
-    /// What it has read of its standard input so far.
+    /// Bytes read from standard input so far.
     pub stdin: Vec<u8>,
 }
 

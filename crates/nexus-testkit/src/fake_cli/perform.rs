@@ -26,7 +26,7 @@ use crate::{
 /// Exit code of a fake that cannot play: `EX_SOFTWARE` of sysexits(3).
 const CANNOT_PLAY: i32 = 70;
 
-/// How often a fake that waits for a tool looks.
+/// Pause between two checks while a fake waits for a tool.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Plays the fake that `link` leads to. Returns the exit code.
@@ -88,14 +88,14 @@ struct Play<'a> {
 struct Running<'a> {
     id: &'a str,
     call: &'a ToolCall,
-    /// Where what the model is told belongs.
+    /// Slot for the result for the model.
     told: &'a mut Told,
     tool: Tool,
     is_denied: bool,
     is_alone: bool,
 }
 
-/// What the model is told of a call.
+/// Result of a call for the model.
 #[derive(Clone, Default)]
 struct Told {
     text: String,
@@ -108,7 +108,7 @@ enum Stop {
     Died(i32),
 }
 
-/// What one reply came to.
+/// Result of one reply.
 enum Said {
     Answer(String),
     Calls(Vec<(String, ToolCall)>),
@@ -223,7 +223,7 @@ impl Play<'_> {
                     self.imitation.show(&Moment::ToolAsked { id: &id, call }, self.stage);
                     calls.push((id, call.clone()));
                 }
-                // A line that is none of any vendor's.
+                // A line that no vendor's protocol defines.
                 Part::Odd { odd: Odd::Event | Odd::Item } => self.stage.line(&json!({
                     "type": "novelty", "method": "item/novelty", "params": { "novel": true },
                 })),
@@ -287,7 +287,7 @@ impl Play<'_> {
         Ok(())
     }
 
-    /// Runs the tools of one message: all at once, but for those that run alone. Returns what they answered, in the
+    /// Runs the tools of one message: concurrently, except for calls that must run alone. Returns their results in the
     /// order of the calls.
     fn run_tools(&mut self, calls: &[(String, ToolCall)]) -> Result<Vec<Told>, Stop> {
         let mut told = vec![Told::default(); calls.len()];
@@ -340,7 +340,7 @@ impl Play<'_> {
         (tool, false)
     }
 
-    /// Shows what a call came to. Returns what the model is told.
+    /// Shows the result of a call. Returns the result for the model.
     fn end_tool(&mut self, one: &Running<'_>, answer: &Answer) -> Told {
         let Running { id, call, is_denied, .. } = *one;
         self.imitation.show(&Moment::ToolEnds { id, call, answer, is_denied }, self.stage);
@@ -357,7 +357,7 @@ impl Play<'_> {
         self.wait(duration).map_err(|(stop, _)| stop)
     }
 
-    /// Lets time pass, and reacts to what is heard meanwhile; in an error, also whether tools are ended.
+    /// Lets time pass, and reacts to input and signals. The flag in the error is true if running tools must be ended.
     fn wait(&mut self, duration: Duration) -> Result<(), (Stop, bool)> {
         let until = Instant::now() + duration;
         loop {

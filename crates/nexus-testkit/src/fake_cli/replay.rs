@@ -1,4 +1,4 @@
-//! Saying again what a real CLI said, when it said it.
+//! Replay of a real CLI's output, with its timing.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{misbehaviour, stage::Stage};
 
-/// What a CLI wrote, and how it ended.
+/// Output of a CLI, and its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Replay {
@@ -15,15 +15,15 @@ pub struct Replay {
     pub stdout: Vec<Chunk>,
     /// Standard error, written at the start.
     pub stderr: String,
-    /// How it ended.
+    /// End of the process.
     pub end: End,
     /// Times are multiplied by this: 0 says everything at once.
     pub time_scale: f64,
-    /// Whether it says nothing before the first line of its standard input has come.
+    /// True if it writes nothing before the first line of its standard input arrives.
     pub waits_for_input: bool,
     /// Whether, at the end, it waits for its standard input to be closed.
     pub waits_for_end_of_input: bool,
-    /// What it wrote elsewhere, such as its own record of the conversation.
+    /// Files that it wrote, such as its own record of the conversation.
     pub files: Vec<WrittenFile>,
 }
 
@@ -31,13 +31,13 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chunk {
-    /// When it came, in milliseconds from the start.
+    /// Time of the piece, in milliseconds from the start.
     pub at_ms: u64,
     /// The piece, with its line end if it had one.
     pub text: String,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
@@ -57,11 +57,11 @@ impl Default for End {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenFile {
-    /// The variable, such as the one that names the CLI's home.
+    /// The variable, such as that of the CLI's home.
     pub under: String,
     /// The path in that folder.
     pub path: PathBuf,
-    /// What it holds.
+    /// Contents of the file.
     pub text: String,
 }
 
@@ -110,7 +110,7 @@ impl Replay {
         self
     }
 
-    /// Says nothing before the first line of its standard input has come.
+    /// Writes nothing before the first line of its standard input arrives.
     #[must_use]
     pub fn after_input(mut self) -> Self {
         self.waits_for_input = true;

@@ -1,4 +1,4 @@
-//! What a fake does when it is called.
+//! Script of a fake.
 
 use std::{io, path::Path};
 
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 use super::{misbehaviour::Misbehaviour, replay::Replay};
 use crate::{model_call::Line, sim::Scenario};
 
-/// What a fake does when it is called.
+/// Script of a fake: its behaviour when it is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FakeScript {
-    /// What `--version` prints; the vendor's own if absent.
+    /// Output of `--version`; the vendor's own if absent.
     #[serde(default)]
     pub version_line: Option<String>,
-    /// What it does on every other call.
+    /// Behaviour on every other call.
     pub act: Act,
-    /// What it does wrong.
+    /// Misbehaviour of the program.
     #[serde(default)]
     pub misbehaviour: Vec<Misbehaviour>,
 }
 
-/// What a fake does on a call that starts a turn.
+/// Behaviour of a fake on a call that starts a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
-    /// It says again what a real CLI said.
+    /// Replays the output of a real CLI.
     Replay(Replay),
     /// It imitates the vendor's harness before a model that plays a scenario.
     Imitate {
-        /// What the model answers.
+        /// Replies of the model.
         scenario: Box<Scenario>,
-        /// Whether the model can be reached.
+        /// Connection to the model: open or refused.
         line: Line,
     },
 }

@@ -1,4 +1,4 @@
-//! What a fake sees and does: its input, its output, signals, and time.
+//! Environment of a fake: its input, its output, signals, and time.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use super::{
     servers::{Handshake, Server, Servers},
 };
 
-/// What a fake sees and does.
+/// Environment of a fake.
 #[derive(Debug)]
 pub struct Stage {
     given: Given,
@@ -51,7 +51,7 @@ impl Stage {
         }
     }
 
-    /// What the program was given.
+    /// Inputs of the program.
     pub fn given(&self) -> &Given {
         &self.given
     }
@@ -63,7 +63,7 @@ impl Stage {
         self.write(&line);
     }
 
-    /// Writes to standard output. That nobody reads any more does not end the program.
+    /// Writes to standard output. A missing reader does not end the program.
     pub fn write(&mut self, bytes: &[u8]) {
         let bytes = if self.misbehaviour.contains(&Misbehaviour::NoLastLine) {
             self.but_the_last_line(bytes)
@@ -95,7 +95,7 @@ impl Stage {
 
     /// Writes to standard error.
     pub fn error(&mut self, text: &str) {
-        // Nobody reading does not end the program.
+        // A missing reader does not end the program.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
@@ -147,7 +147,7 @@ impl Stage {
         text
     }
 
-    /// Whether the script says to ignore signals.
+    /// Returns true if the script ignores signals.
     pub fn ignores_signals(&self) -> bool {
         self.misbehaviour.contains(&Misbehaviour::IgnoresSignals)
     }
@@ -165,7 +165,7 @@ impl Stage {
         }
     }
 
-    /// What the program says of the tools that its model has, if it says anything.
+    /// Returns the tool list that the program reports, if it reports one.
     pub fn named_tools(&self, tools: &[String]) -> Option<Vec<String>> {
         let another =
             self.misbehaviour.contains(&Misbehaviour::NamesAnotherTool).then(|| "novelty".to_owned());
@@ -195,7 +195,7 @@ impl Stage {
     fn put(&mut self, bytes: &[u8]) {
         self.written += bytes.len() as u64;
         let mut stdout = io::stdout().lock();
-        // Nobody reading does not end the program.
+        // A missing reader does not end the program.
         let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
     }
 }
@@ -241,7 +241,7 @@ fn listen_to_signals(sender: Sender<Heard>) {
                 })
             };
             let listeners: Vec<_> = kinds.into_iter().filter_map(|kind| listen(kind).ok()).collect();
-            // Whoever started this thread may have stopped waiting.
+            // The thread that started this one may have stopped waiting.
             let _ = ready.send(());
             futures::future::join_all(listeners).await;
         });
@@ -250,7 +250,7 @@ fn listen_to_signals(sender: Sender<Heard>) {
     let _ = is_ready.recv_timeout(Duration::from_secs(5));
 }
 
-/// Ends this process by `signal`, whatever it listens to.
+/// Ends this process by `signal`, even if a handler is set.
 fn end_by(signal: Signal) -> ! {
     let _ = kill_process(getpid(), signal);
     let until = Instant::now() + Duration::from_secs(5);

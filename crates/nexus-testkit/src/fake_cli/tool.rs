@@ -52,12 +52,12 @@ impl Tool {
         }
     }
 
-    /// One that has answered.
+    /// A tool that has answered.
     pub(super) fn done(outcome: Result<String, String>) -> Self {
         Self::Done(Answer::from(outcome))
     }
 
-    /// What it answered, if it has.
+    /// Returns the answer, if there is an answer yet.
     pub(super) fn answer(&mut self) -> Option<Answer> {
         let (child, output) = match self {
             Self::Done(answer) => return Some(answer.clone()),
@@ -104,7 +104,7 @@ fn shell(command: &str) -> std::io::Result<Tool> {
     let output = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stdout) = stdout {
-            // What came before a broken pipe is what there is.
+            // If the pipe breaks, the bytes before the break are the output.
             let _ = stdout.read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()

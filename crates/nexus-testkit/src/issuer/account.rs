@@ -1,4 +1,4 @@
-//! Whom the issuer signs in.
+//! The account that the issuer signs in.
 
 use serde_json::{Map, Value, json};
 

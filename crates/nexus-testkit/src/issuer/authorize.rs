@@ -13,7 +13,7 @@ use super::state::{Code, State};
 
 /// Answers `GET` with the page, and `POST` of its form with the way back.
 pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields) -> Reply {
-    // Whoever cannot be trusted with an answer gets none by redirect: RFC 6749, 4.1.2.1.
+    // A client that cannot be trusted with an answer gets no redirect: RFC 6749, 4.1.2.1.
     let client_id = asked.value("client_id").unwrap_or_default();
     if client_id.is_empty() || !state.knows_client(client_id) {
         return dead_end("invalid_client", "No client of this name is known.");
@@ -41,7 +41,7 @@ pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields
     }
     let code = format!("simulated-code-{}", Uuid::new_v4());
     let issued = (state.rules.registers.as_deref() == Some(client_id)).then(|| state.register());
-    // What the person does not allow they are asked for again only where that is asked.
+    // A withheld scope is granted only if the client asks for consent again.
     let is_asked_again = asked.value("prompt") == Some("consent");
     let is_granted = |scope: &&str| is_asked_again || state.rules.withheld.as_deref() != Some(*scope);
     let oauth_scope: Vec<&str> =
@@ -63,7 +63,7 @@ pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields
     }
 }
 
-/// What is wrong with how a client names itself, where clients are registered here.
+/// Checks the name of a client, if the issuer registers clients. Returns the error.
 fn unregistered(state: &State, client_id: &str, asked: &Fields) -> Option<&'static str> {
     let first = state.rules.registers.as_deref()?;
     let is_new = client_id == first;

@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-/// How many redirects are followed before the browser gives up.
+/// Maximum number of redirects before the browser gives up.
 const MAX_REDIRECTS: usize = 20;
 /// Longest page that is read, in bytes.
 const MAX_PAGE_BYTES: usize = 16 << 20;
-/// How long one visit may take in all.
+/// Time limit of one visit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser that follows redirects, keeps its cookies and fills in forms, over plain HTTP/1.1. Clones share the
@@ -35,11 +35,11 @@ pub struct Browser {
     cookies: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-/// What the browser shows in the end.
+/// Page that the browser shows in the end.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Where it is.
+    /// URL of the page.
     pub url: String,
     /// Its HTTP status.
     pub status: u16,
@@ -72,7 +72,7 @@ impl Browser {
         self.decide(url, "approve")
     }
 
-    /// As [`approve`](Self::approve), saying no.
+    /// Like [`approve`](Self::approve), but declines.
     pub fn decline(&self, url: &str) -> Visit<Page> {
         self.decide(url, "decline")
     }
@@ -95,7 +95,7 @@ impl Browser {
         self.submit(&format!("{}/device", self.issuer), &[("user_code", user_code), ("decision", "approve")])
     }
 
-    /// As [`approve_device`](Self::approve_device), saying no.
+    /// Like [`approve_device`](Self::approve_device), but declines.
     pub fn decline_device(&self, user_code: &str) -> Visit<Page> {
         self.submit(&format!("{}/device", self.issuer), &[("user_code", user_code), ("decision", "decline")])
     }
@@ -196,7 +196,7 @@ impl Browser {
     }
 }
 
-/// The form of the issuer's page: everything that the page was asked for, and the decision.
+/// Builds the form of the issuer's page: all parameters of the page's URL, and the decision.
 fn decision(url: &Url, answer: &str) -> (Url, String) {
     let form = Serializer::new(String::new())
         .extend_pairs(url.query_pairs())
@@ -231,17 +231,17 @@ impl<T: Send + 'static> Visit<T> {
                 runtime
                     .block_on(async { tokio::time::timeout(PATIENCE, visit).await.map_err(io::Error::from)? })
             });
-            // Nobody may be waiting.
+            // The receiver may be gone.
             let _ = tell.send(result);
         });
         Self { outcome }
     }
 
-    /// Blocks the calling thread until the visit is over. Not for a thread that drives a runtime.
+    /// Blocks the calling thread until the visit is over. Do not call it on a thread that drives a runtime.
     ///
     /// # Errors
     ///
-    /// What kept the page from being shown; an HTTP status of refusal is none.
+    /// The page could not be shown. A page with an HTTP error status does not count as an error.
     pub fn wait(self) -> io::Result<T> {
         self.outcome.blocking_recv().unwrap_or_else(|_| Err(gone()))
     }

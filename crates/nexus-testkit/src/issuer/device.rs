@@ -79,7 +79,7 @@ pub(super) fn decide(state: &mut State, method: &str, path: &str, asked: &Fields
     Reply::html(200, page::say(words))
 }
 
-/// Where a device stands.
+/// State of a device flow.
 enum Stand {
     Unknown,
     Expired,
@@ -140,8 +140,8 @@ pub(super) fn poll(state: &mut State, manner: Manner, asked: &Fields) -> Result<
     }
 }
 
-/// OpenAI's question: 403 until the person has agreed, then a code with its verifier. What it says of a person who
-/// declined, or of a code that is too old, is not known; here it stays at 403 and becomes 404.
+/// Answers a poll as OpenAI does: 403 until the person has agreed, then a code with its verifier. Its answers for a person who
+/// declined and for an expired code are not known; here they are 403 and 404.
 pub(super) fn poll_openai(state: &mut State, url: &str, asked: &Fields) -> Reply {
     let no = |status, code: &str, words: &str, outcome| {
         Reply::refusal(Manner::OpenAi, code, words).with_status(status).with_outcome(outcome)

@@ -1,9 +1,9 @@
-//! What can go wrong with a request to the issuer.
+//! Faults of a request to the issuer.
 
 use std::time::Duration;
 
-/// One way to fail. "Spent" is whether the issuer did what was asked before it failed: a code redeemed, a refresh token
-/// rotated.
+/// A way to fail. "Spent" means that the issuer performed the request before it failed: it redeemed a code, or rotated a
+/// refresh token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// This status and body; nothing is spent.
@@ -13,7 +13,7 @@ pub enum Fault {
         /// The whole body, as `text/plain`.
         body: String,
     },
-    /// An error of the protocol, in the shape of the path it was asked at; nothing is spent.
+    /// An error of the protocol, in the format of the requested path; nothing is spent.
     Refusal {
         /// The HTTP status.
         status: u16,
@@ -24,39 +24,39 @@ pub enum Fault {
     Html200,
     /// A redirect; nothing is spent.
     Redirect {
-        /// Where to.
+        /// Target of the redirect.
         location: String,
     },
     /// The request is read and never answered; nothing is spent.
     Hang,
     /// The connection is closed without an answer; nothing is spent.
     CutBefore,
-    /// The connection is closed without an answer; what was asked is done, and its result lost.
+    /// The connection is closed without an answer; the request is performed, and its result lost.
     CutAfter,
-    /// The connection is closed in the middle of the answer's body; what was asked is done.
+    /// The connection is closed in the middle of the answer's body; the request is performed.
     CutInside,
-    /// What was asked is done, and never answered.
+    /// The request is performed, and never answered.
     HangAfter,
     /// The answer comes late, and well.
     Slow(Duration),
-    /// What was asked is done; the answer is valid JSON in front of this many bytes of blanks.
+    /// The request is performed; the answer is valid JSON, followed by this many spaces.
     HugeBody {
-        /// How many.
+        /// Number of spaces.
         bytes: u64,
     },
-    /// What was asked is done; the answer's JSON lacks `access_token`.
+    /// The request is performed; the answer's JSON lacks `access_token`.
     NoAccessToken,
-    /// What was asked is done; every member of the answer has a type it should not have.
+    /// The request is performed; every member of the answer has a wrong type.
     WrongTypes,
-    /// What was asked is done; the answer's JSON ends too early.
+    /// The request is performed; the answer's JSON ends too early.
     TornJson,
-    /// The answer is good, and hands out no refresh token. One that was presented stays good.
+    /// The answer is good, but contains no refresh token. A presented refresh token stays good.
     NoRefreshToken,
     /// The answer is good, and repeats the refresh token that was presented, which stays good.
     NoRotation,
     /// The answer is good, and does not say how long the access token lives.
     NoExpiry,
-    /// The answer is good, and its access token is no JWT; there is no id token.
+    /// The answer is good, but its access token is opaque, not a JWT, and the id token is missing.
     OpaqueTokens,
     /// The answer is good, and its JWTs say `alg: none` and bear no signature.
     UnsignedTokens,

@@ -1,4 +1,4 @@
-//! What a request says, be it in the query, in a form or in JSON.
+//! Parameters of a request, from the query, a form or JSON.
 
 use serde_json::Value;
 use url::form_urlencoded;
@@ -13,7 +13,7 @@ impl Fields {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
 
-    /// Reads a JSON object; members that are no strings are written as JSON.
+    /// Reads a JSON object. Members that are not strings are written as JSON.
     pub(super) fn from_json(text: &[u8]) -> Self {
         let Ok(Value::Object(members)) = serde_json::from_slice(text) else { return Self::default() };
         let text = |value: Value| match value {

@@ -11,7 +11,7 @@ use super::state::base64url;
 /// The name of the only key.
 const KEY_ID: &str = "simulated-key";
 
-/// What signs tokens. `Debug` shows nothing.
+/// Signs tokens. `Debug` shows nothing.
 pub(super) struct Signer(EcdsaKeyPair);
 
 impl fmt::Debug for Signer {

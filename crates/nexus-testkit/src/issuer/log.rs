@@ -1,4 +1,4 @@
-//! What the issuer was asked, in order, without any token.
+//! Log of the issuer's requests, in order, without any token.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::fault::Fault;
 
-/// What a request is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// The page on which a person agrees, shown or answered.
@@ -20,11 +20,11 @@ pub enum RequestKind {
     Revoke,
     /// The beginning of a device flow.
     DeviceStart,
-    /// Whether the person has agreed on another device.
+    /// A poll for the person's approval on another device.
     DevicePoll,
     /// The page on which a person enters a device's code, shown or answered.
     DevicePage,
-    /// Where the endpoints are, or which keys sign.
+    /// Addresses of the endpoints, or the signing keys.
     Discovery,
     /// Anything else.
     Unknown,

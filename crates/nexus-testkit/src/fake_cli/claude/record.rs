@@ -11,7 +11,7 @@ const USD_PER_INPUT: f64 = 3e-6;
 /// Dollars for one token of output.
 const USD_PER_OUTPUT: f64 = 15e-6;
 
-/// What has been counted over the process.
+/// Counts over the life of the process.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     calls: u32,
@@ -52,7 +52,7 @@ impl Record {
         self.denials.push(json!({ "tool_name": name, "tool_use_id": id, "tool_input": input }));
     }
 
-    /// Whether the calls so far cost more than they may.
+    /// Returns true if the calls so far exceed the cost limit.
     pub(super) fn is_over_budget(&self) -> bool {
         self.budget_usd.is_some_and(|budget| self.cost() > budget)
     }

@@ -1,5 +1,5 @@
-//! The MCP servers of Claude Code: where they are configured, what their tools are called, and how much of an answer
-//! the model is told. Source: its recordings.
+//! The MCP servers of Claude Code: their configuration, the names of their tools, and the length limit of their
+//! results. Source: its recordings.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::super::{
 };
 use crate::sim::ToolCall;
 
-/// How long a server is waited for, unless the environment says otherwise.
+/// Default time limit for a server to connect; the environment can change it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Most characters of an answer that the model is told, unless its tool says otherwise.
+/// Maximum length of a tool result for the model, in characters. A tool can declare another limit.
 const MAX_CHARS: usize = 50_000;
 
 /// The most that a tool may say.
 const MOST_CHARS: usize = 500_000;
 
-/// What is told of an answer that is too long.
+/// Length of the preview that replaces a result that is too long.
 const PREVIEW_CHARS: usize = 2000;
 
 /// Connects to the servers of `--mcp-config`: a file, or the JSON itself.
@@ -75,7 +75,7 @@ pub(super) fn added(servers: &Servers) -> Value {
     json!({ "added": added, "removed": [], "errors": errors })
 }
 
-/// How each server stands and which tools it has, for `mcp_status`.
+/// Returns the state and the tools of each server, for `mcp_status`.
 pub(super) fn status(servers: &Servers) -> Vec<Value> {
     let status = |(name, failure): (&str, Option<&str>)| {
         let tools = servers.tools().iter().filter(|tool| tool.server == name);
@@ -89,18 +89,18 @@ pub(super) fn status(servers: &Servers) -> Vec<Value> {
     servers.states().map(status).collect()
 }
 
-/// How each server stands, for `system/init`.
+/// Returns the state of each server, for `system/init`.
 pub(super) fn states(servers: &Servers) -> Vec<Value> {
     let state = |(name, failure): (&str, Option<&str>)| json!({ "name": name, "status": if failure.is_some() { "failed" } else { "connected" } });
     servers.states().map(state).collect()
 }
 
-/// What the model calls the tool.
+/// Returns the model's name of the tool.
 pub(super) fn name(tool: &ServerTool) -> String {
     format!("mcp__{}__{}", tool.server, tool.name)
 }
 
-/// The server's tool that `call` means, if there is one.
+/// Returns the server's tool that `call` names. `None` if it names another kind of tool.
 pub(super) fn tool<'s>(call: &ToolCall, servers: &'s Servers) -> Option<&'s ServerTool> {
     match call {
         ToolCall::Mcp { server, tool, .. } => servers.find(server, tool),
@@ -111,7 +111,7 @@ pub(super) fn tool<'s>(call: &ToolCall, servers: &'s Servers) -> Option<&'s Serv
     }
 }
 
-/// What the model is told of an answer: of a server's that is too long, only how it begins.
+/// Returns the tool result for the model. A server's result that is too long is replaced with its beginning.
 pub(super) fn told(call: &ToolCall, answer: &Answer, servers: &Servers) -> String {
     let whole = match &answer.structured {
         Some(structured) => structured.to_string(),

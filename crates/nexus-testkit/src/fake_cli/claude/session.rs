@@ -17,7 +17,7 @@ pub(super) struct Session {
     sandbox: Sandbox,
 }
 
-/// Which calls are let through.
+/// Rules for permitted calls.
 #[derive(Debug, Default)]
 pub(super) struct Sandbox {
     tools: Option<Vec<String>>,
@@ -27,7 +27,7 @@ pub(super) struct Sandbox {
 }
 
 impl Session {
-    /// The conversation that the arguments name, and what was said in it; `None` if it is not there.
+    /// Opens the conversation that the arguments name, and its history. The history is `None` if the conversation does not exist.
     pub(super) fn begin(given: &Given) -> (Self, Option<ModelCall>) {
         let list = |flag: &str| {
             given
@@ -57,7 +57,7 @@ impl Session {
         &self.sandbox
     }
 
-    /// Keeps what was said, unless the arguments say not to.
+    /// Stores the history, unless the arguments disable it.
     pub(super) fn keep(&self, history: &ModelCall, given: &Given) {
         if given.has("--no-session-persistence") {
             return;
@@ -103,7 +103,7 @@ impl Sandbox {
         }
     }
 
-    /// Whether the harness does not offer the tool.
+    /// Returns true if the harness does not offer the tool.
     pub(super) fn is_missing(&self, call: &ToolCall, servers: &Servers) -> bool {
         let name = super::tool_name(call);
         if name.starts_with("mcp__") {
@@ -117,14 +117,14 @@ impl Sandbox {
         !climbs && (path.is_relative() || self.roots.iter().any(|root| path.starts_with(root)))
     }
 
-    /// Whether every path that the command names is inside.
+    /// Returns true if every path in the command is inside the roots.
     fn holds_all(&self, command: &str) -> bool {
         let words = command.split(|letter: char| letter.is_whitespace() || "'\"<>;|&()=".contains(letter));
         words.filter(|word| word.contains('/')).all(|word| self.holds(Path::new(word)))
     }
 }
 
-/// Where the CLI keeps the conversation `id`.
+/// Returns the file of the conversation `id`.
 fn file(given: &Given, id: &str) -> PathBuf {
     let folder = match (given.variable("CLAUDE_CONFIG_DIR"), given.variable("HOME")) {
         (Some(folder), _) => PathBuf::from(folder),

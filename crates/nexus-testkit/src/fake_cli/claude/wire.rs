@@ -56,7 +56,7 @@ impl Wire {
         stage.line(&line);
     }
 
-    /// The model is asked.
+    /// A model call starts.
     pub(super) fn call_begins(&mut self, is_streamless: bool, stage: &mut Stage) {
         self.messages += 1;
         self.id = format!("msg_fake_{}_{}", std::process::id(), self.messages);
@@ -107,25 +107,25 @@ impl Wire {
         self.event(&json!({ "type": "message_stop" }), stage);
     }
 
-    /// Whether a block of the message was complete.
+    /// Returns true if a block of the message was complete.
     pub(super) fn has_confirmed(&self) -> bool {
         !self.is_streamless && !self.confirmed.is_empty()
     }
 
-    /// What came of the message is confirmed as far as it went.
+    /// Writes the received part of an interrupted message as confirmed.
     pub(super) fn interrupted(&mut self, stage: &mut Stage) {
         if let Some((kind, text)) = self.open.take() {
             self.assistant(&kind.block(&text), None, stage);
         }
     }
 
-    /// What the CLI tells the model.
+    /// Writes a message from the CLI to the model.
     pub(super) fn nudge(&mut self, text: &str, stage: &mut Stage) {
         let content = json!([{ "type": "text", "text": text }]);
         self.user(&content, stage);
     }
 
-    /// What a tool answered: `told` is what the model reads of it.
+    /// Writes a tool result: `told` is its text for the model.
     pub(super) fn tool_ends(&mut self, id: &str, told: &str, answer: &Answer, stage: &mut Stage) {
         let is_whole = told == answer.text();
         let content = match answer.content.is_empty() || !is_whole {
@@ -134,7 +134,7 @@ impl Wire {
         };
         let mut result = json!({ "tool_use_id": id, "type": "tool_result", "content": content });
         if answer.outcome.is_err() {
-            // Of a failure the text is told.
+            // A failure carries the text only.
             (result["content"], result["is_error"]) = (json!(told), json!(true));
         }
         let whole = match &answer.outcome {
@@ -164,7 +164,7 @@ impl Wire {
         }));
     }
 
-    /// How the subscription stands.
+    /// Writes the state of the subscription's limit.
     pub(super) fn rate_limit(&mut self, status: &str, resets_at: u64, utilization: f64, stage: &mut Stage) {
         let mut info = json!({ "status": status, "isUsingOverage": false });
         if resets_at > 0 {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::sim::ToolCall;
 
-/// How long a server is waited for, unless its table says otherwise.
+/// Default time limit for a server to connect; its table can change it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The tools that the harness adds where there is any server.
@@ -115,7 +115,7 @@ impl ThreadServers {
         Some(Ok(self.servers.call(&tool.server, &tool.name, &super::tool_arguments(call))))
     }
 
-    /// Whether nothing runs beside `call`.
+    /// Returns true if `call` must run alone.
     pub(super) fn runs_alone(&self, call: &ToolCall) -> bool {
         let table = self.tool(call).map(|tool| &self.tables[&tool.server]);
         table.is_some_and(|table| table["supports_parallel_tool_calls"] != true)
@@ -143,7 +143,7 @@ pub(super) fn item(
     })
 }
 
-/// What the model is told of a server's answer.
+/// Returns the text of a server's result for the model.
 pub(super) fn told(answer: &Answer) -> String {
     let text = match &answer.structured {
         Some(structured) => structured.to_string(),

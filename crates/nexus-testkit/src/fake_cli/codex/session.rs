@@ -58,7 +58,7 @@ impl Session {
         session
     }
 
-    /// One that is there, and what was said in it.
+    /// Opens a stored thread, with its history.
     pub(super) fn resume(params: &Value, given: &Given) -> Option<(Self, ModelCall)> {
         let id = params["threadId"].as_str()?;
         let path = find(&home(given).join("sessions"), &format!("-{id}.jsonl"))?;

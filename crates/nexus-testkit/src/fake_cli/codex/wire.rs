@@ -1,4 +1,4 @@
-//! What the app server writes in a turn, modelled on recorded lines.
+//! The app server's output of a turn, modelled on recorded lines.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::sim::{ToolCall, Usage};
 
-/// Where the output of a turn stands.
+/// State of the output of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     pub(super) thread: String,

@@ -1,4 +1,4 @@
-//! What the vendor's program is asked to do: its arguments, and the files that they and `GROK_HOME` name.
+//! The program's task: its arguments, and the files that they and `GROK_HOME` name.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::fake_cli::notes::Given;
 
-/// What the vendor's program tells the model before anything else.
+/// System text of the vendor's program.
 const SYSTEM: &str = "You are Grok 4.6 released by xAI.";
 /// The models that the program knows, and the efforts that each takes.
 const MODELS: [(&str, &[&str]); 2] =
@@ -20,11 +20,11 @@ const MODELS: [(&str, &[&str]); 2] =
 /// A tool of the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tool {
-    /// What the filters call it.
+    /// Name of the tool in filters.
     pub(super) id: &'static str,
-    /// What the model calls it.
+    /// Name of the tool for the model.
     pub(super) wire: &'static str,
-    /// What the output calls its kind.
+    /// Kind of the tool in the output.
     pub(super) kind: &'static str,
 }
 
@@ -45,7 +45,7 @@ const TOOLS: [Tool; 10] = [
     tool("web_search", "web_search", "search"),
     tool("write", "write", "write"),
 ];
-/// What a list of tools holds whether or not it names them.
+/// Tools that every list of tools contains, even if it does not name them.
 const ALWAYS_KEPT: [&str; 2] = ["search_tool", "use_tool"];
 
 impl Tool {
@@ -55,7 +55,7 @@ impl Tool {
     }
 }
 
-/// What the program is asked to do.
+/// The program's task.
 #[derive(Debug, Default)]
 pub(super) struct Request {
     pub(super) prompt: String,

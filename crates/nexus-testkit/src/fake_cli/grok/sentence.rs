@@ -1,4 +1,4 @@
-//! What the vendor's program says when something went wrong: a sentence, and no code.
+//! Error messages of the vendor's program: a sentence, and no code.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn of_status(fault: &StatusFault) -> String {
     }
 }
 
-/// How often a model call with this answer is made in all.
+/// Number of tries of a model call that gets this answer, with the first.
 pub(super) fn tries(fault: &StatusFault) -> u32 {
     match fault.status {
         _ if fault.should_retry == Some(false) => 1,

@@ -1,5 +1,5 @@
-//! The MCP servers of Grok: where they are configured, how a call of them is worded, and how much of an answer the
-//! model is told. Source: its recordings.
+//! The MCP servers of Grok: their configuration, the form of their calls, and the length limit of their results.
+//! Source: its recordings.
 
 use std::{path::Path, time::Duration};
 
@@ -12,11 +12,11 @@ use super::super::{
 };
 use crate::sim::ToolCall;
 
-/// How long a server is waited for, unless its table says otherwise. The first model call of the real program waits no
-/// longer than two seconds; a hook may hold it back.
+/// Default time limit for a server to connect; its table can change it. The first model call of the real program waits at most
+/// two seconds; a hook may delay it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Most bytes of an answer that the model is told, unless the environment says otherwise.
+/// Default size limit of a result for the model, in bytes; the environment can change it.
 const MAX_BYTES: usize = 20_000;
 
 /// Connects to the servers of `config.toml`.
@@ -35,7 +35,7 @@ pub(super) fn connect(grok_home: &Path, stage: &Stage) -> Servers {
     stage.connect(named.into_iter().map(|(server, _)| server).collect(), &handshake)
 }
 
-/// What the harness calls the tool.
+/// Returns the harness's name of the tool.
 pub(super) fn name(tool: &ServerTool) -> String {
     format!("{}__{}", tool.server, tool.name)
 }
@@ -77,7 +77,7 @@ pub(super) fn search(query: &str, servers: &Servers) -> String {
     json!({ "results": results, "total_hidden_tools": total, "status": "ready", "note": null }).to_string()
 }
 
-/// What `rawOutput` says of an answer.
+/// Returns the `rawOutput` of a result.
 pub(super) fn raw_output(tool: &ServerTool, answer: &Answer) -> Value {
     let mut raw = json!({ "type": "MCP", "tool_name": tool.name, "server_name": tool.server });
     match &answer.outcome {
@@ -90,7 +90,7 @@ pub(super) fn raw_output(tool: &ServerTool, answer: &Answer) -> Value {
     raw
 }
 
-/// What the model is told of a server's answer: pictures as text, too.
+/// Returns the text of a server's result for the model. Pictures become text, too.
 pub(super) fn told(tool: &ServerTool, answer: &Answer, max_bytes: Option<usize>) -> String {
     let pictures = answer.content.iter().filter_map(|block| block["data"].as_str());
     let text = match &answer.outcome {

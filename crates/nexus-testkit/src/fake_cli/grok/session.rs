@@ -53,12 +53,12 @@ impl Session {
         }
     }
 
-    /// What was asked in earlier turns.
+    /// Prompts of earlier turns.
     pub(super) fn earlier_prompts(&self) -> &[String] {
         &self.prompts
     }
 
-    /// What was answered in earlier turns.
+    /// Answers of earlier turns.
     pub(super) fn earlier_answers(&self) -> &[String] {
         &self.answers
     }
@@ -104,7 +104,7 @@ impl Session {
         self.append_line("events.jsonl", &format!("{{\"ts\":\"2026-01-01T00:00:00Z\",{fields}}}"));
     }
 
-    /// The model is asked again.
+    /// Records that a model call is repeated.
     pub(super) fn retry(&self, attempt: u32, reason: &str) {
         self.update(&json!({
             "sessionUpdate": "retry_state", "type": "retrying", "attempt": attempt, "max_retries": 3,

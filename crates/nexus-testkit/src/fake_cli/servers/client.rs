@@ -17,22 +17,22 @@ use tokio::sync::{mpsc as orders, oneshot};
 
 use super::{Answer, Server, ServerCall, ServerTool, http::Plain};
 
-/// How long the thread may take to say goodbye.
+/// Time limit for the thread to close its connections.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Most calls of one server that are on the wire at once.
 const MAX_CALLS: usize = 256;
 
-/// How a program introduces itself.
+/// Parameters of a program's first requests to a server.
 #[derive(Clone, Debug)]
 pub(in crate::fake_cli) struct Handshake {
     /// The name that it gives.
     pub(in crate::fake_cli) client: &'static str,
     /// The newest version of the protocol that it knows.
     pub(in crate::fake_cli) version: ProtocolVersion,
-    /// Whether it asks for `server/discover` first.
+    /// True if it requests `server/discover` first.
     pub(in crate::fake_cli) discovers: bool,
-    /// How long it waits for a server.
+    /// Time limit for a server to connect.
     pub(in crate::fake_cli) patience: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Servers {
                     runtime.shutdown_timeout(FAREWELL);
                 }
                 Err(error) => {
-                    // Nobody waits for more than one report of a thread that is over.
+                    // One report of a thread that has ended is enough.
                     let _ = report.send(("*".to_owned(), Err(error.to_string())));
                 }
             }
@@ -100,7 +100,7 @@ impl Servers {
         lost
     }
 
-    /// The tools of those that are connected.
+    /// The tools of the connected servers.
     pub(in crate::fake_cli) fn tools(&self) -> &[ServerTool] {
         &self.tools
     }
@@ -153,7 +153,7 @@ impl Drop for Servers {
     }
 }
 
-/// What the connecting of one server came to.
+/// Result of connecting to one server.
 type Report = (String, Result<Vec<ServerTool>, String>);
 
 async fn serve(
@@ -222,7 +222,7 @@ async fn connect(server: Server, handshake: &Handshake) -> Result<(Connection, V
     Ok((connection, tools.collect()))
 }
 
-/// Makes a call, until it is answered or taken back: then the server is told.
+/// Makes a call and waits for its answer. If the call is taken back, dropping the request notifies the server.
 async fn carry(peer: Peer<RoleClient>, order: Order) {
     let mut params = CallToolRequestParams::new(order.tool);
     params.arguments = match order.arguments {

@@ -1,4 +1,4 @@
-//! How configurations name servers: the parts that two of the programs share.
+//! The names of servers in configurations: the parts that two of the programs share.
 
 use serde_json::Value;
 

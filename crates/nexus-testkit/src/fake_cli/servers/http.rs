@@ -1,4 +1,4 @@
-//! How messages reach a server: streamable HTTP without encryption, one connection for each request.
+//! Transport to a server: streamable HTTP without encryption, one connection for each request.
 
 use std::{collections::HashMap, io, sync::Arc};
 
@@ -31,7 +31,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain;
 
-/// What every request bears.
+/// Headers of every request.
 struct Bearing<'a> {
     session: Option<&'a str>,
     token: Option<&'a str>,

@@ -1,8 +1,8 @@
-//! MCP servers as a fake's harness knows them: connected to before the model is asked, their tools offered, their
-//! calls carried over the wire.
+//! MCP servers as a fake's harness uses them. It connects to them before the first model call, offers their tools, and
+//! carries their calls over the wire.
 //!
-//! The client is a real one on a thread of its own, because the fakes are not asynchronous. Which servers there
-//! are, and what their tools are called, is each imitation's affair.
+//! The client is a real one on a thread of its own, because the fakes are not asynchronous. Each imitation decides on its
+//! servers and on the names of their tools.
 
 mod client;
 pub(super) mod config;
@@ -20,7 +20,7 @@ pub(super) use client::{Handshake, Servers};
 pub(super) struct Server {
     /// The name in the configuration.
     pub(super) name: String,
-    /// Where it is.
+    /// URL of the server.
     pub(super) url: String,
     /// Headers that every request has.
     pub(super) headers: Vec<(String, String)>,
@@ -33,13 +33,13 @@ pub(super) struct ServerTool {
     pub(super) server: String,
     /// The tool's own name.
     pub(super) name: String,
-    /// What it is for.
+    /// Description of the tool.
     pub(super) description: String,
-    /// What it takes.
+    /// Schema of its arguments.
     pub(super) schema: Value,
-    /// Whether the server says that it only reads.
+    /// True if the server declares the tool as read-only.
     pub(super) is_read_only: bool,
-    /// What the server says beside.
+    /// Metadata from the server.
     pub(super) meta: Value,
 }
 
@@ -52,7 +52,7 @@ pub struct ServerCall {
 }
 
 impl ServerCall {
-    /// What was answered, if it was.
+    /// Returns the answer, if it has arrived.
     pub(super) fn answer(&self) -> Option<Answer> {
         match self.answer.try_recv() {
             Ok(answer) => Some(answer),
@@ -64,13 +64,13 @@ impl ServerCall {
     }
 }
 
-/// What a tool answered.
+/// Answer of a tool.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Answer {
     /// The text, or why it failed.
     pub outcome: Result<String, String>,
-    /// What a server sent, block by block; empty for the harness's own tools.
+    /// Content blocks that a server sent; empty for the harness's own tools.
     pub content: Vec<Value>,
     /// The structured content that a server sent beside.
     pub structured: Option<Value>,
@@ -83,7 +83,7 @@ impl Answer {
         text
     }
 
-    /// How many pictures are in it.
+    /// Number of pictures in it.
     pub fn images(&self) -> usize {
         self.content.iter().filter(|block| block["type"] == "image").count()
     }
