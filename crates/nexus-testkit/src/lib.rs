@@ -1,11 +1,11 @@
-//! What Nexus is tested with, for its own tests and for those of its users.
+//! Test tools of Nexus, for its own tests and for those of its users.
 //!
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
 //! side of the process boundary: programs that pose as the vendors' CLIs. `conformance` (feature `conformance`) is the suite that
-//! every backend is tested with. `scripted` (feature `scripted`) is a backend that does what a test says. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
-//! `nats` (feature `nats`) starts real servers of NATS.
-//! [`child_test`] runs a test in a process of its own, [`effort`] says how much a test tries,
+//! every backend is tested with. `scripted` (feature `scripted`) is a backend whose turns a test scripts. [`real`] finds the
+//! vendors' own programs. [`browser`] shows a page in a real browser. `nats` (feature `nats`) starts real servers of NATS.
+//! [`child_test`] runs a test in a process of its own, [`effort`] sets how much a test tries,
 //! and [`example`] runs an example.
 
 pub mod browser;

@@ -36,9 +36,9 @@ pub struct ModelCall {
     pub user_texts: Vec<String>,
     /// The model's own words that were sent back, oldest first.
     pub assistant_texts: Vec<String>,
-    /// What tools answered, oldest first.
+    /// Tool results, oldest first.
     pub tool_results: Vec<String>,
-    /// How many pictures were sent.
+    /// Number of pictures in the request.
     pub images: usize,
     /// Names of the tools offered.
     pub tools: Vec<String>,

@@ -9,11 +9,11 @@ pub fn programs(variable: &str) -> Vec<PathBuf> {
     std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// The last of them, for a test that needs but one.
+/// Returns the last of the programs, for a test that needs only one.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// Panics if the variable names no program.
 pub fn last(variable: &str) -> PathBuf {
     programs(variable).pop().unwrap_or_else(|| panic!("{variable} is not set: run real/clis/install"))
 }

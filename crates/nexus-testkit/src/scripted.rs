@@ -33,7 +33,7 @@ use serde_json::Value;
 pub use act::{Act, ByAnswers, answer};
 pub use turn::ScriptedTurn;
 
-/// How a scripted turn ends: why the model stopped and the checked value, or a failure.
+/// End of a scripted turn: the finish reason and the checked value, or a failure.
 pub type ScriptedEnd = Result<(FinishReason, Option<Value>), Failure>;
 
 type Script = dyn for<'t> Fn(&'t mut ScriptedTurn<'_>) -> BoxFuture<'t, ScriptedEnd> + Send + Sync;
@@ -62,7 +62,7 @@ struct Record {
 /// A turn as the backend got it.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What was asked.
+    /// The request.
     pub request: TurnRequest,
     /// The caller's tools that the model was offered.
     pub tools: Vec<ToolDefinition>,
@@ -105,7 +105,7 @@ impl ScriptedBackend {
         })
     }
 
-    /// As [`ScriptedBackend::playing`], but the last list is repeated.
+    /// Like [`ScriptedBackend::playing`], but the last list is repeated.
     pub fn repeating(id: impl Into<BackendId>, turns: impl IntoIterator<Item = Vec<Act>>) -> Self {
         let turns: Vec<_> = turns.into_iter().collect();
         Self::by(id, move |turn| turns[turn.number.min(turns.len() - 1)].clone())
@@ -158,7 +158,7 @@ impl ScriptedBackend {
     ///
     /// # Panics
     ///
-    /// If there was none.
+    /// Panics if it has admitted no turn.
     #[track_caller]
     pub fn last(&self) -> TurnRequest {
         self.record().asked.last().expect("a turn").request.clone()
@@ -189,7 +189,7 @@ impl ScriptedBackend {
         self.record().answers.iter().map(text_of).collect()
     }
 
-    /// Handles of conversations that it was asked to forget.
+    /// Handles of the conversations that `forget` was called with.
     pub fn forgotten(&self) -> Vec<ResumeHandle> {
         self.record().forgotten.clone()
     }

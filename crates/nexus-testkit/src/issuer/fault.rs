@@ -39,7 +39,7 @@ pub enum Fault {
     HangAfter,
     /// The answer comes late, and well.
     Slow(Duration),
-    /// The request is performed; the answer is valid JSON, followed by this many spaces.
+    /// The request is performed; the answer is this many spaces, followed by valid JSON.
     HugeBody {
         /// Number of spaces.
         bytes: u64,

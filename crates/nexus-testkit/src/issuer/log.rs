@@ -36,7 +36,7 @@ pub enum RequestKind {
 pub struct Asked {
     /// Its place among all requests, from zero.
     pub number: usize,
-    /// What it was for.
+    /// Purpose of the request.
     pub kind: RequestKind,
     /// The HTTP method.
     pub method: String,
@@ -48,21 +48,21 @@ pub struct Asked {
     pub members: Vec<String>,
     /// The client that it names.
     pub client_id: Option<String>,
-    /// When it was read in full.
+    /// Time at which it was read in full.
     pub at: SystemTime,
-    /// When its answer was handed to the connection, or the connection was closed on purpose.
+    /// Time at which its answer was passed to the connection, or the connection was closed on purpose.
     pub answered_at: Option<SystemTime>,
     /// The login that the presented token or code belongs to, counted from zero.
     pub family: Option<u64>,
-    /// Which refresh token of that login was presented: zero is the first.
+    /// Generation of the presented refresh token in that login: zero is the first.
     pub generation: Option<u64>,
-    /// Whether what was presented had been spent already.
+    /// True if the presented token or code was already spent.
     pub reuse: bool,
-    /// What became of it.
+    /// Outcome of the request.
     pub outcome: Outcome,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is not answered, or not yet.
@@ -82,11 +82,11 @@ pub enum Outcome {
     TooFast,
     /// It was refused, with this code.
     Refused(String),
-    /// It failed because it was told to.
+    /// It failed by a planned fault.
     Failed(Fault),
 }
 
-/// Everything the issuer was asked.
+/// All requests to the issuer.
 #[derive(Debug)]
 pub(super) struct Log {
     asked: Mutex<Vec<Asked>>,

@@ -2,8 +2,8 @@
 //!
 //! It speaks OAuth 2.0 as both vendors' programs do, on one port: authorization code with PKCE, the device flow of
 //! RFC 8628 and the one that OpenAI uses, refresh and revocation. It is strict where a real one is: PKCE by S256 only,
-//! a redirect URI that is the same to the letter, codes and refresh tokens that are good once. Whoever spends a refresh
-//! token twice loses the whole family, and the log says so. Everything asked is logged, never a token.
+//! a redirect URI that is the same to the letter, codes and refresh tokens that are good once. A client that spends a refresh
+//! token twice loses the whole family, and the log shows it. Every request is logged, never a token.
 //!
 //! | what | paths |
 //! | --- | --- |
@@ -121,12 +121,12 @@ impl Issuer {
         self.core.state().issue(&self.core.url, client_id)
     }
 
-    /// Whether a resource of this issuer would take `access_token` now.
+    /// Returns true if a resource of this issuer would accept `access_token` now.
     pub fn accepts(&self, access_token: &str) -> bool {
         self.core.state().accepts(access_token)
     }
 
-    /// Which token this is, if it is one of ours.
+    /// Returns the kind, login and generation of a token. `None` if this issuer did not issue it.
     pub fn place_of(&self, token: &Secret) -> Option<TokenPlace> {
         self.core.state().place_of(token.expose())
     }
@@ -176,18 +176,18 @@ impl Issuer {
         self.core.log.asked()
     }
 
-    /// How many requests of `kind` came in.
+    /// Number of requests of `kind`.
     pub fn count(&self, kind: RequestKind) -> usize {
         self.asked().iter().filter(|asked| asked.kind == kind).count()
     }
 
-    /// How many requests presented a refresh token or a code that was spent already.
+    /// Number of requests that presented a spent refresh token or code.
     pub fn reuses(&self) -> usize {
         self.asked().iter().filter(|asked| asked.reuse).count()
     }
 
-    /// Waits until `ready` holds, looking again at everything that is asked or answered, for at most `timeout`.
-    /// Returns whether it held. Needs a Tokio runtime with its timer.
+    /// Waits until `ready` returns true, for at most `timeout`. Checks again after each request and each answer.
+    /// Returns true if it did. Needs a Tokio runtime with its timer.
     pub async fn wait_until(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
         let mut changes = self.core.log.subscribe();
         let waiting = async {
@@ -201,7 +201,7 @@ impl Issuer {
         tokio::time::timeout(timeout, waiting).await.is_ok() || ready(self)
     }
 
-    /// As [`wait_until`](Self::wait_until), blocking the calling thread.
+    /// Like [`wait_until`](Self::wait_until), but blocks the calling thread.
     pub fn wait_until_blocking(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
         let deadline = Instant::now() + timeout;
         while !ready(self) {

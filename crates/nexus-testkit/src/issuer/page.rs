@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 
-/// Asks whether `client` may sign in; the answer goes to the same path, with everything that was asked.
+/// Page that asks the person to let `client` sign in. Its form posts all parameters of the request to the same path.
 pub(super) fn agree(path: &str, asked: &Fields) -> String {
     let hidden: String = asked
         .iter()

@@ -1,10 +1,10 @@
-//! An answer, and how it is said in the words of the path it was asked at.
+//! An answer, and the error format of the requested path.
 
 use serde_json::{Value, json};
 
 use super::log::Outcome;
 
-/// Whose way of saying no is spoken.
+/// Error format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// RFC 6749: a flat object with `error`.

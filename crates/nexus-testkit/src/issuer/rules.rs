@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Account, Issuer};
 
-/// What the issuer goes by.
+/// Rules of the issuer.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) account: Account,
@@ -39,7 +39,7 @@ impl Default for Rules {
     }
 }
 
-/// How an issuer is set up.
+/// Settings of an issuer.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct IssuerBuilder {
@@ -74,32 +74,32 @@ impl IssuerBuilder {
         self
     }
 
-    /// Sends a browser back to this URI, and to none that was not named. Without any, every loopback `http` URI will
-    /// do. In either case the one that the code is redeemed with has to be the same to the letter.
+    /// Adds a permitted redirect URI; others are rejected. Without any, every loopback `http` URI is permitted. In either case,
+    /// the URI that the code is redeemed with must be the same to the letter.
     pub fn redirect_uri(mut self, uri: impl Into<String>) -> Self {
         self.rules.redirect_uris.push(uri.into());
         self
     }
 
-    /// How long an access token lives; one hour if not said. Whole seconds count.
+    /// Lifetime of an access token, in whole seconds. Default: one hour.
     pub fn access_token_life(mut self, life: Duration) -> Self {
         self.rules.access_token_life = life;
         self
     }
 
-    /// How long a code waits to be redeemed; one minute if not said.
+    /// Lifetime of an authorization code. Default: one minute.
     pub fn code_life(mut self, life: Duration) -> Self {
         self.rules.code_life = life;
         self
     }
 
-    /// How long a device flow waits for its person; 15 minutes if not said.
+    /// Lifetime of a device flow. Default: 15 minutes.
     pub fn device_code_life(mut self, life: Duration) -> Self {
         self.rules.device_code_life = life;
         self
     }
 
-    /// How often a device may ask; once a second if not said. Whole seconds count, and zero allows everything.
+    /// Minimum interval between two polls of a device, in whole seconds. Zero allows every poll. Default: one second.
     pub fn poll_interval(mut self, interval: Duration) -> Self {
         self.rules.poll_interval = interval;
         self
@@ -111,15 +111,15 @@ impl IssuerBuilder {
         self
     }
 
-    /// Registers a client for whoever signs in as `client_id`, and knows those alone. The parameters are OpenAI's:
-    /// `ext_agent_host_id` names the machine each time, `agent_name_hint` the program the first time, and the answer of
-    /// the page brings a `client_id`, which the code is good for. Source: "Sign in with ChatGPT", for open-source programs.
+    /// Registers a new client for each sign-in as `client_id`, and accepts only those clients. The parameters are OpenAI's:
+    /// `ext_agent_host_id` names the machine each time, `agent_name_hint` the program the first time, and the redirect from
+    /// the page carries a `client_id`, which the code is bound to. Source: "Sign in with ChatGPT", for open-source programs.
     pub fn registering(mut self, client_id: impl Into<String>) -> Self {
         self.rules.registers = Some(client_id.into());
         self
     }
 
-    /// Does not allow this scope, unless the page is asked to ask again (`prompt=consent`).
+    /// Withholds this scope, unless the client requests consent again (`prompt=consent`).
     pub fn withholding(mut self, scope: impl Into<String>) -> Self {
         self.rules.withheld = Some(scope.into());
         self

@@ -47,7 +47,7 @@ impl Running {
 
     pub(super) fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The thread is gone already if nobody listens.
+            // An error means that the thread has already ended.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {

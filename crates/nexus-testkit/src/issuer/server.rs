@@ -21,7 +21,7 @@ use super::{authorize, device, page, token};
 
 /// Longest request body that is read, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// How long the first half of an answer gets to reach the client before the cut.
+/// Pause before the cut, in which the first half of an answer reaches the client.
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// The body of every answer.
@@ -39,7 +39,7 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) url: String,
@@ -56,7 +56,7 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does what is asked.
+    /// Performs a request.
     fn answer(&self, arrival: &Arrival, fault: Option<&Fault>) -> Reply {
         let mut state = self.state();
         let (method, path, asked) = (arrival.method.as_str(), arrival.path.as_str(), &arrival.fields);
@@ -211,7 +211,7 @@ pub(super) async fn respond(core: Arc<Core>, request: Request<Incoming>) -> Resu
     send(reply.status, &reply, body)
 }
 
-/// What happens instead of what was asked.
+/// Fault that replaces the request.
 enum Early {
     Reply(Reply),
     Hang,
@@ -232,7 +232,7 @@ fn before(fault: &Fault, manner: Manner) -> Option<Early> {
     })
 }
 
-/// What happens to an answer on its way.
+/// Fault on the way of an answer.
 enum Late {
     Body(Body),
     Slow(Duration),

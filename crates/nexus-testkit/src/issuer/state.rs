@@ -1,4 +1,4 @@
-//! What the issuer knows: logins and their generations, codes that wait, devices that wait, faults to come.
+//! State of the issuer: logins and their generations, pending codes and devices, planned faults.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -54,7 +54,7 @@ pub(super) struct Device {
     pub(super) redeemed: bool,
 }
 
-/// What the person said.
+/// Decision of the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Approved,
@@ -64,9 +64,9 @@ pub(super) enum Decision {
 /// Why a refresh token is not good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// Nobody knows it, or it is another client's.
+    /// It is unknown, or belongs to another client.
     Unknown,
-    /// It is for another resource than the one that is named.
+    /// It is for another resource than the named one.
     Elsewhere,
     /// It was spent before: the login is over now.
     Reused,
@@ -102,7 +102,7 @@ impl State {
         self.faults.clear();
     }
 
-    /// What the next request of `kind` suffers.
+    /// Takes the planned fault for the next request of `kind`.
     pub(super) fn next_fault(&mut self, kind: RequestKind) -> Option<Fault> {
         let planned = self.faults.get_mut(&kind)?;
         planned.retain(|(_, left)| *left != Some(0));
@@ -117,7 +117,7 @@ impl State {
         self.rules.client_ids.is_empty() || self.rules.client_ids.iter().any(|known| known == client_id)
     }
 
-    /// Makes a client for whoever has just agreed.
+    /// Registers a client for a sign-in that the person has just approved.
     pub(super) fn register(&mut self) -> String {
         let client_id = format!("simulated_client_{}", Uuid::new_v4().simple());
         self.registered.push(client_id.clone());
@@ -164,7 +164,7 @@ impl State {
         let life = Duration::from_secs(self.rules.access_token_life.as_secs());
         let write = |claims: &Map<String, Value>| match fault {
             Some(Fault::UnsignedTokens) => without_signature(claims),
-            // Signed well, by nobody who is known here.
+            // The signature is valid, but its key is unknown here.
             Some(Fault::ForgedTokens) => Signer::default().write(claims),
             _ => self.signer.write(claims),
         };
@@ -238,7 +238,7 @@ impl State {
         if login.client_id != client_id {
             return Err(Bad::Unknown);
         }
-        // Whoever named one at the sign-in names it again. Others never did.
+        // A client that named a resource at the sign-in names it again. Other clients never name one.
         if login.resource.is_some() && login.resource.as_deref() != resource {
             return Err(Bad::Elsewhere);
         }
@@ -256,7 +256,7 @@ impl State {
         Ok(family)
     }
 
-    /// Ends the login that `token` belongs to. Returns whether there is one.
+    /// Ends the login that `token` belongs to. Returns false if the token is unknown.
     pub(super) fn revoke(&mut self, token: &str) -> bool {
         match self.places.get(token) {
             Some(place) => {

@@ -1,4 +1,4 @@
-//! The token endpoint, and the one that ends a login.
+//! The token endpoint, and the revocation endpoint.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::tokens::Tokens;
 /// The grant type of RFC 8628.
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// What a request to the token endpoint is for.
+/// Returns the purpose of a request to the token endpoint.
 pub(super) fn kind(asked: &Fields) -> RequestKind {
     match asked.value("grant_type") {
         Some("authorization_code") => RequestKind::CodeExchange,
@@ -53,7 +53,7 @@ fn redeem(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: O
         return refuse("the code is unknown");
     };
     if let Some(family) = code.redeemed {
-        // Whoever has it twice is not alone: RFC 6749, 4.1.2.
+        // A second use shows that the code was stolen: RFC 6749, 4.1.2.
         state.end(family);
         return refuse("the code was redeemed before").presenting(Some((family, 0))).reused();
     }
@@ -122,7 +122,7 @@ fn granted(tokens: &Tokens) -> Reply {
     Reply::json(200, &Value::Object(body)).with_outcome(outcome)
 }
 
-/// Ends a login by any of its tokens. An unknown token is no error: RFC 7009, 2.2.
+/// Ends a login by any of its tokens. An unknown token counts as success: RFC 7009, 2.2.
 pub(super) fn revoke(state: &mut State, manner: Manner, asked: &Fields) -> Reply {
     let Some(token) = asked.value("token") else {
         return Reply::refusal(manner, "invalid_request", "no token was named");

@@ -1,22 +1,22 @@
-//! What the issuer hands out.
+//! Tokens that the issuer grants.
 
 use std::time::Duration;
 
 use nexus_core::Secret;
 
-/// What one successful request gives. `Debug` shows no token.
+/// Tokens of one successful request. `Debug` shows no token.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Tokens {
     /// For the resource.
     pub access_token: Secret,
-    /// Who it is.
+    /// Identity of the person.
     pub id_token: Option<Secret>,
     /// For the next ones; good once.
     pub refresh_token: Option<Secret>,
-    /// What was granted, apart by spaces.
+    /// Granted scopes, separated by spaces.
     pub oauth_scope: String,
-    /// How long the access token lives, where that is said.
+    /// Lifetime of the access token, if the answer names it.
     pub expires_in: Option<Duration>,
     /// The login that they belong to, counted from zero.
     pub family: u64,
@@ -24,10 +24,10 @@ pub struct Tokens {
     pub generation: u64,
 }
 
-/// Which token it is, without the token.
+/// Identifies a token, without the token itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenPlace {
-    /// What it is for.
+    /// Kind of the token.
     pub kind: TokenKind,
     /// The login that it belongs to, counted from zero.
     pub family: u64,
@@ -35,7 +35,7 @@ pub struct TokenPlace {
     pub generation: u64,
 }
 
-/// What a token is for.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// For the resource.

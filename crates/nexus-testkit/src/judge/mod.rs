@@ -30,7 +30,7 @@ pub struct Part {
     pub cases: &'static [&'static str],
 }
 
-/// What a version is judged by.
+/// Parts of the judgement of a version.
 pub const PARTS: &[Part] = &[
     Part {
         name: "outcomes",
@@ -89,11 +89,11 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// Tries `path`. The row names what it did not pass; `told` is called with each finding as it comes.
+/// Tries `path`. The row names the cases that it failed; `told` is called with each finding as it comes.
 ///
 /// # Errors
 ///
-/// A sentence: if it is none of the programs that a backend of this build runs, or one that it refuses.
+/// A sentence: no backend of this build runs the program, or its backend rejects it.
 pub async fn judge(path: &Path, told: impl Fn(&str)) -> Result<(Program, Row), String> {
     let program = Program::find(path).await?;
     let subject = program.subject();
@@ -116,8 +116,8 @@ pub async fn judge(path: &Path, told: impl Fn(&str)) -> Result<(Program, Row), S
 /// The part whose cases are believed at once: what is seen one time in many is seen.
 const NEVER_TWICE: &str = "token hidden";
 
-/// Why the case fails, if it does; twice, as a machine may be too busy for a case that measures time. One that cannot be
-/// tried shows nothing against the program.
+/// Returns the finding if the case fails. A failed case is run twice, as a machine may be too busy for a case that measures time.
+/// A case that does not apply is no evidence against the program.
 async fn fails(subject: &dyn Subject, case: &str) -> Option<String> {
     let first = finding(subject, case).await?;
     let is_believed = PARTS.iter().any(|part| part.name == NEVER_TWICE && part.cases.contains(&case));

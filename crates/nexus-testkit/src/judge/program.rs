@@ -16,7 +16,7 @@ use crate::{
 /// Longer than any limit on a tool's description that was seen, in characters.
 const LONG_DESCRIPTION: usize = 20_000;
 
-/// What is known of a program before it is run.
+/// Facts about a program that are known before it is run.
 struct Known {
     vendor: &'static str,
     kind: &'static str,
@@ -104,12 +104,12 @@ impl Program {
                 kinds: vec![ErrorKind::Incomplete, ErrorKind::VendorFailure],
                 because: "a program may take the model's silence for a failure of its server",
             });
-        // What a version is known to fail is refused otherwise, and judged by that for ever.
+        // By default a backend rejects a version that is known to fail. Such a version could never be judged again.
         let subject = subject.with_setting("versions", json!("any"));
         settings.iter().fold(subject, |subject, (key, value)| subject.with_setting(key, json!(value)))
     }
 
-    /// How much of a long description of a tool reaches the model; `None` if all of it does, or none of it is sent.
+    /// Length of the part of a long tool description that reaches the model. `None` if all of it does, or none of it is sent.
     pub(super) async fn description_units(&self) -> Result<Option<usize>, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let sim =

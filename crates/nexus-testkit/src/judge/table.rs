@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The folders of vendors that have a program, in the order of the page.
 const VENDORS: [&str; 3] = ["claude", "codex", "grok"];
 
-/// What is known of the versions of one program: `versions.json` beside a vendor's code.
+/// Known versions of one program: `versions.json` beside a vendor's code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -21,7 +21,7 @@ pub struct Table {
     upgrade: String,
     /// The oldest version that is run.
     pub floor: Floor,
-    /// Those that were judged, oldest first.
+    /// Judged versions, oldest first.
     pub judged: Vec<Row>,
     #[serde(skip)]
     path: PathBuf,
@@ -33,11 +33,11 @@ pub struct Table {
 pub struct Floor {
     /// Its number.
     pub version: String,
-    /// What is wrong with older ones.
+    /// Defect of older versions.
     pub because: String,
 }
 
-/// What came of one version.
+/// Judgement of one version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -45,7 +45,7 @@ pub struct Row {
     pub version: String,
     /// The scenarios that it did not pass.
     pub failed: Vec<String>,
-    /// How many it was tried with.
+    /// Number of scenarios that it was tried with.
     pub scenarios: usize,
     /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
     pub description_units: Option<usize>,
@@ -114,7 +114,7 @@ pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map(Path::to_path_buf).unwrap_or_default()
 }
 
-/// What versions are ordered by.
+/// Sort key of a version.
 fn number(version: &str) -> (Vec<u64>, bool) {
     let (number, rest) = version.split_once('-').unwrap_or((version, ""));
     (number.split('.').map(|part| part.parse().unwrap_or(0)).collect(), rest.is_empty())

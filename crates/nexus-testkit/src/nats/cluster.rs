@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::server::{NATS_PROGRAM, NatsServer, POLL_INTERVAL, READY_WITHIN, free_port, program};
 
-/// How many servers a cluster has.
+/// Number of servers in a cluster.
 pub const CLUSTER_SIZE: usize = 3;
 
 /// Three servers with routes to each other. One of them may be killed without loss: two are a majority.
@@ -45,7 +45,7 @@ impl NatsCluster {
         cluster
     }
 
-    /// The URLs of all servers, also of those that are killed.
+    /// The URLs of all servers, including killed ones.
     pub fn urls(&self) -> Vec<String> {
         self.servers.iter().map(NatsServer::url).collect()
     }
@@ -70,9 +70,9 @@ impl NatsCluster {
         self.servers[index].restart().await;
     }
 
-    /// Index of the server that leads a stream of any account. `None` during an election, or if there is no such stream.
+    /// Index of the server that leads a stream of any account. `None` during an election, or if the stream does not exist.
     ///
-    /// Only a server that names itself counts: a follower names the leader that it last heard of.
+    /// Only a server that names itself counts: a follower names the last leader that it knew.
     pub async fn leader_of(&self, stream: &str) -> Option<usize> {
         for (index, server) in self.servers.iter().enumerate() {
             let Some(state) = server.monitoring().json("/jsz?accounts=true&streams=true").await else {

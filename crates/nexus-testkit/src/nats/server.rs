@@ -135,7 +135,7 @@ impl NatsServer {
         self.add_arguments(["--config".into(), path.into()]);
     }
 
-    /// Arguments for the next start, behind those that are there.
+    /// Adds arguments for the next start, after the existing ones.
     pub fn add_arguments(&mut self, arguments: impl IntoIterator<Item = OsString>) {
         self.arguments.extend(arguments);
     }
@@ -165,7 +165,7 @@ impl NatsServer {
         self.folder.path().join(AUTHORITY)
     }
 
-    /// What the server has logged since its first start.
+    /// Log of the server since its first start.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default()
     }
@@ -274,10 +274,10 @@ pub fn program(variable: &str) -> PathBuf {
     program.unwrap_or_else(|| panic!("{variable} is not set: run real/servers/install")).into()
 }
 
-/// A port on loopback that nothing listens on.
+/// Returns a port on loopback that nothing listens on.
 ///
-/// The ports are below those that Linux gives to outgoing connections: no connection takes the port of a server that is down
-/// and restarts later.
+/// The ports are below those that Linux assigns to outgoing connections. So no connection takes the port of a stopped server
+/// that restarts later.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;

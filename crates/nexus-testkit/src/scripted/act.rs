@@ -13,7 +13,7 @@ pub enum Act {
     Tell(TurnEvent),
     /// Sends a whole message.
     Say(String),
-    /// Calls a tool of the caller's. No event tells of the call.
+    /// Calls a tool of the caller's. No event reports the call.
     Call(&'static str, Value),
     /// Asks for an approval. If it is denied, the acts up to the end of the call `c1` are left out, and the call ends as denied.
     Ask(ApprovalRequest),

@@ -24,9 +24,9 @@ use super::{Act, Asked, ScriptedBackend, ScriptedEnd, failure, text_of};
 pub struct ScriptedTurn<'e> {
     /// Number of turns that the backend admitted before.
     pub number: usize,
-    /// What lives beside the request.
+    /// Host of the turn.
     pub host: TurnHost,
-    /// What is sent to the agent while the turn runs.
+    /// Input to the agent while the turn runs.
     pub input: Arc<SteeredTurn>,
     backend: &'e ScriptedBackend,
     running: RunningTurn<'e>,
@@ -87,7 +87,7 @@ pub(super) async fn run(
     };
     let end = (backend.script)(&mut turn).await;
     match end {
-        // What a backend of a stranger's may do: its failure stays one, though an answer was handed in.
+        // Imitates a third-party backend that reports a failure although an answer was submitted.
         Err(failure) if turn.is_submitted() => {
             let _ = turn.flush().await;
             let RunningTurn { log, request, .. } = turn.running;
@@ -131,11 +131,11 @@ impl ScriptedTurn<'_> {
         self.running.event(MessageEnded::new(message.into(), text));
     }
 
-    /// Calls a tool of the caller's. No event tells of it; [`RunningTurn::answer_calls`] makes calls of which events tell.
+    /// Calls a tool of the caller's. No event reports it; [`RunningTurn::answer_calls`] makes calls with events.
     ///
     /// # Errors
     ///
-    /// As [`RunningTurn::wait`]
+    /// Same as [`RunningTurn::wait`].
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Result<ToolResult, Failure> {
         self.calls += 1;
         let call = ToolCall::new(format!("c{}", self.calls), tool, arguments);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What one model request carried.
+/// Contents of one model request.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Conversation {
@@ -12,7 +12,7 @@ pub struct Conversation {
     pub model: Option<String>,
     /// The effort asked for, in the vendor's spelling.
     pub effort: Option<String>,
-    /// Whether the answer is to be streamed.
+    /// True if the answer must be streamed.
     pub stream: bool,
     /// The bound on output tokens, if any.
     pub max_output_tokens: Option<u64>,
@@ -52,13 +52,13 @@ pub enum Item {
         /// Its arguments, or the input of a custom tool, as sent.
         arguments: String,
     },
-    /// What the harness answered to a call.
+    /// Result of a call, as the harness sent it.
     ToolResult {
         /// The id of the call.
         id: String,
         /// The text of the result.
         text: String,
-        /// Whether it was marked as an error, where the vendor's API can.
+        /// True if it was marked as an error, where the vendor's API allows that.
         is_error: bool,
     },
     /// Anything else, by its type.
@@ -95,7 +95,7 @@ impl Conversation {
         self.tools.iter().map(OfferedTool::full_name).collect()
     }
 
-    /// The offered tool `name`, in whatever namespace.
+    /// The offered tool `name`, in any namespace.
     pub fn tool(&self, name: &str) -> Option<&OfferedTool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
@@ -141,7 +141,7 @@ impl Conversation {
             .collect()
     }
 
-    /// How many images were sent.
+    /// Number of images in the request.
     pub fn images(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Item::Image { .. })).count()
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a model call, in words that belong to no vendor.
+//! Faults of a model call, independent of the vendor.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +14,12 @@ pub enum Fault {
     StallBeforeHeaders,
     /// The headers come, and then nothing; after the parts, if the reply has any.
     Stall {
-        /// Whether the vendor's keep-alive goes on, once a second.
+        /// True if the vendor's keep-alive continues, once a second.
         pings: bool,
     },
     /// The connection ends after the parts, with no terminal event.
     Torn {
-        /// How it ends.
+        /// End of the connection.
         cut: Cut,
     },
     /// The parts come, each whole, and the stream ends in good order without the vendor's terminal event.
@@ -48,7 +48,7 @@ pub enum Fault {
     Redirect {
         /// The HTTP status, such as 307.
         status: u16,
-        /// Where to.
+        /// Target of the redirect.
         location: String,
     },
     /// The whole reply, compressed with gzip, whether or not the client takes that.
@@ -60,21 +60,21 @@ pub enum Fault {
         /// The vendor's sentence.
         message: String,
     },
-    /// Status 200 with the whole answer in one JSON body, though a stream was asked for.
+    /// Status 200 with the whole answer in one JSON body, although a stream was requested.
     Unstreamed,
     /// Status 200, the type of an event stream, and no body.
     Empty200,
     /// After the parts, the connection ends between the bytes of one character.
     TornCharacter {
-        /// How it ends.
+        /// End of the connection.
         cut: Cut,
     },
     /// The whole reply under a content length that is not its own.
     Length {
-        /// How it differs.
+        /// Direction of the difference.
         lie: Lie,
     },
-    /// A status with a body that nobody wants to hold.
+    /// A status with a body too large to buffer.
     HugeBody {
         /// The HTTP status.
         status: u16,
@@ -97,7 +97,7 @@ pub enum Fault {
     },
 }
 
-/// How a content length lies.
+/// Direction in which a content length is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lie {
@@ -108,7 +108,7 @@ pub enum Lie {
 }
 
 impl Fault {
-    /// Whether the last part of the reply stays open, because the fault strikes inside of it.
+    /// Returns true if the last part of the reply stays open, because the fault occurs inside it.
     pub(super) fn strikes_inside(&self) -> bool {
         matches!(
             self,
@@ -121,7 +121,7 @@ impl Fault {
         )
     }
 
-    /// Whether nothing of the reply's parts is left.
+    /// Returns true if the fault leaves no part of the reply.
     pub(crate) fn replaces_the_reply(&self) -> bool {
         matches!(
             self,
@@ -138,7 +138,7 @@ impl Fault {
         )
     }
 
-    /// Whether the reply comes whole all the same, for a client that knows how to take it.
+    /// Returns true if the reply arrives whole despite the fault, for a client that can read it.
     pub(crate) fn spares_the_reply(&self) -> bool {
         matches!(self, Self::Gzip | Self::Unstreamed | Self::HugeEvent { .. })
     }
@@ -201,7 +201,7 @@ pub struct StatusFault {
     pub content_type: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after: Option<u64>,
-    /// Whether `Retry-After` names the time itself, as an HTTP date, instead of the seconds until then.
+    /// True if `Retry-After` is an HTTP date, not a number of seconds.
     pub retry_after_date: bool,
     /// `x-should-retry`.
     pub should_retry: Option<bool>,
@@ -229,7 +229,7 @@ impl StatusFault {
     }
 }
 
-/// How a connection ends.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cut {

@@ -12,9 +12,9 @@ use super::tool_call::ToolCall;
 /// A scenario with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What happens in it.
+    /// Short description.
     pub summary: &'static str,
     build: fn() -> Scenario,
 }

@@ -1,4 +1,4 @@
-//! What a fault does to an answer as a whole, whatever the dialect.
+//! Faults that change an answer as a whole, in every dialect.
 
 use std::io::Write as _;
 
@@ -35,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// What the fault makes of an answer that is written.
+    /// Applies the fault to a complete answer.
     pub(super) fn mangled(self, fault: Option<&Fault>) -> Self {
         match fault {
             Some(Fault::Gzip) => self.compressed(),

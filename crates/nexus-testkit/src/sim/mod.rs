@@ -64,7 +64,7 @@ use responder::Responder;
 use running::Running;
 use server::Core;
 
-/// Whose model API is spoken.
+/// Model API that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -74,7 +74,7 @@ pub enum Dialect {
     Responses,
     /// xAI's Responses, as Grok uses it. Base URL: `/v1`.
     Xai,
-    /// All of them on one port: each request is told by its path and headers.
+    /// All of them on one port: the path and the headers of each request identify its dialect.
     All,
 }
 
@@ -108,7 +108,7 @@ impl Sim {
         }
     }
 
-    /// What a client takes as its base URL: with `/v1` where the dialect's clients expect it.
+    /// Base URL for a client: with `/v1` where the dialect's clients expect it.
     pub fn base_url(&self) -> String {
         match self.core.dialect {
             Dialect::Anthropic | Dialect::All => self.root_url(),
@@ -121,7 +121,7 @@ impl Sim {
         self.running.root_url()
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.running.address()
     }
@@ -144,12 +144,12 @@ impl Sim {
         requests
     }
 
-    /// How many connections are open now.
+    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
         self.core.open_connections()
     }
 
-    /// Replaces the script; counts begin anew, what was recorded stays.
+    /// Replaces the script. Counts restart; the recorded requests stay.
     pub fn set_scenario(&self, scenario: impl Into<Scenario>) {
         self.core.set_scenario(scenario.into());
     }
@@ -171,7 +171,7 @@ impl Sim {
         tokio::time::timeout(timeout, waiting).await.is_ok() || ready(self)
     }
 
-    /// As [`wait_until`](Self::wait_until), blocking the calling thread.
+    /// Like [`wait_until`](Self::wait_until), but blocks the calling thread.
     pub fn wait_until_blocking(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
         let deadline = std::time::Instant::now() + timeout;
         while !ready(self) {
@@ -184,7 +184,7 @@ impl Sim {
     }
 }
 
-/// How a simulator is set up.
+/// Settings of a simulator.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct SimBuilder {
@@ -204,8 +204,8 @@ impl SimBuilder {
         self
     }
 
-    /// Asks `reply` first what a call gets, by its conversation: for a model whose next call depends on what a tool answered. Where it
-    /// says nothing the scenario does.
+    /// Computes the reply to a call from its conversation, for a model whose next call depends on a tool result. If `reply` returns
+    /// `None`, the scenario answers.
     pub fn answered_by(
         mut self,
         reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static,
@@ -268,7 +268,7 @@ impl RefusedPort {
         Ok(Self { address: socket.local_addr()?, _socket: socket })
     }
 
-    /// The URL at which nobody answers.
+    /// A URL at which connections are refused.
     pub fn root_url(&self) -> String {
         format!("http://{}", self.address)
     }

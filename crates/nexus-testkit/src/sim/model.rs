@@ -22,15 +22,15 @@ use super::wire::Answer;
 pub struct Model {
     /// The name by which it is called.
     pub name: String,
-    /// Whether it takes the lite request only, where the vendor has one (OpenAI).
+    /// True if it accepts only the lite request, where the vendor has one (OpenAI).
     pub lite: bool,
-    /// Whether it is asked at the public API on a plan, where the vendor has that (OpenAI).
+    /// True if it is called at the public API on a plan, where the vendor has that (OpenAI).
     pub public_plan: bool,
     /// The efforts it takes, in the vendor's spelling. One without any takes no effort at all.
     pub efforts: Vec<String>,
 }
 
-/// The efforts of a model of which nothing is said.
+/// Default efforts of a model.
 const EFFORTS: [&str; 4] = ["low", "medium", "high", "xhigh"];
 
 impl Model {
@@ -51,7 +51,7 @@ impl Model {
         self
     }
 
-    /// Is asked at the public API on a plan.
+    /// Makes the model available at the public API on a plan.
     #[must_use]
     pub fn public_plan(mut self) -> Self {
         self.public_plan = true;
@@ -72,7 +72,7 @@ impl<T: Into<String>> From<T> for Model {
     }
 }
 
-/// How an entry is written down.
+/// Serialized form of an entry.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -140,7 +140,7 @@ pub(super) fn plain(models: &[Model]) -> Value {
     json!({"object": "list", "data": models.iter().map(entry).collect::<Vec<_>>()})
 }
 
-/// What a Codex client is told, which asks with its version; and whoever asks the public API on a plan.
+/// Catalogue for Codex clients, which send their version with the request, and for clients of the public API on a plan.
 ///
 /// Source: `codex debug models --bundled` of 0.169.0.
 pub(super) fn codex(models: &[Model]) -> Value {
@@ -181,7 +181,7 @@ pub(super) fn codex(models: &[Model]) -> Value {
     json!({"models": models.iter().enumerate().map(entry).collect::<Vec<_>>()})
 }
 
-/// What a Grok client is told. A model without efforts takes no effort.
+/// Catalogue for Grok clients. A model without efforts takes no effort.
 ///
 /// Source: the catalogue built into the public source of grok, and public clients of its endpoint.
 pub(super) fn xai(models: &[Model]) -> Value {

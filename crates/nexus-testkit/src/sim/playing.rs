@@ -16,7 +16,7 @@ use super::server::Core;
 use super::socket::Ending;
 use super::wire::{Answer, Before, Step};
 
-/// How long bytes already written get to reach the client before a cut.
+/// Pause before a cut, in which the written bytes reach the client.
 const FLUSH: Duration = Duration::from_millis(50);
 
 /// The body of every answer.

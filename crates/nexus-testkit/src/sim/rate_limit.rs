@@ -1,17 +1,17 @@
-//! What a vendor tells an account about its limit.
+//! A vendor's report on the limit of an account.
 
 use serde::{Deserialize, Serialize};
 
-/// How an account stands with its limit.
+/// State of an account's limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimit {
-    /// Whether calls still pass.
+    /// State of the limit: calls are allowed, allowed with a warning, or rejected.
     pub standing: Standing,
-    /// How much of the window is used, in percent.
+    /// Used part of the window, in percent.
     pub used_percent: f64,
     /// Length of the window, in minutes.
     pub window_minutes: u64,
-    /// When it starts anew, in Unix seconds.
+    /// Time of the next reset, in Unix seconds.
     pub resets_at: u64,
     /// The account's plan, where the vendor names it.
     pub plan: String,
@@ -23,11 +23,11 @@ pub struct RateLimit {
 /// A window of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// How much of it is used, in percent.
+    /// Used part of the window, in percent.
     pub used_percent: f64,
     /// Its length, in minutes.
     pub window_minutes: u64,
-    /// When it starts anew, in Unix seconds.
+    /// Time of the next reset, in Unix seconds.
     pub resets_at: u64,
 }
 
@@ -62,7 +62,7 @@ impl RateLimit {
     }
 }
 
-/// Whether the limit lets calls pass.
+/// Treatment of calls under a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {

@@ -1,4 +1,4 @@
-//! What the simulator saw, in order, with everything a test may want to compare.
+//! The simulator's record of requests, in order, with everything a test may want to compare.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::conversation::Conversation;
 pub struct RecordedRequest {
     /// Its place among all requests, from zero.
     pub number: usize,
-    /// When it was read in full, counted from the start of the simulator.
+    /// Time at which it was read in full, counted from the start of the simulator.
     pub at: Duration,
     /// The HTTP method.
     pub method: String,
@@ -28,11 +28,11 @@ pub struct RecordedRequest {
     pub headers: Arc<[(String, String)]>,
     /// The body, byte for byte.
     pub body: Bytes,
-    /// The body as JSON; null if it is none.
+    /// The body as JSON; null if it is not JSON.
     pub json: Arc<Value>,
     /// The dialect it was taken for.
     pub dialect: Dialect,
-    /// What it was for.
+    /// Purpose of the request.
     pub purpose: Purpose,
     /// The model request in neutral words; empty for other requests.
     pub conversation: Arc<Conversation>,
@@ -40,11 +40,11 @@ pub struct RecordedRequest {
     pub scripted: Option<Scripted>,
     /// The status it was answered with, once it was.
     pub status: Option<u16>,
-    /// How the answer ended, once it did.
+    /// End of the answer, once it ended.
     pub ended: Option<Ended>,
 }
 
-/// What a request was for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A model call of a turn: it consumes a reply of the scenario.
@@ -62,11 +62,11 @@ pub enum Purpose {
 pub struct Scripted {
     /// The rule that took it; `None` for the scenario's own replies.
     pub rule: Option<usize>,
-    /// How many calls the same script had taken before.
+    /// Number of earlier calls that the same script took.
     pub index: usize,
 }
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Everything was handed to the connection.
@@ -91,7 +91,7 @@ impl RecordedRequest {
         self.header("authorization")?.strip_prefix("Bearer ")
     }
 
-    /// Whether this was a main model call.
+    /// Returns true if this was a main model call.
     pub fn is_main_call(&self) -> bool {
         self.purpose == Purpose::MainCall
     }
@@ -152,7 +152,7 @@ impl Recording {
         self.changes.subscribe()
     }
 
-    /// Tells those who wait that something happened.
+    /// Wakes the tasks that wait for a change.
     pub(super) fn changed(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }

@@ -1,7 +1,6 @@
-//! What the simulated model answers to one call, in words that belong to no vendor.
+//! The simulated model's answer to one call, independent of the vendor.
 //!
-//! How a reply looks on the wire is each dialect's business; when it is given is the
-//! [`Scenario`](super::Scenario)'s.
+//! Each dialect decides how a reply looks on the wire. The [`Scenario`](super::Scenario) decides when it is given.
 
 use std::time::Duration;
 
@@ -24,19 +23,19 @@ use super::tool_call::ToolCall;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reply {
-    /// What the model says and asks for, in order.
+    /// The model's output and calls, in order.
     pub parts: Vec<Part>,
     /// Why it stopped. A tool call among the parts makes `End` read as "tool use".
     pub finish: Finish,
-    /// What the vendor counts; `None` leaves the usage out of the answer.
+    /// Usage that the vendor counts; `None` leaves the usage out of the answer.
     pub usage: Option<Usage>,
-    /// What goes wrong, after the parts or instead of them.
+    /// Fault after the parts, or in place of them.
     pub fault: Option<Fault>,
-    /// How large the pieces are, and how fast they come.
+    /// Size and timing of the pieces.
     pub pace: Pace,
     /// The report of the account's limit that comes with the answer.
     pub rate_limit: Option<RateLimit>,
-    /// Headers added to the answer, verbatim; one that HTTP cannot carry breaks the connection.
+    /// Headers added to the answer, verbatim. A header that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
     /// The id that all the tool calls of this reply have; each has its own if absent.
     pub call_id: Option<String>,
@@ -167,7 +166,7 @@ impl Reply {
         self
     }
 
-    /// Falls silent after the parts, but for the vendor's keep-alive.
+    /// Falls silent after the parts, apart from the vendor's keep-alive.
     pub fn stalled_with_pings(mut self) -> Self {
         self.fault = Some(Fault::Stall { pings: true });
         self
@@ -209,7 +208,7 @@ impl Reply {
             .collect()
     }
 
-    /// Whether the model asks for a tool.
+    /// Returns true if the model calls a tool.
     pub fn calls_a_tool(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Call(_)))
     }
@@ -250,12 +249,12 @@ pub enum Part {
     Call(ToolCall),
     /// Something off the map.
     Odd {
-        /// What it is.
+        /// Kind of the oddity.
         odd: Odd,
     },
 }
 
-/// What no current client knows, or none can read.
+/// A part that no current client knows, or that no client can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Odd {
@@ -267,7 +266,7 @@ pub enum Odd {
     Garbage,
     /// A comment line, which every client must skip.
     Comment,
-    /// A tool that the vendor itself runs: nobody has to answer its item.
+    /// A tool that the vendor itself runs: the client need not answer its item.
     HostedSearch,
     /// The vendor's report that the answer goes round in a circle.
     LoopCheck,
@@ -306,8 +305,8 @@ pub struct Usage {
     pub output: u64,
     /// Output spent on reasoning.
     pub reasoning: u64,
-    /// What the vendor charges, in ticks of 10^-10 US dollars (`cost_in_usd_ticks`); only xAI's dialect
-    /// says it.
+    /// Price of the call, in ticks of 10^-10 US dollars (`cost_in_usd_ticks`). Only xAI's dialect
+    /// reports it.
     pub cost_ticks: Option<u64>,
 }
 
@@ -317,7 +316,7 @@ impl Default for Usage {
     }
 }
 
-/// How a reply is spread over time and over pieces.
+/// Distribution of a reply over time and pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {

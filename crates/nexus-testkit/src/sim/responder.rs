@@ -1,4 +1,4 @@
-//! Replies that depend on what was said.
+//! Replies that depend on the conversation.
 
 use std::{fmt, sync::Arc};
 

@@ -100,7 +100,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // The thread is gone already if nobody listens.
+            // An error means that the thread has already ended.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {

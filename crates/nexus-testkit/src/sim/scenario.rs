@@ -23,18 +23,18 @@ use super::tool_call::ToolCall;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// What calls get that no rule takes.
+    /// Replies to calls that no rule takes.
     pub replies: Vec<Reply>,
-    /// What every call after the last of `replies` gets; the last one again if absent.
+    /// Reply to every call after the last of `replies`; if absent, the last one repeats.
     pub then: Option<Reply>,
     /// Scripts for particular prompts.
     pub rules: Vec<Rule>,
-    /// Whether the count of calls runs over the server or over each conversation.
+    /// Scope of the count of calls: the server, or each conversation.
     pub count: Count,
     /// Catalogue that `GET /models` answers; empty leaves the client to its own.
     pub models: Vec<Model>,
-    /// Whether a request is refused that the vendor is known to refuse: a field it does not take, a header that
-    /// is missing, the shape of another kind of model. Says nothing where the vendor's rules are not known.
+    /// True if requests are refused that the vendor is known to refuse: a field it does not take, a header that
+    /// is missing, the shape of another kind of model. No effect where the vendor's rules are not known.
     pub strict_shape: bool,
     /// The one credential that is accepted. A call with another is refused with 401, and takes no place in the script.
     pub accepts: Option<String>,
@@ -48,12 +48,12 @@ pub struct Rule {
     pub when_prompt_contains: String,
     /// The replies, in order.
     pub replies: Vec<Reply>,
-    /// What comes after them; the last one again if absent.
+    /// Reply to every later call; if absent, the last one repeats.
     #[serde(default)]
     pub then: Option<Reply>,
 }
 
-/// What "the next call" is counted over.
+/// Scope of the count of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
@@ -97,7 +97,7 @@ impl Scenario {
         self
     }
 
-    /// Starts the script anew for each conversation.
+    /// Restarts the script for each conversation.
     pub fn per_conversation(mut self) -> Self {
         self.count = Count::Conversation;
         self
@@ -115,7 +115,7 @@ impl Scenario {
         self
     }
 
-    /// Whether a call with `credential` is refused, whatever the script says.
+    /// Returns true if every call with `credential` is refused.
     pub(crate) fn refuses(&self, credential: Option<&str>) -> bool {
         self.accepts.is_some() && self.accepts.as_deref() != credential
     }

@@ -19,7 +19,7 @@ use super::socket::Ending;
 use super::wire::Answer;
 use super::{Dialect, anthropic, responses, xai};
 
-/// What a dialect makes of a request.
+/// A dialect's classification of a request.
 pub(super) enum Route {
     /// A model call of a turn.
     Main(Conversation),
@@ -33,7 +33,7 @@ pub(super) enum Route {
     Unknown,
 }
 
-/// What a dialect may look at.
+/// Parts of a request that a dialect may read.
 pub(super) struct Arrival<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
@@ -65,7 +65,7 @@ impl ModelCall<'_> {
     }
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) dialect: Dialect,

@@ -10,7 +10,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// How a connection is to end.
+/// Planned end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     reset: AtomicBool,

@@ -9,7 +9,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What a server needs to be believed to be `host`.
+/// Certificate and key of a server that poses as `host`.
 pub(super) struct Identity {
     pub(super) host: String,
     /// The authority, for the client's trust store.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A request of the simulated model to run a tool.
+/// The simulated model's call of a tool.
 ///
-/// The neutral ones become what the vendor's harness offers in that very request:
+/// A neutral call becomes a call of the tool that the vendor's harness offers in that very request:
 ///
 /// | neutral | Claude Code | Codex, classic | Codex, code mode | Grok | OpenCode |
 /// | --- | --- | --- | --- | --- | --- |
@@ -14,7 +14,7 @@ use serde_json::Value;
 /// | `read_file` | `Read` | `exec_command` | JavaScript in `exec` | `read_file` | `read` |
 /// | `mcp` | `mcp__S__T` | namespace `mcp__S`, name `T` | the same, or in `exec` | `use_tool` | `S_T` |
 ///
-/// A harness that offers no such tool is asked for it all the same: what it answers is the test's affair.
+/// If the harness offers no such tool, the call is made all the same: the test decides about the harness's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "call")]
 pub enum ToolCall {

@@ -12,29 +12,29 @@ use super::fault::{Cut, Fault};
 use super::mangle::many_bytes;
 use super::reply::{Pace, Reply};
 
-/// What happens next on the connection.
+/// Next action on the connection.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// Bytes of the body.
     Send(Bytes),
     /// Nothing, for a while.
     Wait(Duration),
-    /// Nothing for ever, but for these bytes once a second.
+    /// Silence for ever, apart from these bytes once a second.
     Stall(Option<Bytes>),
     /// The end, not as the body promised.
     Cut(Cut),
-    /// The same bytes, as often as is left; for ever if nothing is said.
+    /// The same bytes, as often as `left`; for ever if it is `None`.
     Repeat {
         /// The bytes.
         bytes: Bytes,
-        /// How often.
+        /// Number of repetitions.
         left: Option<u64>,
     },
     /// Bytes that follow the end of the body on the connection.
     Beyond(Bytes),
 }
 
-/// What happens before the head.
+/// Action before the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     /// Nothing but a wait, which may be zero.
@@ -46,7 +46,7 @@ pub(super) enum Before {
 }
 
 impl Before {
-    /// What `reply` wants.
+    /// Returns the action that `reply` requests.
     pub(super) fn of(reply: &Reply) -> Self {
         match &reply.fault {
             Some(Fault::StallBeforeHeaders) => Self::Stall,
@@ -207,8 +207,8 @@ impl EventWriter {
     }
 }
 
-/// JSON with the key `type` before the others, as the vendors write it: a decoder that relies on that
-/// order must be told by other means, and one that profits from it is measured fairly.
+/// JSON with the key `type` before the others, as the vendors write it. Other tests must show that a decoder does not rely on
+/// that order; a decoder that profits from it is measured fairly.
 struct TypeFirst<'a>(&'a Value);
 
 impl fmt::Display for TypeFirst<'_> {

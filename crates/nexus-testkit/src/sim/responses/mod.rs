@@ -67,7 +67,7 @@ pub(super) fn common_answer(call: &ModelCall<'_>, reply: &Reply, flavour: Flavou
     }
 }
 
-/// What a client sends back with the next call of the same turn, so that it reaches the same machine.
+/// Token that a client returns with the next call of the same turn, so that the call reaches the same machine.
 fn turn_state(number: usize) -> String {
     format!("simulated-turn-state-{number:04}")
 }

@@ -10,12 +10,12 @@ use crate::sim::reply::{Finish, Part, Reply, Usage};
 use crate::sim::server::ModelCall;
 use crate::sim::wire::{Answer, EventWriter, Step};
 
-/// Whose variant of the stream.
+/// Variant of the stream, by vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sim) enum Flavour {
     /// OpenAI's: the terminal event carries no output.
     OpenAi,
-    /// xAI's: numbered events, the terminal event repeats the output, costs and context are told.
+    /// xAI's: events are numbered, the terminal event repeats the output, costs and context are reported.
     Xai,
 }
 

@@ -16,7 +16,7 @@ const LITE: &str = "x-openai-internal-codex-responses-lite";
 const UNSUPPORTED: [&str; 6] =
     ["max_output_tokens", "previous_response_id", "temperature", "top_p", "truncation", "metadata"];
 
-/// Fields that the public API does not take on a plan, in the order of the page, and the one that it takes by WebSocket alone.
+/// Fields that the public API rejects on a plan, in the order of the page. The last one is accepted only over WebSocket.
 const UNSUPPORTED_ON_A_PLAN: [&str; 16] = [
     "background",
     "conversation",
@@ -65,7 +65,7 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
     }
 }
 
-/// What a request at the public API must not hold on a plan. Tools stand in namespaces or in `additional_tools`.
+/// Checks a request to the public API on a plan. Tools must be in namespaces or in `additional_tools`.
 fn public_plan_refusal(json: &Value) -> Option<Answer> {
     let unsupported = |param: &str| {
         let code = "subscription_sharing_unsupported_capability";
@@ -91,7 +91,7 @@ fn public_plan_refusal(json: &Value) -> Option<Answer> {
     }
 }
 
-/// What a lite request must not hold.
+/// Checks a lite request.
 fn lite_refusal(json: &Value, conversation: &Conversation) -> Option<Answer> {
     if json.get("tools").is_some_and(|tools| !tools.is_null()) {
         return Some(invalid("tools", "Tools travel inside the input of this request."));

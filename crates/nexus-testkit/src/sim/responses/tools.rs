@@ -24,7 +24,7 @@ fn code_mode(offered: &Conversation) -> Option<Option<&str>> {
     Some(tool.namespace.as_deref())
 }
 
-/// Whether a call means a tool that hides inside code mode.
+/// Returns true if a call names a tool that is hidden inside code mode.
 fn is_neutral(call: &ToolCall, offered: &Conversation) -> bool {
     match call {
         ToolCall::Shell { .. } | ToolCall::WriteFile { .. } | ToolCall::ReadFile { .. } => true,

@@ -48,7 +48,7 @@ pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Opt
     tools_refusal(json).and_then(invalid)
 }
 
-/// What is wrong with the tools offered.
+/// Returns the error in the offered tools, if they have one.
 fn tools_refusal(json: &Value) -> Option<String> {
     let tools = list_at(json, "tools");
     let text = |tool: &Value, key: &str| tool.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -68,7 +68,7 @@ fn tools_refusal(json: &Value) -> Option<String> {
     None
 }
 
-/// Whether the root of `schema` is a union with a branch that is no object, also where it says that it is one.
+/// Returns true if the root of `schema` is a union with a branch that is not an object, even if the root declares type `object`.
 fn is_union_of_others(schema: &Value) -> bool {
     let is_object = |branch: &Value| branch.get("type").is_some_and(|kind| kind == "object");
     let unions = ["anyOf", "oneOf"].into_iter().map(|union| list_at(schema, union));

@@ -152,7 +152,7 @@ impl Stream<'_> {
         self.done(item);
     }
 
-    /// A search by the vendor itself. xAI tells it as a call of a tool that nobody offered.
+    /// A search by the vendor itself. xAI reports it as a call of a tool that the client did not offer.
     fn hosted_search(&mut self) {
         let item = match self.flavour {
             Flavour::OpenAi => json!({
