@@ -79,7 +79,7 @@ pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
             Misbehaviour::StartsLate { after_ms } => std::thread::sleep(Duration::from_millis(after_ms)),
             Misbehaviour::FloodsStdout { bytes } => flood(bytes, |line| stage.write(line)),
             Misbehaviour::FloodsStderr { bytes } => flood(bytes, |line| {
-                // A missing reader is one of the tested conditions.
+                // Tests include a missing reader, so an error is expected.
                 let _ = std::io::stderr().write_all(line);
             }),
             Misbehaviour::HugeLine { bytes } => huge_line(bytes, stage),

@@ -1,7 +1,7 @@
 //! A scripted authorization server on loopback: what a login talks to in a test.
 //!
 //! It speaks OAuth 2.0 as both vendors' programs do, on one port: authorization code with PKCE, the device flow of
-//! RFC 8628 and the one that OpenAI uses, refresh and revocation. It is strict where a real one is: PKCE by S256 only,
+//! RFC 8628 and that of OpenAI, refresh and revocation. It is strict where a real one is: PKCE by S256 only,
 //! a redirect URI that is the same to the letter, codes and refresh tokens that are good once. A client that spends a refresh
 //! token twice loses the whole family, and the log shows it. Every request is logged, never a token.
 //!

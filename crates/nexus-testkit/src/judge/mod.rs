@@ -116,8 +116,8 @@ pub async fn judge(path: &Path, told: impl Fn(&str)) -> Result<(Program, Row), S
 /// The part whose cases are believed at once: what is seen one time in many is seen.
 const NEVER_TWICE: &str = "token hidden";
 
-/// Returns the finding if the case fails. A failed case is run twice, as a machine may be too busy for a case that measures time.
-/// A case that does not apply is no evidence against the program.
+/// Returns the finding if the case fails. A failed case runs a second time, as a machine may be too busy for a case that measures
+/// time. Cases of the part [`NEVER_TWICE`] run once. A case that does not apply does not count against the program.
 async fn fails(subject: &dyn Subject, case: &str) -> Option<String> {
     let first = finding(subject, case).await?;
     let is_believed = PARTS.iter().any(|part| part.name == NEVER_TWICE && part.cases.contains(&case));

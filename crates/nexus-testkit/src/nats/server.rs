@@ -276,7 +276,7 @@ pub fn program(variable: &str) -> PathBuf {
 
 /// Returns a port on loopback that nothing listens on.
 ///
-/// The ports are below those that Linux assigns to outgoing connections. So no connection takes the port of a stopped server
+/// The port is below the range that Linux assigns to outgoing connections. So no connection takes the port of a stopped server
 /// that restarts later.
 pub fn free_port() -> u16 {
     const FIRST: u16 = 20_000;

@@ -35,7 +35,7 @@ const USD_PER_TOKEN: f64 = 0.000_01;
 pub(super) struct Turn<'a, 'e> {
     pub(super) backend: &'a ReferenceBackend,
     pub(super) running: RunningTurn<'e>,
-    /// The borrowed credential, once there is one.
+    /// The borrowed credential, after it was borrowed.
     pub(super) credential: Option<Credential>,
     pub(super) renewal: Renewal,
 }
