@@ -23,7 +23,7 @@ use crate::{
 
 pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode, CommandError> {
     let mut context = BuildContext::from_process();
-    // The folder that it is started in is its client's.
+    // The client chooses the current folder, so relative paths are resolved once, here.
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     let file = config.config.clone();
@@ -52,7 +52,7 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
     })
 }
 
-/// Loads the configuration that the command line names, else that of the home.
+/// Loads the configuration that the command line names, else the one in the home.
 fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
     let path: PathBuf = file.map_or_else(|| context.home.join("nexus.yaml"), Path::to_owned);
     if !path.exists() {

@@ -19,7 +19,7 @@ use crate::{
     output::{AnswerWriter, complain, printable, say},
 };
 
-/// Longest input that is taken for a key, in bytes.
+/// Maximum size of a key, in bytes.
 const MAX_KEY_BYTES: u64 = 16 << 10;
 
 /// Key in the keyring.
@@ -50,7 +50,7 @@ enum KeyOutcome {
 }
 
 pub(crate) async fn api_key(out: AnswerWriter, command: KeyCommand) -> Result<ExitCode, CommandError> {
-    // The keyring answers when it likes: it may ask the person first.
+    // The keyring may ask the person first, so a call can block for long.
     run_blocking(move || run(out, &command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
 }
 
@@ -90,7 +90,7 @@ fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks a person at a terminal, without showing what they type; else reads standard input to its end.
+/// Prompts at a terminal without echo; else reads standard input to its end.
 fn read_key(name: &str) -> io::Result<Secret> {
     if io::stdin().is_terminal() {
         return rpassword::prompt_password(format!("Key for {name} (not shown): ")).map(Secret::new);
@@ -98,7 +98,7 @@ fn read_key(name: &str) -> io::Result<Secret> {
     // Reserves the final capacity from the start: a string that grows leaves copies of the key in freed memory.
     let mut text = String::with_capacity(2 * MAX_KEY_BYTES as usize);
     let outcome = io::stdin().take(MAX_KEY_BYTES + 1).read_to_string(&mut text);
-    // Taken over before anything else, so that it is overwritten however this ends.
+    // Becomes a `Secret` first, so that it is overwritten on every path out of here.
     let is_too_long = text.len() as u64 > MAX_KEY_BYTES;
     let text = Secret::new(text);
     outcome?;

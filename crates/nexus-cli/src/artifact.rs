@@ -25,7 +25,7 @@ use crate::{
     schema::foreign::ObjectSchema,
 };
 
-/// Longest entry that is read, in bytes. More is refused by the review itself.
+/// Maximum size of an entry that is read, in bytes. The review itself rejects longer ones.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Rule of the lint.
@@ -37,24 +37,24 @@ pub(crate) struct LintRule {
     about: String,
 }
 
-/// Kind of artifacts, or the JSON Schema of the frontmatter of the kind that was named.
+/// Kind of artifacts, or the JSON Schema of the frontmatter of a named kind.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ArtifactSchema {
-    /// A kind of a list.
+    /// A kind, as an item of the list.
     Kind {
         /// The kind.
         kind: Kind,
         /// Name pattern of its files.
         file: String,
-        /// The sections that they have.
+        /// The sections of its files.
         sections: Vec<String>,
     },
     /// A JSON Schema.
     Schema(#[schemars(with = "ObjectSchema")] Value),
 }
 
-/// Artifact that was made.
+/// Artifact that was created.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MadeArtifact {
     /// Its id.
@@ -75,10 +75,10 @@ pub(crate) struct MarkedTask {
 /// File that was written.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WrittenArtifact {
-    /// The milestone, of a file of one.
+    /// The milestone, if the file belongs to a milestone.
     #[serde(skip_serializing_if = "Option::is_none")]
     milestone: Option<MilestoneId>,
-    /// The slice, of a file of one.
+    /// The slice, if the file belongs to a slice.
     #[serde(skip_serializing_if = "Option::is_none")]
     slice: Option<SliceId>,
     /// The file.
@@ -95,7 +95,7 @@ pub(crate) fn artifact(
     match command {
         ArtifactCommand::Lint { path, schema, enforce } => {
             let folder = artifacts.folder();
-            // A project without artifacts has nothing wrong with them.
+            // A project without artifacts has no findings.
             let all = if folder.exists() { vec![folder] } else { Vec::new() };
             let paths = if path.is_empty() { all } else { path };
             let options = LintOptions { kind: schema, models: models(config)? };
@@ -184,7 +184,7 @@ fn code(is_good: bool) -> ExitCode {
     if is_good { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
 }
 
-/// The artifacts of the project that is named, or that the current folder belongs to.
+/// Opens the artifacts of the named project, or of the project that contains the current folder.
 fn find(named: Option<&Path>) -> Result<Artifacts, CommandError> {
     let folder = match named {
         Some(folder) if folder.is_dir() => absolute(folder),
@@ -204,7 +204,7 @@ fn models(config: &ConfigArgs) -> Result<Vec<String>, CommandError> {
     }
 }
 
-/// The slice, or every slice of the milestone, that is named.
+/// Returns the named slice, or every slice of the named milestone.
 fn slices(artifacts: &Artifacts, of: &str) -> Result<Vec<SliceId>, CommandError> {
     if let Ok(milestone) = of.parse::<MilestoneId>() {
         let slices = artifacts.slices(milestone)?;

@@ -1,4 +1,4 @@
-//! `nexus broker`: agents that reach each other.
+//! `nexus broker`: agents that send each other messages.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ use crate::{
 
 /// Minimum pause between two checks of an inbox while a command waits for an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// Pause between two looks for what a running broker shows.
+/// Minimum pause between two updates of the output of `nexus broker run`.
 const SHOW_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of messages in one read of the log.
 const PAGE: usize = 500;
@@ -46,7 +46,7 @@ const LAST_MESSAGES: usize = 12;
 /// Message that was sent.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MessageReceipt {
-    /// Names it.
+    /// Id of the message.
     message_id: EnvelopeId,
     /// True if this command sent it; false if an earlier one did.
     is_new: bool,
@@ -80,26 +80,26 @@ pub(crate) struct QueueState {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum BrokerEvent {
-    /// The broker takes messages.
+    /// The broker has started.
     Started {
         /// Number of agents in the configuration.
         agents: usize,
         /// Location of the messages, in words.
         messages: String,
     },
-    /// Signed requests are taken.
+    /// The broker accepts signed requests.
     Webhooks {
-        /// Where.
+        /// URL of the listener.
         url: String,
     },
-    /// Something happened to a message.
+    /// An entry was added to the log of messages.
     Message {
         /// Its number in the log.
         number: u64,
         /// The message.
         envelope: Box<Envelope>,
     },
-    /// Agents or queues are not as they were.
+    /// The state of agents or queues has changed.
     State {
         /// The new state.
         state: BrokerState,
@@ -113,12 +113,12 @@ pub(crate) struct LoggedMessage {
     number: u64,
     #[serde(flatten)]
     envelope: Envelope,
-    /// The message on a line.
+    /// The message as one line of text.
     #[serde(skip)]
     text: String,
 }
 
-/// Agent of a broker about which something was changed.
+/// Agent that was changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChangedAgent {
     /// The agent.
@@ -160,7 +160,7 @@ pub(crate) async fn broker(
             let broker = home.open_with_agents().await?;
             let payload = payload(text, task, inputs, reply_to)?;
             let id = id.unwrap_or_else(EnvelopeId::random);
-            // Before it is sent: the answer may be there at once.
+            // Registers before the message is sent, since the answer may arrive at once.
             let awaited = wait.map(|_| broker.expect_answer(&id)).transpose()?;
             let mut options = SendOptions::default().with_priority(priority);
             options.expires_in = expires;
@@ -242,7 +242,7 @@ fn changed(out: AnswerWriter, name: &Address, outcome: &str) {
     out.line(&changed, format_args!("{name} {outcome}"));
 }
 
-/// The name of an agent that is named alone.
+/// Returns the name of an agent. Rejects every other address.
 fn agent(address: &Address) -> Result<&str, CommandError> {
     match address {
         Address::Agent(name) => Ok(name),
@@ -302,7 +302,7 @@ async fn run(
             hooks.await;
         }
     };
-    // A task of its own: it goes on while a handler below waits.
+    // Runs as a separate task, so that it continues while a handler below waits.
     let mut running = tokio::spawn({
         let (broker, drain, end) = (broker.clone(), drain.clone(), end.clone());
         async move {
@@ -400,7 +400,7 @@ fn payload(
     })
 }
 
-/// Waits for the answer to a message. What else comes stays in the inbox.
+/// Waits for the answer to a message. Other messages stay in the inbox.
 async fn wait_for(
     out: AnswerWriter,
     broker: &Broker,
@@ -424,7 +424,7 @@ async fn wait_for(
                 wait.as_secs()
             )));
         }
-        // A long inbox is not read all the time.
+        // A long inbox takes long to read, so the pause grows with the reading time.
         let next = changes.next(LOOK_EVERY.max(looked.elapsed() * 4));
         let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         let _ = tokio::time::timeout(left, next).await;
@@ -444,7 +444,7 @@ async fn hand_over(out: AnswerWriter, broker: &Broker, delivery: &Delivery) -> R
 }
 
 fn show(envelope: &Envelope) {
-    // Only a question is answered by its id.
+    // An answer needs the id of a question only.
     let id = match &envelope.payload {
         Payload::Query { .. } => format!(", id {}", printable(envelope.message_id.as_str())),
         _ => String::new(),
@@ -476,7 +476,7 @@ impl QueueState {
 }
 
 impl BrokerState {
-    /// The agents and queues, and if `with_unreadable` the records that cannot be read.
+    /// Reads the agents and queues and, if `with_unreadable`, the records that cannot be read.
     async fn of(broker: &Broker, with_unreadable: bool) -> Result<Self, CommandError> {
         let agents = broker.agents().await?;
         let queues = broker.store().queues().await?.into_iter().map(QueueState::of).collect();
@@ -488,7 +488,7 @@ impl BrokerState {
         Ok(Self { agents, queues, unreadable })
     }
 
-    /// The agents with what waits for them, and the inboxes that have something.
+    /// Describes the agents with their waiting messages, and the inboxes.
     fn lines(&self) -> Vec<String> {
         lines(&self.agents, &self.queues)
     }
@@ -567,7 +567,7 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
             let shown = shown.join("\n");
             if shown != before {
                 match is_terminal {
-                    // From the top of a cleared screen.
+                    // Clears the screen and starts at its top.
                     true => say(format_args!("\x1b[H\x1b[2J{shown}")),
                     false => say(&shown),
                 }

@@ -17,7 +17,7 @@ use nexus_work::JournalWatch;
 
 use crate::{args::ConfigArgs, command_error::CommandError, config, conversation, output::complain};
 
-/// Longest wait for a change: leases end and clocks go on without one.
+/// Longest wait for a change. Leases expire and displayed times change without an entry in the journal.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The configuration, and its broker section.
@@ -42,7 +42,7 @@ impl BrokerHome {
         }
     }
 
-    /// The changes of the store of this home, from now on.
+    /// Returns a watch on changes of this home's store, from now on.
     pub(crate) fn changes(&self) -> StoreChanges {
         let home = BuildContext::from_process().home;
         StoreChanges(self.fleet.is_none().then(|| JournalWatch::of(Arc::new(Journal::in_home(&home)))))
@@ -96,7 +96,7 @@ impl BrokerHome {
         let mut elsewhere = Vec::new();
         for record in self.settings.records() {
             match broker.configure(&record).await {
-                // A newer version wrote its record, say. The others are configured.
+                // For example, a newer version wrote its record. The other agents are configured.
                 Err(error) if error.kind == BrokerErrorKind::Damaged => complain(error),
                 configured => {
                     let machine = configured.map_err(CommandError::failed)?;
@@ -104,7 +104,7 @@ impl BrokerHome {
                 }
             }
         }
-        // Other homes of a fleet may name others.
+        // Other homes of a fleet may configure other agents, so only a store without a fleet stops unknown ones.
         if self.fleet.is_none() {
             for there in broker.agents().await.map_err(CommandError::failed)? {
                 if there.manager.is_none() && !self.settings.agents.contains_key(&there.name) {
@@ -115,7 +115,7 @@ impl BrokerHome {
         Ok(elsewhere)
     }
 
-    /// The triggers of a broker's store, whose messages go by its route and its scopes.
+    /// Opens the triggers of a broker's store. Their messages use the broker's routes and scopes.
     pub(crate) fn triggers(&self, broker: &Broker) -> Triggers {
         let triggers =
             Triggers::new(Arc::clone(broker.store()), Arc::new(SystemClock), Arc::new(broker.clone()));
@@ -125,7 +125,7 @@ impl BrokerHome {
         }
     }
 
-    /// The name of this machine, where others share the store: each has files of its own.
+    /// Returns the name of this machine if other machines share the store: each machine has its own files.
     fn machine(&self) -> Option<String> {
         let name = rustix::system::uname();
         self.fleet.as_ref().and_then(|_| name.nodename().to_str().ok().map(ToOwned::to_owned))
@@ -136,8 +136,8 @@ impl BrokerHome {
 pub(crate) struct StoreChanges(Option<JournalWatch>);
 
 impl StoreChanges {
-    /// Waits for `pause`, then until something changed since this returned last, and for 5 s at most. Where no journal has the changes, as in
-    /// the store of a fleet, this waits for `pause` alone.
+    /// Waits for `pause`, then for a change since the last return, but at most 5 s longer. If no journal records the changes, as for a fleet's
+    /// store, it waits for `pause` only.
     pub(crate) async fn next(&mut self, pause: Duration) {
         tokio::time::sleep(pause).await;
         let Some(journal) = &mut self.0 else { return };
@@ -148,7 +148,7 @@ impl StoreChanges {
         loop {
             match journal.changed(until.saturating_duration_since(Instant::now())).await {
                 Ok(Some(JournalRead::Entries(entries))) if !entries.iter().any(is_of_store) => {}
-                // A journal that cannot be read leaves the pauses.
+                // If the journal cannot be read, only the pauses remain.
                 Ok(_) | Err(_) => return,
             }
         }

@@ -1,4 +1,4 @@
-//! Messages for callers of the configuration, sent to them over HTTP.
+//! Sends messages for callers of the configuration over HTTP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use crate::command_error::CommandError;
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Sends each message as a request that is signed as Standard Webhooks 1.0.0 has it: `webhook-id` is the id of the message, or its hash where
-/// that is more than visible ASCII.
+/// Sends each message as a request signed by Standard Webhooks 1.0.0. `webhook-id` is the id of the message, or its hash if the id has
+/// characters other than visible ASCII.
 #[derive(Debug)]
 struct SignedPost {
     url: String,
@@ -50,7 +50,7 @@ impl CallerCallback for SignedPost {
         match response.status() {
             status if status.is_success() => Ok(()),
             status => {
-                // Another message may be taken where the fault is in what this one says.
+                // These statuses reject the contents of this message. The caller may accept the next one.
                 let kind = match status.as_u16() {
                     400 | 409 | 413 | 415 | 422 => BrokerErrorKind::Invalid,
                     _ => BrokerErrorKind::Unavailable,

@@ -1,4 +1,4 @@
-//! `nexus check`: what the configuration says, and whether the backends could start.
+//! `nexus check`: shows the contents of the configuration and, with `--probe`, the availability of its backends.
 
 use std::process::ExitCode;
 
@@ -88,7 +88,7 @@ pub(crate) async fn check(
         let availability = if probe { Some(backend.probe().await) } else { None };
         backends.push((id, availability));
     }
-    // A probe says them beside what it found.
+    // The result of a probe includes them.
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };
     let warnings = router.warnings();
     let shared = if probe { router.shared_addresses().await } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! Why a command could not do its work.
+//! Errors of commands.
 //!
 //! Errors of every service become a [`CommandError`] here, and nowhere else.
 
@@ -23,15 +23,15 @@ use crate::{
     schema::foreign::TurnErrorSchema,
 };
 
-/// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
+/// Error that ends a command early. A failed turn or login is an outcome, not a `CommandError`.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     cause: FailureCause,
-    /// All of it as a person reads it.
+    /// The whole error, for people.
     text: String,
     message: String,
     advice: Option<String>,
-    /// File with line and column, argument, or other thing that is at fault.
+    /// Faulty file with line and column, argument, or other subject.
     subject: Option<String>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct CommandError {
 enum FailureCause {
     /// The command line, or a file that it names, cannot be used.
     Usage,
-    /// The configuration cannot be used, for these reasons if it could be read.
+    /// The configuration cannot be used. The problems are empty if it could not be read.
     Configuration(Vec<Problem>),
-    /// Something of this machine failed.
+    /// An operation failed on this machine.
     Failed,
     /// A signal ended the command.
     Cancelled,
@@ -62,14 +62,14 @@ pub(crate) struct ErrorReport {
     pub(crate) kind: String,
     /// Description of the error.
     pub(crate) message: String,
-    /// Where: a file with line and column, an argument, or a backend.
+    /// Subject of the error: a file with line and column, an argument, or a backend.
     pub(crate) place: Option<String>,
     /// Advice for the person.
     pub(crate) advice: Option<String>,
-    /// Everything that is wrong with the configuration.
+    /// All problems of the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<Vec<ProblemReport>>,
-    /// Everything that is known of a turn that failed.
+    /// Full report of a failed turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<TurnErrorSchema>")]
     turn: Option<TurnErrorReport>,
@@ -85,13 +85,13 @@ struct ProblemReport {
 }
 
 impl ErrorLine {
-    /// An error of this kind, about which nothing more is known.
+    /// Creates an error of this kind without details.
     pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
         let (kind, message) = (kind.into(), message.into());
         Self { error: ErrorReport { kind, message, place: None, advice: None, problems: None, turn: None } }
     }
 
-    /// A turn that failed. Its kind is the word of it; what the kind has beside it is in the report.
+    /// Builds the error of a failed turn. `kind` is the name of its kind; the details are in the report.
     pub(crate) fn of_turn(message: String, report: TurnErrorReport) -> Self {
         let kind = match serde_json::to_value(report.kind) {
             Ok(Value::String(word)) => word,
@@ -104,7 +104,7 @@ impl ErrorLine {
         line
     }
 
-    /// A command line that the parser refuses.
+    /// Builds the error of a command line that the parser rejects.
     pub(crate) fn of_parser(error: &clap::Error) -> Self {
         let text = error.render().to_string();
         let mut paragraphs = text.trim().split("\n\n");
@@ -128,7 +128,7 @@ impl ErrorLine {
 }
 
 impl CommandError {
-    /// Something of this machine failed: the command line is not to blame.
+    /// An operation failed on this machine. The command line is not the cause.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self::new(FailureCause::Failed, message)
     }
@@ -138,27 +138,27 @@ impl CommandError {
         Self::new(FailureCause::Usage, message)
     }
 
-    /// No configuration is there.
+    /// No configuration was found.
     pub(crate) fn no_configuration(message: String) -> Self {
         Self::new(FailureCause::Configuration(Vec::new()), message)
     }
 
-    /// A signal ended the command, which has told a person so.
+    /// A signal ended the command, and the command has already reported it.
     pub(crate) fn cancelled() -> Self {
         Self::new(FailureCause::Cancelled, "a signal ended the command")
     }
 
-    /// A signal ended the command, or none could be listened to.
+    /// A signal ended the command, or the command could not listen for signals.
     pub(crate) fn by_signal(listened: std::io::Result<()>) -> Self {
         listened.map_or_else(|error| Self::deaf(&error), |()| Self::cancelled())
     }
 
-    /// Signals cannot be listened to.
+    /// The command cannot listen for signals.
     pub(crate) fn deaf(error: &std::io::Error) -> Self {
         Self::failed(format_args!("signals cannot be listened to: {error}"))
     }
 
-    /// Names what is to be done about it.
+    /// Adds advice.
     pub(crate) fn with_advice(mut self, advice: impl fmt::Display) -> Self {
         self.text = format!("{}; {advice}", self.text);
         self.advice = Some(advice.to_string());
@@ -170,7 +170,7 @@ impl CommandError {
         Self { cause, text: message.clone(), message, advice: None, subject: None }
     }
 
-    /// An error of a service, which blames its caller or the machine. `error` is all of it.
+    /// Builds the error of a service, caused by its caller or by the machine. `error` is the whole text.
     fn of_service(is_callers: bool, error: &dyn fmt::Display, message: &str, advice: &str) -> Self {
         let cause = if is_callers { FailureCause::Usage } else { FailureCause::Failed };
         let advice = Some(for_a_person(advice)).filter(|advice| !advice.is_empty());
@@ -178,7 +178,7 @@ impl CommandError {
         Self { cause, text, message: for_a_person(message), advice, subject: None }
     }
 
-    /// Prints it, to standard output if JSON is wanted, and gives the exit code.
+    /// Prints the error, with `--json` to standard output, and returns the exit code.
     pub(crate) fn report(self, out: AnswerWriter) -> ExitCode {
         let code = match &self.cause {
             FailureCause::Usage | FailureCause::Configuration(_) => ExitCode::from(EXIT_USAGE),
@@ -188,7 +188,7 @@ impl CommandError {
         if out.is_json() {
             say_json(&ErrorLine { error: self.into_report() });
         } else if !matches!(self.cause, FailureCause::Cancelled) {
-            // It may quote what came from elsewhere.
+            // It may quote untrusted text.
             complain(printable_lines(&self.to_string()));
         }
         code
@@ -291,13 +291,13 @@ impl From<ProjectError> for CommandError {
 
 impl From<BrokerError> for CommandError {
     fn from(error: BrokerError) -> Self {
-        // The commands of the broker blame the machine: its store may be shared with others.
+        // Broker errors count as failures of the machine by default, since other machines may share its store.
         Self::of_service(false, &error, &error.message, &error.advice)
     }
 }
 
 impl CommandError {
-    /// An error of the broker that blames the command line where it names what is not there.
+    /// Builds an error of the broker that counts as a usage error if the command line names something that does not exist.
     pub(crate) fn of_named(error: &BrokerError) -> Self {
         let is_callers = matches!(error.kind, BrokerErrorKind::Unknown | BrokerErrorKind::Invalid);
         Self::of_service(is_callers, error, &error.message, &error.advice)
@@ -315,7 +315,7 @@ impl From<TestbedError> for CommandError {
     }
 }
 
-/// An error with what is behind it.
+/// Formats an error with its chain of causes.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -15,13 +15,13 @@ use nexus_tasks::TasksSection;
 
 use crate::{args::ConfigArgs, command_error::CommandError, output::complain};
 
-/// Loads the configuration that the command line, or else the usual places, name.
+/// Loads the configuration that the command line names, else the one at the default paths.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Router, CommandError> {
     let context = BuildContext::from_process();
     load_file(&find_or_explain(args, &context)?, context)
 }
 
-/// The configuration that would be used; else an error that says how to get one.
+/// Returns the path of the configuration. The error explains how to create one.
 pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Result<PathBuf, CommandError> {
     find(args, context).map_err(|places| {
         CommandError::no_configuration(format!("{places}; name one with --config, or {BEGIN}"))
@@ -40,7 +40,7 @@ pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> 
     load_file(&find_for_tasks(args)?, BuildContext::from_process())
 }
 
-/// The same, with the share in the fleet that it names, if it names one.
+/// Like [`load_for_tasks`]. Also connects to the fleet, if the configuration names one.
 pub(crate) fn load_for_broker(args: &ConfigArgs) -> Result<(Router, Option<Fleet>), CommandError> {
     let (path, context) = (find_for_tasks(args)?, BuildContext::from_process());
     let router = load_file(&path, context.clone())?;
@@ -77,11 +77,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// The section of the fleet.
+/// Name of the fleet's section.
 const FLEET: &str = "fleet";
 /// Connects configurations to their pools.
 static POOLS: LazyLock<FleetPools> = LazyLock::new(|| FleetPools::new().with_logins(login_words()));
-/// The holds that this process shares with other machines.
+/// Hold stores that this process shares with other machines.
 static SHARED_HOLDS: Mutex<Vec<FleetHoldStore>> = Mutex::new(Vec::new());
 
 /// The logins that a fleet can share.
@@ -95,7 +95,7 @@ fn login_words() -> impl Iterator<Item = &'static str> {
     std::iter::empty()
 }
 
-/// Every kind of backend, and the sections of the programs that this command has.
+/// Registers every kind of backend, and the sections of this command's programs.
 fn registry(pools: &FleetPools) -> Registry {
     nexus::registry()
         .with_section(Arc::new(TasksSection))
@@ -104,8 +104,8 @@ fn registry(pools: &FleetPools) -> Registry {
         .with_pools(Arc::new(pools.clone()))
 }
 
-/// Loads a configuration that was found. A vendor's refusal counts for every `nexus` of this home; where the file names a fleet, for
-/// all of its machines.
+/// Loads a configuration file. A hold on a backend applies to every `nexus` of this home or, if the file names a fleet, to all of its
+/// machines.
 pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, CommandError> {
     load_with(&POOLS, path, context)
 }
@@ -128,7 +128,7 @@ fn load_with(pools: &FleetPools, path: &Path, context: BuildContext) -> Result<R
     builder.from_file(path).map_err(CommandError::from)
 }
 
-/// Loads the configuration of a worker, whose backends run here, and its share in the fleet.
+/// Loads the configuration of a worker, whose backends run on this machine, and connects to the fleet.
 pub(crate) fn load_for_worker(args: &ConfigArgs) -> Result<(Router, Fleet), CommandError> {
     let context = BuildContext::from_process();
     let (pools, path) =
@@ -138,7 +138,7 @@ pub(crate) fn load_for_worker(args: &ConfigArgs) -> Result<(Router, Fleet), Comm
     Ok((router, fleet.ok_or_else(|| no_fleet(&path))?))
 }
 
-/// The share in the fleet that the configuration names.
+/// Connects to the fleet that the configuration names.
 pub(crate) fn load_fleet(args: &ConfigArgs) -> Result<Fleet, CommandError> {
     let context = BuildContext::from_process();
     let path = find_or_explain(args, &context)?;
@@ -146,7 +146,7 @@ pub(crate) fn load_fleet(args: &ConfigArgs) -> Result<Fleet, CommandError> {
     fleet_in(&router, &path, context)?.ok_or_else(|| no_fleet(&path))
 }
 
-/// The share in the fleet of a router that was loaded from this file. `None`: the file names no fleet.
+/// Connects to the fleet of a router that was loaded from this file. `None` if the file names no fleet.
 pub(crate) fn fleet_in(
     router: &Router,
     path: &Path,
@@ -166,7 +166,7 @@ fn fleet_of(
     fleet.map(Some).map_err(|error| CommandError::failed(format_args!("{FLEET}: {error}")))
 }
 
-/// The context of a file: the router makes the same of it.
+/// Returns the build context for a file, as the router derives it.
 fn beside(path: &Path, mut context: BuildContext) -> BuildContext {
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
     context.base_directory = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
@@ -188,7 +188,7 @@ pub(crate) async fn settle_holds() {
     }
 }
 
-/// The configuration that would be used; else where none was found.
+/// Returns the path of the configuration. The error lists the paths that were searched.
 pub(crate) fn find(args: &ConfigArgs, context: &BuildContext) -> Result<PathBuf, String> {
     if let Some(path) = &args.config {
         return Ok(path.clone());

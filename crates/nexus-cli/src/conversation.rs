@@ -1,4 +1,4 @@
-//! `nexus conversation`: conversations that have a name.
+//! `nexus conversation`: named conversations.
 
 use std::process::ExitCode;
 
@@ -76,7 +76,7 @@ pub(crate) async fn conversation(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a conversation, which may be that of a session.
+/// Shows a conversation, or the conversation of a session.
 pub(crate) async fn show(
     out: AnswerWriter,
     session: Option<String>,
@@ -89,7 +89,7 @@ pub(crate) async fn show(
     Ok(())
 }
 
-/// A conversation of the home, and what is known of it.
+/// Loads a conversation of the home, with its summary.
 pub(crate) async fn load(
     name: ConversationName,
 ) -> Result<(ConversationSummary, Conversation), CommandError> {
@@ -97,7 +97,7 @@ pub(crate) async fn load(
     blocking(move || Ok::<_, ConversationError>((store.summary(&name)?, store.load(&name)?))).await
 }
 
-/// Tells why some of a list cannot be read, and gives the exit code.
+/// Reports the unreadable entries of a list, and returns the exit code.
 pub(crate) fn exit_code_of(unreadable: &[impl ToString]) -> ExitCode {
     unreadable.iter().for_each(|error| complain(printable_lines(&error.to_string())));
     if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
@@ -118,7 +118,7 @@ async fn delete(
     let held = blocking(move || {
         match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
             Ok(held) => Ok(Some(held)),
-            // It is deleted all the same.
+            // A damaged conversation can still be deleted.
             Err(error) if error.kind == ConversationErrorKind::Damaged => Ok(None),
             Err(error) => Err(error),
         }
@@ -126,7 +126,7 @@ async fn delete(
     .await?;
     let mut forgotten = Ok(());
     match held {
-        // First, since only the name has the handle. It cannot be done at all without a configuration.
+        // The backend's copy goes first, since only the named conversation stores the handle. This step needs a configuration.
         Some(held) => {
             if let Some(handle) = held.resume() {
                 forgotten = forget(&config::load(config)?, handle).await;
@@ -161,7 +161,7 @@ async fn delete(
     Ok(if reasons.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-/// Has the backend that made the handle delete what it keeps.
+/// Deletes the copy that the handle's backend stores.
 pub(crate) async fn forget(router: &Router, handle: &ResumeHandle) -> Result<(), String> {
     router.forget(handle).await.map(drop).map_err(|error| still_there(handle, &error.to_string()))
 }
@@ -175,7 +175,7 @@ pub(crate) fn described(summary: &ConversationSummary) -> String {
     format!("{} · {} messages · {} turns{resumes}", summary.name, summary.messages, summary.turns)
 }
 
-/// A conversation for a person: each message under its number.
+/// Formats a conversation for people, each message under its number.
 fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
     let mut text = format!("{}\n", printable(&described(summary)));
     let mut number = 0;

@@ -1,13 +1,13 @@
-//! No core dump of this process: its memory holds secrets.
+//! Disables core dumps of this process, since its memory contains secrets.
 
-/// Forbids core dumps of this process. What it starts inherits that, and may allow its own again.
+/// Disables core dumps of this process. Its child processes inherit the limit, and may raise it again.
 pub(crate) fn forbid() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
         let limit = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum };
-        // Lowering one's own limit is always allowed.
+        // A process may always lower its own limit, so the error is ignored.
         let _ = setrlimit(Resource::Core, limit);
     }
 }

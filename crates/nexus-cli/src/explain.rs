@@ -33,14 +33,14 @@ pub(crate) struct ExplainedKind(#[schemars(with = "ExplanationSchema")] Explanat
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum ExplainEvent {
-    /// A configuration is in use.
+    /// A configuration was loaded.
     Configuration {
         /// Its work-kinds.
         kinds: Vec<ExplainedKind>,
     },
-    /// A configuration is refused: the one before it stays in use.
+    /// A configuration was rejected. The previous one stays in use.
     Refused {
-        /// Why.
+        /// The error.
         error: Box<ErrorReport>,
     },
 }
@@ -74,7 +74,7 @@ pub(crate) async fn explain(
             show(out, &router, kind).await?;
             return Ok(WatchProgress::GoesOn);
         }
-        // The last good configuration stays where the new one is wrong, as it does in a program.
+        // If the new configuration is invalid, the last valid one stays in use, as in a program that embeds the router.
         let outcome = match router.reload() {
             Ok(()) => {
                 if !out.is_json() {
@@ -98,13 +98,13 @@ pub(crate) async fn explain(
     .await
 }
 
-/// Changes whenever the file does: its length too, as some file systems keep time by the second.
+/// Length and modification time of the file. The time alone is not enough, as some file systems store whole seconds.
 fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
     let metadata = fs::metadata(path).ok()?;
     Some((metadata.len(), metadata.modified().ok()?))
 }
 
-/// Shows all that a configuration says.
+/// Shows the explanation of every work-kind.
 async fn show(out: AnswerWriter, router: &Router, kind: Option<&str>) -> Result<(), CommandError> {
     let kinds = explained(router, kind).await?;
     match out.is_json() {
@@ -116,7 +116,7 @@ async fn show(out: AnswerWriter, router: &Router, kind: Option<&str>) -> Result<
 
 async fn explained(router: &Router, kind: Option<&str>) -> Result<Vec<ExplainedKind>, CommandError> {
     let kinds = kind.map_or_else(|| router.kinds(), |kind| vec![kind.to_owned()]);
-    // Another process may have armed one.
+    // Another process may have set a hold.
     router.refresh_holds().await;
     kinds.iter().map(|kind| Ok(ExplainedKind(router.explain(kind.as_str())?))).collect()
 }

@@ -18,7 +18,7 @@ use crate::{
 /// Resources that were created on the servers of a fleet.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FleetSetup {
-    /// The pools that have a queue now.
+    /// Pools whose queues exist now.
     pools: Vec<String>,
 }
 
@@ -33,14 +33,14 @@ pub(crate) struct MachineKey {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum FleetEvent {
-    /// The fleet was looked at.
+    /// State of the fleet, read from its servers.
     Status {
         /// State of the fleet.
         status: FleetStatus,
     },
     /// The servers did not answer.
     Unreachable {
-        /// Why.
+        /// Reason.
         message: String,
     },
 }
@@ -57,7 +57,7 @@ pub(crate) async fn fleet(
         }
         FleetCommand::Status { watch: Some(interval), .. } => {
             let mut has_shown = false;
-            // Also while the servers do not answer, once they have.
+            // After the first answer, the watch continues even if the servers stop answering.
             return works::watch(
                 works::every(interval),
                 || ExitCode::SUCCESS,

@@ -14,7 +14,7 @@ use crate::{
     output::{AnswerWriter, complain, printable},
 };
 
-/// Conversation of a turn that was to be forgotten.
+/// Conversation of a turn, with the outcome of its deletion.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ForgottenTurn {
     /// The turn.
@@ -25,7 +25,7 @@ pub(crate) struct ForgottenTurn {
     #[schemars(with = "serde_json::Value")]
     #[serde(skip_serializing_if = "Option::is_none")]
     forgotten: Option<Forgotten>,
-    /// Why it could not be forgotten.
+    /// Reason why it could not be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }

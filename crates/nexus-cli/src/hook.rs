@@ -1,7 +1,7 @@
-//! `nexus hook`: the command that a program starts when something happens in it.
+//! `nexus hook`: the command that a program starts on its events.
 //!
-//! A refusal is an answer on standard output with exit code 0. Some programs take exit code 2 of a hook for a refusal of every
-//! tool, so this command never ends with it.
+//! A refusal is an answer on standard output with exit code 0. Some programs treat exit code 2 of a hook as a refusal of every
+//! tool, so this command never exits with 2.
 
 use std::{
     env,
@@ -26,7 +26,7 @@ use crate::{
 /// Largest input that is read, in bytes. Source: our own bound; a tool's arguments are part of it.
 const MOST_INPUT: u64 = 64 << 20;
 
-/// A command line, or as much of it as can be read.
+/// The readable part of a command line.
 #[derive(Debug, Default)]
 struct HookLine {
     event: Option<HookEvent>,
@@ -63,10 +63,10 @@ fn event(word: &OsStr) -> Option<HookEvent> {
 }
 
 impl HookLine {
-    /// Reads what is known of a line, and passes over the rest.
+    /// Reads the known parts of a line, and ignores the rest.
     fn read(words: impl Iterator<Item = OsString>) -> Option<Self> {
         let mut words = words.peekable();
-        // Options of every command may stand before its name.
+        // Global options may come before the name of the command.
         while words.next_if(|word| word.as_encoded_bytes().starts_with(b"-")).is_some_and(|word| {
             if word == "--config" {
                 words.next();

@@ -9,7 +9,7 @@ use std::{
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signal that came last. Source: POSIX: SIGINT is 2.
+/// Number of the last signal. Source: POSIX: SIGINT is 2.
 static LAST: AtomicU8 = AtomicU8::new(2);
 /// Offset that a shell adds to the number of the signal that ended a program.
 const EXIT_SIGNAL: u8 = 128;
@@ -24,7 +24,7 @@ pub(crate) fn exit_code() -> ExitCode {
 ///
 /// # Errors
 ///
-/// Signals cannot be listened to.
+/// The process cannot listen for signals.
 pub(crate) async fn interrupted() -> io::Result<()> {
     Interrupts::listen()?.next().await
 }
@@ -34,7 +34,7 @@ pub(crate) async fn interrupted() -> io::Result<()> {
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    /// `nohup` asks for the end of the terminal to be ignored.
+    /// `None` under `nohup`, which ignores the end of the terminal.
     hangup: Option<Signal>,
 }
 

@@ -60,14 +60,14 @@ pub(crate) enum LoginState {
     LoggedIn,
     /// No login is stored.
     LoggedOut,
-    /// The issuer will not renew it any more.
+    /// The issuer no longer renews it, or its token has expired and cannot be renewed.
     Over,
     /// The stored login cannot be read.
     Unreadable,
 }
 
 impl LoginReport {
-    /// Every login of this build. Nothing is renewed.
+    /// Reports on every login of this build. No login is renewed.
     pub(crate) async fn all(context: &BuildContext, now: SystemTime) -> Result<Vec<Self>, CommandError> {
         let mut reports = Vec::new();
         for name in nexus::logins() {
@@ -114,7 +114,7 @@ impl LoginReport {
         }
     }
 
-    /// A login that can be used.
+    /// Builds the report of a usable login.
     pub(crate) fn logged_in(name: OwnLogin, login: &Login, place: String) -> Self {
         let shown = |text: &Option<String>| text.as_deref().map(printable).filter(|text| !text.is_empty());
         Self {
@@ -148,7 +148,7 @@ impl LoginReport {
         }
     }
 
-    /// Says it to a person.
+    /// Prints the report for people.
     pub(crate) fn print(&self, now: SystemTime) {
         let name = self.login;
         let detail = |label: &str, text: &str| say(format_args!("  {label:<11} {text}"));
@@ -211,7 +211,7 @@ impl LoginReport {
     }
 }
 
-/// The address of the issuer that a login is from, where it is not the vendor's own.
+/// Returns the address of the login's issuer, if it is not the vendor's own.
 fn foreign_issuer(name: OwnLogin, login: &Login) -> Option<String> {
     let vendor = name.issuer().url;
     let url = login.origin.get("url")?.as_str()?;

@@ -86,7 +86,7 @@ fn has_remains(name: OwnLogin, folder: &Path) -> bool {
     entries.flatten().any(|entry| {
         let entry = entry.file_name();
         let entry = entry.to_string_lossy();
-        // Its lock, and the registration that outlives it.
+        // The lock, and the registration, which outlives the login.
         let is_beside_it =
             [".lock", ".guard", ".registration.json"].iter().any(|ending| entry.ends_with(ending));
         entry.trim_start_matches('.').starts_with(name.file_name()) && !is_beside_it
@@ -111,7 +111,7 @@ fn words(done: &LogOut) -> String {
     }
 }
 
-/// Why the issuer was not told.
+/// Returns the reason why the issuer was not notified.
 fn reason(error: &RefreshError) -> String {
     match error {
         RefreshError::Refused { reason } => format!("it refused: {}", printable(reason)),

@@ -1,6 +1,6 @@
-//! The `nexus` command: one turn, what would run it, and the logins that pay for it, from a shell.
+//! The `nexus` command: turns, tasks, agents and logins, from a shell.
 
-// These panic when the stream is closed, and lose the failure when it is full: everything goes by `output`.
+// These macros panic if the stream is closed, and lose the error if it is full. All output goes through `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod acp;
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
         }
     };
     let out = AnswerWriter::new(args.json);
-    // Before anything else that can fail: a hook has its own way to report a failure.
+    // Hooks come before everything that can fail, since they report failures in their own way.
     if let Command::Hook(hook) = &args.command {
         if args.json {
             complain("--json changes nothing: a hook answers in JSON of the program that starts it");
@@ -149,7 +149,7 @@ fn start_runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-/// Reads the command line, with the name of the command.
+/// Parses the command line. Also returns the name of the command.
 fn parse() -> Result<(Args, String), clap::Error> {
     let matches = Args::command().try_get_matches()?;
     let mut names = Vec::new();
@@ -163,7 +163,7 @@ fn parse() -> Result<(Args, String), clap::Error> {
 
 /// Prints the parser's message: an error in the command line, or the text of `--help` or `--version`.
 fn refuse(error: &clap::Error) -> ExitCode {
-    // The command line could not be read: no option of it has a value that begins like one.
+    // The command line could not be parsed. This search is safe, since no option takes a value that looks like an option.
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if error.use_stderr() && words.any(|word| word == "--json") {
         output::say_json(&ErrorLine::of_parser(error));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::{args::Args, command_error::CommandError, output::AnswerWriter};
 
-/// Completions of a shell.
+/// Completion script of a shell.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ShellCompletions {
     /// The shell.
@@ -21,7 +21,7 @@ pub(crate) struct ShellCompletions {
 /// Manual page.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ManualPage {
-    /// The page, in the language of `man`.
+    /// The page, in roff.
     page: String,
 }
 
@@ -56,7 +56,7 @@ fn render_subcommands(command: &clap::Command, name: &str, page: &mut Vec<u8>) -
         man.render_description_section(&mut section)?;
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
-        // Sections of a section: one heading per subcommand.
+        // Subcommands become subsections, each with one heading.
         page.extend_from_slice(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").as_bytes());
         render_subcommands(subcommand, &name, page)?;
     }

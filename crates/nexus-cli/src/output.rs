@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::EXIT_FAILED;
 
-/// The reader of standard output went away: as a shell shows a program that SIGPIPE ended.
+/// Exit code if the reader of standard output went away: the code that a shell reports for a program ended by SIGPIPE.
 pub(crate) const EXIT_CLOSED_PIPE: u8 = 141;
 
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
@@ -33,7 +33,7 @@ pub(crate) fn say(line: impl Display) {
     }
 }
 
-/// Writes bytes to standard output, as they are.
+/// Writes bytes to standard output unchanged.
 pub(crate) fn say_bytes(bytes: &[u8]) {
     if FAILURE.get().is_none()
         && let Err(error) = io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
@@ -50,7 +50,7 @@ pub(crate) fn say_json(value: &impl Serialize) {
     }
 }
 
-/// Writes the answers of a command: for a person, or as lines of JSON where `--json` asks for them.
+/// Writes the answers of a command: as text for people or, with `--json`, as lines of JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerWriter {
     is_json: bool,
@@ -67,7 +67,7 @@ impl AnswerWriter {
         self.is_json
     }
 
-    /// Writes an answer: as one line of JSON, or as `print` shows it to a person.
+    /// Writes an answer: as one line of JSON, or with `print` as text for people.
     pub(crate) fn show<T: Serialize + JsonSchema>(self, answer: &T, print: impl FnOnce(&T)) {
         if self.is_json { say_json(answer) } else { print(answer) }
     }
@@ -77,7 +77,7 @@ impl AnswerWriter {
         self.show(answer, |_| say(text));
     }
 
-    /// Writes an event of a command that goes on; `print` tells a person about it.
+    /// Writes an event of a running command; `print` writes its text for people.
     pub(crate) fn event<T: Serialize + JsonSchema>(self, event: impl FnOnce() -> T, print: impl FnOnce()) {
         if self.is_json { say_json(&event()) } else { print() }
     }
@@ -88,7 +88,7 @@ pub(crate) fn complain(message: impl Display) {
     complain_line(format_args!("nexus: {message}"));
 }
 
-/// Writes a line to standard error. At once, so that no other thread writes into it.
+/// Writes a line to standard error in one call, so that no other thread writes into it.
 pub(crate) fn complain_line(line: impl Display) {
     let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
@@ -98,7 +98,7 @@ pub(crate) fn is_broken() -> bool {
     FAILURE.get().is_some()
 }
 
-/// Waits until standard output cannot be written any more; for ever if it can.
+/// Waits until a write to standard output has failed.
 pub(crate) async fn broken() {
     let mut notified = std::pin::pin!(FAILED.notified());
     notified.as_mut().enable();
@@ -107,7 +107,7 @@ pub(crate) async fn broken() {
     }
 }
 
-/// Notices a reader that goes away while nothing is written, where standard output is a pipe.
+/// Starts a thread that detects a closed pipe on standard output while nothing is written.
 pub(crate) fn watch_reader() {
     #[cfg(unix)]
     {
@@ -135,12 +135,12 @@ pub(crate) fn watch_reader() {
                 }
             }
         };
-        // Without the thread, the next write notices.
+        // If the thread cannot be started, the next write detects the closed pipe.
         let _ = thread::Builder::new().name("output".into()).spawn(watch);
     }
 }
 
-/// The exit code of a command that would end with `code`, once everything is written; says what was lost.
+/// Flushes standard output, reports lost output, and returns the exit code. It is `code` if no output was lost.
 pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     if let Err(error) = io::stdout().flush() {
         fail(error);
@@ -155,7 +155,7 @@ pub(crate) fn exit_code(code: ExitCode) -> ExitCode {
     }
 }
 
-/// Keeps why standard output cannot be written, if nothing was kept before.
+/// Records the first error of a write to standard output.
 pub(crate) fn fail(error: io::Error) {
     let _ = FAILURE.set(error);
     FAILED.notify_waiters();
@@ -166,7 +166,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|character| !is_obeyed(*character)).collect()
 }
 
-/// An outside text whose lines stay lines, without any other control character.
+/// Like [`printable`], but retains line breaks and tabs.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.chars().filter(|character| !is_obeyed(*character) || matches!(character, '\n' | '\t')).collect()
 }

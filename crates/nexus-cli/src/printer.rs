@@ -1,4 +1,4 @@
-//! A turn shown to a person, as it happens.
+//! Shows a turn to a person while it runs.
 
 use std::{
     collections::BTreeSet,
@@ -15,16 +15,16 @@ use serde_json::Value;
 
 use crate::output::printable_lines;
 
-/// Longest line shown of a tool's arguments or output, in characters.
+/// Maximum length of a displayed line of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
 
-/// Most names of unknown things that a turn's output shows.
+/// Maximum number of unknown names that are shown for one turn.
 const MAX_NOT_UNDERSTOOD: usize = 8;
 
 /// An [`EventSink`] that writes a turn for a person to watch: text as it comes, tool calls, warnings, and the
 /// usage at the end.
 ///
-/// A writer that fails is not written to again; the turn goes on.
+/// After a failed write, the writer is not used again; the turn continues.
 #[derive(Debug)]
 pub(crate) struct TurnPrinter<W> {
     out: W,
@@ -41,7 +41,7 @@ pub(crate) enum PrintStyle {
     /// Plain text.
     #[default]
     Plain,
-    /// ANSI escape codes: what is not the answer is dimmed.
+    /// ANSI escape codes: everything except the answer is dimmed.
     Ansi,
 }
 
@@ -52,7 +52,7 @@ enum Mode {
 }
 
 impl<W: Write + Send> TurnPrinter<W> {
-    /// Writes to `out`, plain.
+    /// Creates a printer that writes plain text to `out`.
     pub(crate) fn new(out: W) -> Self {
         Self {
             out,
@@ -64,14 +64,14 @@ impl<W: Write + Send> TurnPrinter<W> {
         }
     }
 
-    /// Sets whether colours are used.
+    /// Sets the use of colours.
     #[must_use]
     pub(crate) fn with_style(mut self, style: PrintStyle) -> Self {
         self.style = style;
         self
     }
 
-    /// Writes how the turn ended: usage, cost and time of a good end, the error chain of a bad one.
+    /// Writes the end of the turn: usage, cost and time of a success, the error chain of a failure.
     pub(crate) fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, elapsed: Duration) {
         match outcome {
             Ok(result) => {
@@ -117,7 +117,7 @@ impl<W: Write + Send> TurnPrinter<W> {
         }
     }
 
-    /// A line beside the answer.
+    /// Writes a line that is not part of the answer.
     fn note(&mut self, mark: &str, text: &str) {
         self.end_line();
         let (dim, plain) = match self.style {
@@ -222,7 +222,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 let name = unknown.name.unwrap_or_else(|| unknown.raw.to_string());
                 self.not_understood(&shorten(&name), unknown.is_harmless);
             }
-            // Texts of sub-agents, and what is for programs only.
+            // Text of sub-agents, and events for programs only.
             _ => {}
         }
     }
@@ -242,7 +242,7 @@ pub(crate) fn usage_parts(usage: &Usage) -> Vec<String> {
 }
 
 fn arguments_text(arguments: &Value) -> String {
-    // The usual call has one argument that says it all.
+    // Most calls have one argument that describes them.
     match arguments {
         Value::Object(map) if map.len() == 1 => {
             map.values().next().and_then(Value::as_str).map_or_else(|| arguments.to_string(), str::to_owned)
@@ -261,7 +261,7 @@ fn content_text(content: &[ToolContent]) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-/// One line, cut to a length that fits beside others.
+/// Shortens a text to one line of limited length.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_DETAIL_CHARS) {

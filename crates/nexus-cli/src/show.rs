@@ -1,4 +1,4 @@
-//! `nexus show`: a file of records, for a person to read.
+//! `nexus show`: prints a file of records for people.
 
 use std::{io::IsTerminal as _, path::Path, process::ExitCode};
 
@@ -36,7 +36,7 @@ pub(crate) struct ShownRecords {
 struct UnreadRecord {
     /// The line, from 1.
     line: u64,
-    /// Why.
+    /// Reason.
     reason: String,
 }
 
@@ -115,7 +115,7 @@ fn described(turn: &TurnRecord) -> String {
     text
 }
 
-/// A word of the wire, as a person reads it.
+/// Converts a word of the wire format to text for people.
 pub(crate) fn word(of: impl Serialize) -> String {
     let text = match serde_json::to_value(of) {
         Ok(Value::String(word)) => word,

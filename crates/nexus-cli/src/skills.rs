@@ -55,7 +55,7 @@ pub(crate) struct HubSkillLine {
     kind: String,
     /// Its version.
     version: String,
-    /// The platforms that it is suggested for. None: all.
+    /// Platforms that it is suggested for. Empty means all.
     platforms: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn init(out: AnswerWriter, args: &InitArgs) -> Result<ExitCode, Comma
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a place to work, says which packs suit this platform, and starts the sign-ins that a person wants.
+/// Creates a workspace, lists the packs that suit this platform, and starts the sign-ins that the person chooses.
 pub(crate) async fn onboard(out: AnswerWriter, args: OnboardArgs) -> Result<ExitCode, CommandError> {
     init(out, &InitArgs { folder: args.folder.clone(), git: false })?;
     match &args.hub {
@@ -241,7 +241,7 @@ fn show_changes(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
     }
 }
 
-/// The hub that a word names.
+/// Opens the hub that a word names.
 async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     if source.is_empty() || source == "git+" {
         return Err(CommandError::usage(
@@ -267,7 +267,7 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     Ok(Box::new(FolderHub::new(source)))
 }
 
-/// Why a request was not answered, with what it comes from.
+/// Formats the error of a request with its chain of causes.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -303,7 +303,7 @@ impl HubReader for UrlHub {
             .map_err(|error| failed(error.reason))?
             .build(true)
             .map_err(|error| failed(error.to_string()))?;
-        // Its characters were checked: only a space has another form in a URL.
+        // The characters of the path were checked: only a space must be escaped in a URL.
         let address = format!("{}/{}", self.base, path.replace(' ', "%20"));
         let answer = tokio::time::timeout(READ_TIME, async {
             let response =

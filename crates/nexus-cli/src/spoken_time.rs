@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use nexus_files::rfc3339;
 
-/// An instant as a person reads it, and how far off it is.
+/// Formats an instant for people, with its distance from now.
 pub(crate) fn spoken_instant(instant: SystemTime, now: SystemTime) -> String {
     let text = rfc3339::seconds(instant);
     let minutes = text.get(..16).unwrap_or(&text).replace('T', " ");
@@ -15,7 +15,7 @@ pub(crate) fn spoken_instant(instant: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// A time span by its greatest unit.
+/// Formats a time span in its largest unit.
 pub(crate) fn spoken(span: Duration) -> String {
     let seconds = span.as_secs();
     let (count, unit) = match seconds {

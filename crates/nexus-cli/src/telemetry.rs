@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub(crate) struct Telemetry(Option<(Collector, Exporter)>);
 
 impl Telemetry {
-    /// Starts what the command line asks for. Nothing is sent unless it does: variables of the environment alone send nothing.
+    /// Starts the exporter that the command line enables. Environment variables alone enable nothing.
     pub(crate) fn start(command: &Command) -> Result<Self, CommandError> {
         let url = match command {
             Command::Run(run) => run.otlp.as_ref(),
@@ -34,7 +34,7 @@ impl Telemetry {
         Ok(Self(Some((collector, exporter))))
     }
 
-    /// The layer that takes the spans.
+    /// Returns the layer that receives the spans.
     pub(crate) fn layer(&self) -> Option<Box<dyn Layer<Registry> + Send + Sync>> {
         self.0.as_ref().map(|(_, exporter)| exporter.layer().boxed())
     }
@@ -49,7 +49,7 @@ impl Telemetry {
         Exporter::adopt(span, traceparent);
     }
 
-    /// Sends the rest. A collector that does not take it costs a warning, never the turn.
+    /// Sends the remaining data. A failure prints a warning, and never fails the turn.
     pub(crate) async fn finish(self) {
         let Some((collector, exporter)) = self.0 else { return };
         if let Err(error) = exporter.shut_down(PATIENCE).await {

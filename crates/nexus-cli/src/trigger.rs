@@ -1,4 +1,4 @@
-//! `nexus trigger`: what sends messages by itself.
+//! `nexus trigger`: sends messages at times and on events.
 
 use std::{path::absolute, process::ExitCode, time::SystemTime};
 
@@ -23,16 +23,16 @@ use crate::{
 pub(crate) struct CreatedWebhook {
     /// The trigger.
     trigger: Trigger,
-    /// The secret by which requests are signed. It is shown this once. None where a variable of the broker's environment has it.
+    /// Secret that signs requests, shown only now. `None` if an environment variable of the broker contains it.
     secret: Option<String>,
-    /// The path of `nexus broker run --webhooks ADDRESS` that takes the requests.
+    /// Path for the requests at `nexus broker run --webhooks ADDRESS`.
     path: String,
 }
 
 /// Event that was sent to triggers.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct FiredEvent {
-    /// Tells it from others.
+    /// Id of the event.
     id: String,
     /// Number of triggers that fired.
     fired: usize,
@@ -177,7 +177,7 @@ async fn webhook(
     Ok(ExitCode::SUCCESS)
 }
 
-/// A trigger on a line.
+/// Describes a trigger in one line.
 pub(crate) fn described(trigger: &Trigger) -> String {
     let now = SystemTime::now();
     let when = match &trigger.schedule {

@@ -4,7 +4,7 @@ use nexus::{Availability, BackendId, LoopMode, Router};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A word about one backend's program.
+/// A note on one backend's program.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ProgramNote {
     #[schemars(with = "String")]

@@ -17,7 +17,7 @@ use tracing_subscriber::{
 
 use crate::output::{complain_line, printable};
 
-/// Shows warnings and errors of this process from now on, or what `RUST_LOG` asks for. `other` takes what it wants itself.
+/// Shows warnings and errors of this process from now on, or the levels in `RUST_LOG`. The layer `other` filters for itself.
 pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     let (targets, complaint) = wanted(std::env::var("RUST_LOG").ok().as_deref());
     // An error means that a subscriber is already set: it stays in use.
@@ -65,7 +65,7 @@ fn line(level: Level, words: &str) -> String {
     printable(&format!("nexus: {level}: {words}"))
 }
 
-/// The message of an event, and what it says beside.
+/// The message of an event, and its other fields.
 #[derive(Debug, Default)]
 struct Words {
     message: String,

@@ -1,4 +1,4 @@
-//! `nexus worker`: turns of a pool, run on this machine.
+//! `nexus worker`: runs turns of a pool on this machine.
 
 use std::{collections::BTreeMap, pin::pin, process::ExitCode};
 
@@ -53,7 +53,7 @@ pub(crate) async fn worker(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The worker with the logins that it owns, and those, each with the number of machines that it is shared with.
+/// Gives the worker the logins that it owns. Also returns them, each with the number of machines that share it.
 #[cfg(feature = "login")]
 fn with_logins(mut worker: Worker, fleet: &Fleet) -> Result<(Worker, BTreeMap<String, usize>), CommandError> {
     let (owned, context) = (worker.owned_logins(), nexus::BuildContext::from_process());
@@ -68,13 +68,13 @@ fn with_logins(mut worker: Worker, fleet: &Fleet) -> Result<(Worker, BTreeMap<St
     Ok((worker, owned))
 }
 
-/// A build that makes no logins shares none, which the configuration was refused for.
+/// A build without logins shares none: it rejects a configuration that shares a login.
 #[cfg(not(feature = "login"))]
 fn with_logins(worker: Worker, _fleet: &Fleet) -> Result<(Worker, BTreeMap<String, usize>), CommandError> {
     Ok((worker, BTreeMap::new()))
 }
 
-/// A worker whose spans are below those of its callers, where spans are sent.
+/// If spans are exported, makes the worker's spans children of its callers' spans.
 #[cfg(feature = "otlp")]
 fn traced(worker: Worker, trace_context: Option<TraceContext>) -> Worker {
     match trace_context {
@@ -88,7 +88,7 @@ fn traced(worker: Worker, _: Option<TraceContext>) -> Worker {
     worker
 }
 
-/// Says that turns are taken from now on.
+/// Reports that the worker takes turns from now on.
 fn tell(name: &str, pool: &str, offer: &Offer, lent: &BTreeMap<String, usize>) {
     say(format_args!("{name} takes turns of {pool}"));
     for (backend, version) in &offer.backends {

@@ -13,22 +13,22 @@ use crate::{
     output::{AnswerWriter, broken, complain, is_broken, printable_lines, say},
 };
 
-/// Fewest characters of an id that stand for it.
+/// Minimum length of an abbreviated id.
 const FEWEST: usize = 3;
 
-/// Tells a person something beside the answer.
+/// Prints a note for people that is not part of the answer.
 pub(crate) fn note(text: &str) {
     complain(printable_lines(text));
 }
 
-/// Appends a row, whose further lines stand below the first one. An empty value is left out.
+/// Appends a row. Further lines are aligned below the first one, and an empty value is left out.
 pub(crate) fn push_row(text: &mut String, name: &str, value: &str) {
     if !value.is_empty() {
         text.push_str(&format!("{name:<10}{}\n", value.replace('\n', "\n          ")));
     }
 }
 
-/// The id that `text` stands for: an id, the beginning of one alone, or `last`. `ids` are those of works of one `kind`, the oldest first.
+/// Resolves `text` to an id: it is an id, a unique prefix, or `last`. `ids` belong to works of one `kind`, oldest first.
 pub(crate) fn pick(
     kind: &str,
     ids: &[String],
@@ -49,7 +49,7 @@ pub(crate) fn pick(
     }
 }
 
-/// Runs work on files where it may block.
+/// Runs blocking work on files on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static, E: Into<CommandError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, CommandError> {
@@ -57,10 +57,10 @@ pub(crate) async fn blocking<T: Send + 'static, E: Into<CommandError> + Send + '
     ended.map_err(|_| CommandError::failed("the work on files ended early"))?.map_err(Into::into)
 }
 
-/// A page of a list: its items, why others cannot be read, and where the next page begins.
+/// A page of a list: its items, the errors of unreadable items, and the start of the next page.
 pub(crate) type ListPage<T, N> = (Vec<T>, Vec<String>, Option<N>);
 
-/// Shows every item of a list that comes in pages. The reasons why others cannot be read are those of the first page.
+/// Shows every item of a paged list. The errors of unreadable items come from the first page.
 pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
     out: AnswerWriter,
     mut page: impl AsyncFnMut(N) -> Result<ListPage<T, N>, CommandError>,
@@ -81,8 +81,8 @@ pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
     Ok(())
 }
 
-/// Looks, and again after each `wait`, until `look` returns that it is over, the reader of the output is gone, or a signal comes, which ends
-/// the command with `at_signal`.
+/// Calls `look` again after each `wait` until it returns `IsOver` or the reader of the output is gone. A signal ends the command with
+/// `at_signal`.
 pub(crate) async fn watch(
     mut wait: impl AsyncFnMut(),
     at_signal: fn() -> ExitCode,
@@ -112,7 +112,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// A wait for [`watch`] over things that report no changes.
+/// Returns a wait of fixed length for [`watch`], for subjects that report no changes.
 pub(crate) fn every(pause: Duration) -> impl AsyncFnMut() {
     async move || tokio::time::sleep(pause).await
 }
@@ -125,13 +125,13 @@ pub(crate) enum WatchProgress {
 }
 
 impl WatchProgress {
-    /// Over if `is_over`.
+    /// Returns `IsOver` if `is_over`.
     pub(crate) fn until(is_over: bool) -> Self {
         if is_over { Self::IsOver } else { Self::GoesOn }
     }
 }
 
-/// Runs work to its end. A signal drops it; `stop` puts things in order before the command ends as cancelled.
+/// Runs work to its end. A signal drops the work; then `stop` cleans up, and the command ends as cancelled.
 pub(crate) async fn unless_stopped<T>(
     work: impl Future<Output = Result<T, CommandError>>,
     stop: impl AsyncFnOnce(),
@@ -150,7 +150,7 @@ pub(crate) async fn unless_stopped<T>(
 pub(crate) struct WorkReport {
     /// The file that was written.
     file: Option<PathBuf>,
-    /// The page, where no file was named.
+    /// The page, if no file was named.
     page: Option<String>,
 }
 

@@ -16,7 +16,7 @@ use crate::{
     works::note,
 };
 
-/// Most that is read of a text, in bytes: more than any may have.
+/// Maximum size of a text that is read, in bytes. It exceeds the limit of every text.
 const MOST_BYTES: u64 = 1 << 20;
 
 pub(super) async fn create(

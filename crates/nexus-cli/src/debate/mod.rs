@@ -96,7 +96,7 @@ async fn look(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Goes on until one stage was run, or the debate is done.
+/// Runs the next stage or, with `all`, every stage until the debate is done.
 async fn stages(out: AnswerWriter, debates: &Debates, debate: &str, all: bool) -> Result<(), CommandError> {
     loop {
         let view = stage(out, debates, debate).await?;
@@ -130,13 +130,13 @@ async fn stage(out: AnswerWriter, debates: &Debates, debate: &str) -> Result<Deb
     }
 }
 
-/// The debates of the home, with who runs their turns. The configuration is that of tasks: see [`config::load_for_tasks`].
+/// Opens the debates of the home with the backends for their turns. The configuration is that of tasks: see [`config::load_for_tasks`].
 fn configured(config: &ConfigArgs) -> Result<Debates, CommandError> {
     open(&config::load_for_tasks(config)?, BuildContext::from_process())
         .map_err(|error| error.to_string().into())
 }
 
-/// The debates of a home, run by a router: for this command and for the server.
+/// Opens the debates of a home with a router, for this command and for the server.
 pub(crate) fn open(router: &Router, context: BuildContext) -> Result<Debates, nexus::SettingsError> {
     let configuration = TaskConfiguration::of(router)?;
     let mut options = DebatesOptions::in_home(&context.home);
@@ -155,7 +155,7 @@ fn unconfigured() -> Result<Debates, CommandError> {
     Ok(Debates::new(router, tasks, DebatesOptions::in_home(context.home)))
 }
 
-/// The id of the debate that `text` stands for.
+/// Resolves `text` to the id of a debate.
 async fn id(debates: &Debates, text: &str) -> Result<String, CommandError> {
     let store = debates.store().clone();
     let listed = blocking(move || store.list()).await?.entries;

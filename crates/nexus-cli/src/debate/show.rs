@@ -28,7 +28,7 @@ pub(super) fn view(view: &DebateView) -> String {
     lines.join("\n")
 }
 
-/// A debate on a line.
+/// Describes a debate in one line.
 pub(super) fn row(row: &DebateRow) -> String {
     let (id, created, status) = (&row.debate_id, &row.created_at, row.status.spoken());
     format!("{id}  {created}  {status}  {}", printable(&row.question))

@@ -15,21 +15,21 @@ use crate::{
     works::{self, WatchProgress},
 };
 
-/// Fields of an event that a person is shown.
+/// Fields of an event that are shown to people.
 const SHOWN: [&str; 8] = ["stage", "agent", "panelist", "reason", "vendor", "failure", "status", "task_id"];
 
 /// Event of `nexus debate watch`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum DebateWatchEvent {
-    /// The debate is at another stage than before.
+    /// The debate has entered another stage.
     Debate {
-        /// Where.
+        /// State of the debate.
         debate: DebateView,
     },
-    /// Something happened in it.
+    /// An event of the debate.
     Event {
-        /// When, as `2026-01-31T12:00:00Z`.
+        /// Time, such as `2026-01-31T12:00:00Z`.
         time: String,
         /// Kind of the event.
         kind: String,
@@ -41,7 +41,7 @@ pub(crate) enum DebateWatchEvent {
 pub(super) async fn watch(out: AnswerWriter, debates: &Debates, id: &str) -> Result<ExitCode, CommandError> {
     let debate = debates.store().open(id)?;
     let (mut known, mut last) = (0, String::new());
-    // Before the first look: what changes during it is a reason for the next one.
+    // The watch starts before the first look, so that a change during that look triggers the next one.
     let mut changes = debate.watch();
     works::watch(
         async || changes.changed().await,

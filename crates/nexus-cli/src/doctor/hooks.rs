@@ -1,4 +1,4 @@
-//! Hooks that are installed for the project of the current folder: each line is started once.
+//! Checks the hooks that are installed for the project of the current folder. Each line is started once.
 
 use std::{
     env, fs, io,
@@ -15,14 +15,14 @@ use serde_json::Value;
 use super::finding::Finding;
 use crate::output::printable;
 
-/// Longest that a line may take. Source: our own bound; a program waits a minute and more, and a person does not.
+/// Time limit of a hook line. Source: our own bound; a program waits a minute or more, but a person does not.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two looks at a running hook line.
+/// Pause between two checks of a running hook line.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Largest answer that is read, in bytes.
 const MOST_ANSWER: u64 = 1 << 20;
 
-/// Starts every installed line in a project that is made for it and removed again, so that nothing of the real one changes.
+/// Starts every installed line with a temporary project, so that the real project does not change.
 pub(super) fn hooks() -> Vec<Finding> {
     let Ok(here) = env::current_dir() else { return Vec::new() };
     let project = ProjectFolder::find(&here);
@@ -63,7 +63,7 @@ fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
     })
 }
 
-/// A project without tasks.
+/// A temporary project without tasks.
 struct Example(tempfile::TempDir);
 
 impl Example {
@@ -93,13 +93,13 @@ impl Example {
     }
 }
 
-/// Runs a line of a shell to its end.
+/// Runs a shell command line to its end.
 fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String> {
     let mut command = shell(line);
     command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A line that does not read its input is judged by its answer. The input fits into a pipe.
+        // An error means that the line does not read its input. Its answer decides, so the error is ignored. The input fits into a pipe.
         let _ = stdin.write_all(input.as_bytes());
     }
     let output = child.stdout.take();
@@ -114,7 +114,7 @@ fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String>
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                // A process that the line left running may have its output open.
+                // A process that the line left behind may keep its output open.
                 end(&mut child);
                 let answer = reader.join().unwrap_or_default();
                 return status.code().map(|code| (code, answer)).ok_or_else(|| format!("ends by {status}"));
@@ -145,7 +145,7 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// Ends the shell of a line, with everything that it started and did not move away.
+/// Ends the shell of a line, with all processes in its process group.
 fn end(child: &mut Child) {
     #[cfg(unix)]
     if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {

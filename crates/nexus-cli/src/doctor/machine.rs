@@ -8,10 +8,10 @@ use std::{
 use super::finding::Finding;
 use nexus_files::rfc3339;
 
-/// Before this no release of Nexus existed: a clock that says less is wrong. Since the epoch of Unix.
+/// A time before the first release of Nexus, since the Unix epoch. A clock that shows an earlier time is wrong.
 const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
 
-/// Tokens expire by the clock of the machine.
+/// Checks the clock of the machine, since tokens expire by it.
 pub(super) fn clock(now: SystemTime) -> Finding {
     const SUBJECT: &str = "clock";
     let time = rfc3339::seconds(now);
@@ -25,7 +25,7 @@ pub(super) fn clock(now: SystemTime) -> Finding {
     }
 }
 
-/// Ends and removes what runs of dead hosts left, and says so.
+/// Ends the processes and removes the files that dead hosts left, and reports them.
 pub(super) fn leftovers(home: &Path) -> Vec<Finding> {
     const SUBJECT: &str = "leftovers";
     let swept = match nexus::process::run_registry::sweep(home) {

@@ -1,4 +1,4 @@
-//! `nexus doctor`: what could keep turns from running on this machine, and how to mend it.
+//! `nexus doctor`: problems that stop turns on this machine, and advice on them.
 
 mod finding;
 mod hooks;
@@ -57,7 +57,7 @@ pub(crate) async fn doctor(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitC
     Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-/// The configuration, and each of its backends.
+/// Checks the configuration and each of its backends.
 async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding> {
     const SUBJECT: &str = "configuration";
     let path = match config::find(args, context) {

@@ -28,16 +28,16 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum LoginEvent {
-    /// A page is to be opened in a browser.
+    /// The person opens a page in a browser.
     OpenPage {
         /// The page.
         url: String,
-        /// The address of this machine that the answer comes back to.
+        /// Address of this machine that the browser is redirected to.
         returns_to: String,
         /// True if the command opens the page in a browser.
         starts_browser: bool,
     },
-    /// A code is to be entered on any device.
+    /// The person enters a code on any device.
     EnterCode {
         /// The page where it is entered.
         url: String,
@@ -50,7 +50,7 @@ pub(crate) enum LoginEvent {
         /// True if the command opens the page in a browser.
         starts_browser: bool,
     },
-    /// Something to know.
+    /// A note for the person.
     Note {
         /// In words.
         text: String,
@@ -94,7 +94,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
     if let Some(reason) = reason {
         screen.note(reason);
     }
-    // Dropping the work closes its port.
+    // Dropping the sign-in closes its port.
     let outcome = tokio::select! {
         outcome = manager.sign_in(&mut screen) => Some(outcome),
         Ok(()) = interrupted() => None,
@@ -162,7 +162,7 @@ fn choose(
     }
 }
 
-/// The strategy that comes along, as the flags change it.
+/// Returns the vendor's sign-in, with the changes of the flags.
 fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<OAuthSignIn, CommandError> {
     let sign_in = name.sign_in(context, &args.network.network()).map_err(|error| error.to_string())?;
     let mut issuer = sign_in.issuer().clone();

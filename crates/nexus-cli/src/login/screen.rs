@@ -11,7 +11,7 @@ use crate::{
     surroundings::Surroundings,
 };
 
-/// Shows each step, as text or as a line of JSON, and starts a browser where that helps.
+/// Shows each step, as text or as a line of JSON, and starts a browser if the person can see it.
 #[derive(Debug)]
 pub(super) struct Screen {
     pub(super) login: &'static str,
@@ -109,7 +109,7 @@ impl Screen {
             return;
         }
         let (url, out) = (url.to_owned(), self.out);
-        // A launcher may take its time; the sign-in goes on.
+        // A launcher may be slow, so it runs on its own thread.
         let launcher = thread::Builder::new().name("browser".into()).spawn(move || {
             if open::that_detached(&url).is_err() {
                 let text = "No browser could be started; open the address yourself.";

@@ -58,7 +58,7 @@ pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<Exit
     }
 }
 
-/// Serves tools, whose files in the home are called `files`.
+/// Serves tools. `files` is the name of the server's files in the home.
 async fn serve<S: ToolService>(
     files: &str,
     args: McpServerArgs,
@@ -68,7 +68,7 @@ async fn serve<S: ToolService>(
     if let Some(home) = &args.home {
         context.home.clone_from(home);
     }
-    // The folder that it is started in is its client's.
+    // The client chooses the current folder, so relative paths are resolved once, here.
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     if args.attach {
@@ -108,7 +108,7 @@ fn not_taken_over(error: &dyn std::error::Error) -> CommandError {
     CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))
 }
 
-/// Opens the tasks of a home: loads the configuration, which is never one of the folder that the server was started in.
+/// Opens the tasks of a home with its configuration. A configuration in the server's current folder is never used.
 fn open(file: Option<&Path>, context: BuildContext) -> Result<Tasks, TaskError> {
     let not_configured =
         |(message, instead): (String, String)| TaskError::new(TaskErrorKind::NotConfigured, message, instead);
@@ -122,7 +122,7 @@ fn open(file: Option<&Path>, context: BuildContext) -> Result<Tasks, TaskError> 
     Ok(Tasks::new(router, options))
 }
 
-/// The same with the debates of a home.
+/// Like `open`, for the debates of a home.
 fn open_debates(file: Option<&Path>, context: BuildContext) -> Result<Debates, DebateError> {
     let not_configured = |(message, instead): (String, String)| {
         DebateError::new(DebateErrorKind::NotConfigured, message, instead)
@@ -131,7 +131,7 @@ fn open_debates(file: Option<&Path>, context: BuildContext) -> Result<Debates, D
     debate::open(&router, context).map_err(|error| not_configured(refused(&path, &error.to_string())))
 }
 
-/// Loads the configuration; else what is wrong, and what to do instead.
+/// Loads the configuration. The error contains the problem and the advice.
 fn load(file: Option<&Path>, context: BuildContext) -> Result<(PathBuf, Router), (String, String)> {
     let home = context.home.clone();
     let path: PathBuf = file.map_or_else(|| home.join("nexus.yaml"), Path::to_owned);

@@ -1,5 +1,5 @@
-//! The lines by which the programs of vendors come to know `nexus mcp spawn`: a text, which `--help` prints. The tests with those
-//! programs take their lines from it.
+//! Commands and settings that register `nexus mcp spawn` with the vendors' programs. `--help` prints this text, and the tests with
+//! those programs take their lines from it.
 
 /// Name of the registered server. Models see its tools as `mcp__nexus_spawn__task_create` or `nexus_spawn__task_create`.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]
@@ -18,7 +18,7 @@ pub(crate) const PROJECT_HELP: &str = "\
 Register it as `nexus mcp spawn --help` says, by the name nexus_project and the command `nexus mcp project`: models then see its tools as \
 mcp__nexus_project__plan_start. It works on the project that the client is started in.";
 
-/// The commands and settings of the text, each a line.
+/// Returns the commands and settings in the text, one a line.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]
 pub(crate) fn lines() -> impl Iterator<Item = &'static str> {
     HELP.lines().filter_map(|line| line.strip_prefix("    "))

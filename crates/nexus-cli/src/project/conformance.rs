@@ -1,4 +1,4 @@
-//! `nexus project conformance`: a server of the eleven tools before the fixtures.
+//! `nexus project conformance`: tests a server of the eleven tools against the fixtures.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -80,7 +80,7 @@ pub(super) async fn run(
     Ok(judged(failed == 0))
 }
 
-/// A relative path is relative to here, and not to the projects in which the server is started.
+/// Resolves a relative path from the current folder, not from the projects in which the server is started.
 fn found(program: String) -> Result<String, CommandError> {
     if !program.contains('/') {
         return Ok(program);

@@ -1,4 +1,4 @@
-//! `nexus project`: plans, tasks and what is known of a project, by hand.
+//! `nexus project`: the plan, the tasks and the knowledge of a project, by hand.
 
 mod conformance;
 mod show;
@@ -81,7 +81,7 @@ pub(crate) async fn project(out: AnswerWriter, args: ProjectArgs) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The project that is named, or that the current folder belongs to. Never the folder in which Nexus keeps its own files.
+/// Returns the named project, or the project that contains the current folder. Rejects the folder in which Nexus stores its own files.
 pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> {
     let folder = match named {
         Some(folder) if folder.is_dir() => absolute(folder),

@@ -16,7 +16,7 @@ use crate::{
     works::blocking,
 };
 
-/// Takes a conversation, once no other turn runs in it. `None` if `cancel` ends the wait.
+/// Locks a conversation as soon as no other turn runs in it. `None` if `cancel` ends the wait.
 pub(super) async fn take(
     name: &ConversationName,
     patience: Duration,
@@ -25,7 +25,7 @@ pub(super) async fn take(
     let began = Instant::now();
     loop {
         let held_name = name.clone();
-        // In short pieces: a thread that waits would keep the process from ending.
+        // Waits in short pieces, since a blocked thread would keep the process from ending.
         let held = blocking(move || match store().hold(&held_name) {
             Err(error) if error.kind == ConversationErrorKind::InUse => Ok(Err(error)),
             held => held.map(Ok),

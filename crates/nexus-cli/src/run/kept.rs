@@ -1,10 +1,10 @@
-//! The conversation that a file of records was kept for.
+//! The conversation in a file of records.
 
 use std::path::Path;
 
 use nexus::{RecordLog, ResumeHandle};
 
-/// The handle of the last turn whose conversation was kept.
+/// Returns the resume handle of the last turn with a stored conversation.
 pub(super) fn handle_in(path: &Path) -> Result<ResumeHandle, String> {
     let place = path.display();
     let log = RecordLog::read(path).map_err(|error| format!("{place}: {error}"))?;

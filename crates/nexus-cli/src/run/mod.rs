@@ -149,7 +149,7 @@ fn open(path: &Path) -> Result<RecordFile, String> {
     RecordFile::open(path).map_err(|error| error.to_string())
 }
 
-/// A record that could not be written: the turn itself is as it was shown.
+/// Error of a record that could not be written. The displayed outcome of the turn is still correct.
 fn unwritten(error: &RecordError) -> CommandError {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     CommandError::failed(format_args!("{error}{cause}"))
@@ -162,7 +162,7 @@ fn print_answer(out: AnswerWriter, result: &TurnResult, shown: &dyn Show) {
     }
     let answer = result.output.as_ref().map_or_else(|| result.text.clone(), Value::to_string);
     say(&answer);
-    // It was paid for: it is worth the wrong stream, where the right one is full.
+    // The answer was paid for. If standard output fails, it is better on standard error than lost.
     if output::is_broken() && !shown.has_shown_answer() {
         complain_line(&answer);
     }
@@ -180,7 +180,7 @@ fn style() -> PrintStyle {
     if io::stderr().is_terminal() && !wants_none { PrintStyle::Ansi } else { PrintStyle::Plain }
 }
 
-/// The first Ctrl-C stops the turn politely; the second drops it, which ends its processes at once.
+/// The first Ctrl-C cancels the turn. The second drops it, which ends its processes at once.
 struct TurnInterrupts {
     cancel: CancelToken,
     second: tokio::sync::oneshot::Receiver<()>,

@@ -1,4 +1,4 @@
-//! `nexus run` of a panel: every seat at once, shown as it goes.
+//! `nexus run` of a panel: all seats run at once, and their progress is shown.
 
 use std::{
     io::{self, IsTerminal as _},
@@ -67,7 +67,7 @@ pub(super) async fn run_panel(
             "= {answered} of {seats} seats answered, from {vendors} vendor{s} ({least} asked for)"
         ));
     }
-    // Also where the board is off: the exit code alone does not say it.
+    // This is reported even without the board, since the exit code alone does not show the reason.
     if let Some(shortfall) = shortfall.as_ref().filter(|_| !out.is_json()) {
         complain(format_args!("the panel does not count: {shortfall}"));
     }
@@ -78,7 +78,7 @@ pub(super) async fn run_panel(
 }
 
 fn section(seat: &SeatOutcome) -> String {
-    // Only a terminal obeys control characters; a file gets the answer as it is.
+    // A terminal obeys control characters, so they are removed. A file gets the answer unchanged.
     let shown = |text: &str| match io::stdout().is_terminal() {
         true => printable_lines(text),
         false => text.to_owned(),
@@ -96,9 +96,9 @@ fn section(seat: &SeatOutcome) -> String {
 struct ShownPanel {
     out: AnswerWriter,
     board: Option<SeatBoard<io::Stderr>>,
-    /// One for each seat that still runs, if the panel is recorded.
+    /// Recordings of the seats that still run, if the panel is recorded.
     recordings: Vec<Option<TurnRecording>>,
-    /// The first that could not be written.
+    /// First error of a recording.
     unwritten: Option<RecordError>,
 }
 

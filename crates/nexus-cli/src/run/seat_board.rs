@@ -1,4 +1,4 @@
-//! The seats of a panel and what each is doing, shown to a person while they work.
+//! Shows the seats of a panel and their activity while they work.
 
 use std::{
     io::Write,
@@ -9,10 +9,10 @@ use nexus::{BackendId, Seat, SeatOutcome, TurnEvent, Vote};
 
 use crate::{output::printable, printer::PrintStyle};
 
-/// One line per seat: its group and lens, the backend that runs it, and its state. Where colours are used the lines are
-/// written again in place; elsewhere each change is a line of its own.
+/// One line per seat: its group and lens, the backend that runs it, and its state. With colours, the lines are
+/// redrawn in place; without, each change is a new line.
 ///
-/// A writer that fails is not written to again; the panel goes on.
+/// After a failed write, the writer is not used again; the panel continues.
 #[derive(Debug)]
 pub(super) struct SeatBoard<W> {
     out: W,

@@ -1,4 +1,4 @@
-//! The ways in which a turn is shown: to a person, as lines of JSON, or not at all.
+//! Outputs of a turn: text for people, lines of JSON, or none.
 
 use std::{
     collections::BTreeSet,
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum RunEvent {
-    /// Something happened in the turn.
+    /// An event of the turn.
     Event {
         /// The seat whose turn it is, in a panel.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,10 +36,10 @@ pub(crate) enum RunEvent {
     },
     /// The turn continued earlier turns of its conversation.
     Conversation {
-        /// How.
+        /// The conversation.
         conversation: TurnConversation,
     },
-    /// The turn ended well.
+    /// The turn succeeded.
     Result {
         /// Result of the turn.
         #[schemars(with = "ResultSchema")]
@@ -78,7 +78,7 @@ pub(crate) struct EndedSeat {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ResultSchema>")]
     pub(super) result: Option<TurnResult>,
-    /// Why its turn failed, if it did.
+    /// Error of its turn, if that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<TurnErrorSchema>")]
     pub(super) error: Option<TurnErrorReport>,
@@ -105,7 +105,7 @@ pub(crate) struct EndedPanel {
     /// Vendors that answered.
     #[schemars(with = "BTreeSet<String>")]
     pub(super) vendors: BTreeSet<VendorId>,
-    /// Why the panel does not count, if it does not.
+    /// Reason why the panel does not count, if it does not.
     #[schemars(with = "Option<serde_json::Value>")]
     pub(super) shortfall: Option<Shortfall>,
     /// Usage of all seats together.
@@ -121,7 +121,7 @@ pub(super) trait Show: Send {
     /// Takes the events while the turn runs.
     fn as_events(&mut self) -> &mut dyn EventSink;
 
-    /// Shows how the turn ended.
+    /// Shows the outcome of the turn.
     fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, began: Instant);
 
     /// Returns true if the answer was shown to a person as it arrived.

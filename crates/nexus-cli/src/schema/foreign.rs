@@ -1,12 +1,12 @@
-//! Schemas of types that come from crates without a derived one: the engine, which does without that dependency.
+//! Schemas of types of the engine, which does not depend on `schemars`.
 //!
-//! Each names the fields that a program can count on. Further fields may be there.
+//! Each schema names the fields that a program can rely on. There may be further fields.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-/// Declares a type that stands for another one in a schema.
+/// Declares a type that replaces another type in a schema.
 macro_rules! foreign {
     ($generator:ident; $($(#[$about:meta])* $name:ident = $shown:literal $schema:tt)*) => {$(
         $(#[$about])*

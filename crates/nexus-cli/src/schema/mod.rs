@@ -1,4 +1,4 @@
-//! `nexus schema`: what every command prints with `--json`.
+//! `nexus schema`: JSON Schemas of the output of every command with `--json`.
 
 pub(crate) mod foreign;
 
@@ -79,7 +79,7 @@ pub(crate) struct CommandOutput {
     lines: fn(&mut SchemaGenerator) -> Vec<Schema>,
 }
 
-/// A command of the list, or the JSON Schema of the command that was named.
+/// A command of the list, or the JSON Schema of a named command.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum PrintedSchema {
@@ -89,7 +89,7 @@ pub(crate) enum PrintedSchema {
     Schema(#[schemars(with = "ObjectSchema")] Value),
 }
 
-/// Declares what commands print.
+/// Declares the output of commands.
 macro_rules! outputs {
     ($($(#[$feature:meta])* $command:literal: $form:ident [$($line:ty),+];)*) => {
         /// Every command that has JSON output, by name.
@@ -232,7 +232,7 @@ const WITHOUT: &[(&str, &str)] = &[
     ("worker", "it serves other machines until it is ended"),
 ];
 
-/// Why a command has no JSON output. `None`: it has one.
+/// Returns the reason why a command has no JSON output. `None` if it has JSON output.
 pub(crate) fn reason_for_none(command: &str) -> Option<&'static str> {
     WITHOUT.iter().find(|(name, _)| *name == command).map(|(_, reason)| *reason)
 }
@@ -276,7 +276,7 @@ fn unknown(name: &str) -> CommandError {
 }
 
 impl CommandOutput {
-    /// Schema of every line that the command prints: of its answer, or the error that ends it.
+    /// Builds the schema of every line that the command prints: its answer, or the error that ends it.
     fn schema(&self) -> Schema {
         let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
         let mut lines = (self.lines)(&mut generator);

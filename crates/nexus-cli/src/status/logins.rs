@@ -1,4 +1,4 @@
-//! The logins: Nexus's own, and what it leaves to others.
+//! Nexus's own logins, and those of the vendors' programs.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! `nexus status`: who is logged in, and what would run. It asks no model, and renews nothing.
+//! `nexus status`: shows the logins, and the backends that would run. It calls no model, and renews no login.
 
 mod logins;
 mod running;
@@ -100,7 +100,7 @@ impl Status {
         }
         let found: BTreeMap<_, _> =
             self.backends.iter().map(|backend| (&backend.id, &backend.availability)).collect();
-        // Another process may have armed one.
+        // Another process may have set a hold.
         router.refresh_holds().await;
         for kind in router.kinds() {
             let explanation = router.explain(kind.as_str()).map_err(|error| error.to_string())?;

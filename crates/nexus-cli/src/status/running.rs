@@ -39,7 +39,7 @@ impl RunsOn {
                 let seats = seats.iter().enumerate();
                 seats.map(|(index, seat)| Self::chain(Some(index), &seat.chain, found)).collect()
             }
-            // A target of a later version: its explanation stands beside this.
+            // This version does not know the target. Its explanation is printed beside this value.
             _ => Vec::new(),
         }
     }
@@ -67,7 +67,7 @@ impl RunsOn {
     }
 }
 
-/// Why a turn would not run on a backend; `None` if it would.
+/// Returns the reason why a turn would not run on a backend; `None` if it would.
 fn obstacle(verdict: &Verdict, found: Option<&Availability>) -> Option<String> {
     match verdict {
         Verdict::Parked { reason } => return Some(format!("parked: {reason}")),

@@ -21,7 +21,7 @@ use crate::{
     works::note,
 };
 
-/// Longest goal or context that is read, in bytes. More is refused by the task itself.
+/// Maximum size of a goal or context that is read, in bytes. The task itself rejects longer ones.
 const MOST_BYTES: u64 = 1 << 20;
 
 pub(super) async fn create(
@@ -68,7 +68,7 @@ pub(super) async fn create(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Creates the task, unless a signal ends that.
+/// Creates the task. A signal cancels the creation.
 async fn made(
     tasks: &Tasks,
     mut request: TaskCreateRequest,
@@ -97,7 +97,7 @@ async fn made(
                 let undone = creating.await;
                 tasks.shutdown().await;
                 match undone {
-                    // It was too late.
+                    // The signal came too late.
                     Ok(created) => note(&format!("{} is created", created.task_id)),
                     Err(_) => note("the task is removed again"),
                 }
@@ -126,7 +126,7 @@ fn may_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks whether so much is to be read.
+/// Asks for consent to read a large project.
 fn asked(what: &str) -> Result<bool, CommandError> {
     note(what);
     note("read it all? Type y and Enter; anything else creates nothing");

@@ -120,19 +120,19 @@ async fn status(tasks: &Tasks, task: &str) -> Result<TaskReport, CommandError> {
     Ok(tasks.status(TaskStatusRequest { task_id: task.to_owned(), wait_s: Some(0) }).await?)
 }
 
-/// The id of the task that `text` stands for.
+/// Resolves `text` to the id of a task.
 async fn id(tasks: &Tasks, text: &str) -> Result<String, CommandError> {
     let store = tasks.store().clone();
     let listed = blocking(move || store.list()).await?.entries;
     let ids: Vec<String> = listed.iter().map(|(task, _)| task.id().to_string()).collect();
-    // A creation that runs, or that was cut off, has made no task yet: none without a base either.
+    // `last` skips tasks whose creation still runs or was interrupted, and tasks without a base.
     let is_made =
         |(task, snapshot): &(Task, TaskSnapshot)| snapshot.data.head.is_some() && !task.is_unfinished();
     let last = listed.iter().rposition(is_made).map(|last| &ids[last]);
     works::pick("task", &ids, last, text)
 }
 
-/// The tasks of the home, with who runs their turns.
+/// Opens the tasks of the home with the backends for their turns.
 fn configured(config: &ConfigArgs) -> Result<Tasks, CommandError> {
     let router = config::load_for_tasks(config)?;
     let configuration = TaskConfiguration::of(&router).map_err(CommandError::failed)?;

@@ -1,4 +1,4 @@
-//! Answers about tasks, as a person reads them.
+//! Text of tasks for people.
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
@@ -24,7 +24,7 @@ pub(crate) struct TaskArtifactText {
     task_id: String,
     /// Name of the artifact.
     artifact: String,
-    /// All of it. Bytes that are not UTF-8 are shown as U+FFFD.
+    /// The whole text. Bytes that are not UTF-8 become U+FFFD.
     text: String,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn report(report: &TaskReport) -> String {
     text
 }
 
-/// The plan, a line for each entry.
+/// Describes the plan, one line for each entry.
 pub(super) fn plan(report: &TaskReport) -> Vec<String> {
     let line = |entry: &nexus_tasks::EntryView| {
         let mark = match entry.progress {
@@ -157,7 +157,7 @@ pub(super) fn landing(landing: &TaskLanding) -> String {
     }
 }
 
-/// A task on a line.
+/// Describes a task in one line.
 pub(super) fn row(row: &TaskRow) -> String {
     printable(&format!(
         "{}  {:<20}  {}  {}",
@@ -168,7 +168,7 @@ pub(super) fn row(row: &TaskRow) -> String {
     ))
 }
 
-/// An event of a task on a line.
+/// Describes an event of a task in one line.
 pub(super) fn logged(event: &LogEntryView) -> String {
     let mut text = format!("{}  {}", event.time, event.kind.replace('_', " "));
     for (name, value) in event.data.as_object().into_iter().flatten() {
@@ -191,7 +191,7 @@ pub(super) async fn artifact(
 ) -> Result<(), CommandError> {
     let is_terminal = std::io::stdout().is_terminal();
     if let Some(attempt) = patch_of(artifact).filter(|_| !is_terminal && !out.is_json()) {
-        // A program is to apply it, so not a byte is written in another way.
+        // A program may apply the patch, so every byte is written unchanged.
         let opened = tasks.store().open(task)?;
         let patch = blocking(move || opened.patch(attempt)).await?;
         let patch = patch.ok_or_else(|| format!("the task {task} has no {artifact}"))?;
@@ -216,7 +216,7 @@ pub(super) async fn artifact(
     Ok(())
 }
 
-/// The attempt whose patch is meant, or all of them.
+/// Parses the name of a patch: that of one attempt, or of all.
 fn patch_of(artifact: &str) -> Option<Option<u32>> {
     match artifact {
         "patch" => Some(None),

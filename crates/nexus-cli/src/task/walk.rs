@@ -1,4 +1,4 @@
-//! `nexus task run`: a task walked to its end.
+//! `nexus task run`: runs a task to its end.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
@@ -45,7 +45,7 @@ pub(crate) enum TaskRunEvent {
         /// The step.
         step: StepView,
     },
-    /// The command is at its end.
+    /// The command ends.
     Result {
         /// Result of the task so far.
         result: TaskResult,
@@ -127,7 +127,7 @@ impl TaskWalk<'_> {
         }
     }
 
-    /// One step. Returns whether it advanced.
+    /// Runs one step. Returns true if it advanced.
     async fn step(&self) -> Result<bool, CommandError> {
         loop {
             let request =
@@ -140,7 +140,7 @@ impl TaskWalk<'_> {
         }
     }
 
-    /// Waits for a call, and shows what happens meanwhile.
+    /// Waits for a call, and shows its progress.
     async fn watched<T>(
         &self,
         call: impl Future<Output = Result<T, nexus_tasks::TaskError>>,

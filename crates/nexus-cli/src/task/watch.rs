@@ -21,26 +21,26 @@ use crate::{
     works::{self, WatchProgress},
 };
 
-/// Most turns that are shown at once; the newest.
+/// Maximum number of turns shown at once: the newest.
 const MOST_TURNS: usize = 12;
 
 /// Event of `nexus task watch`.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum TaskWatchEvent {
-    /// The task is at another place than before.
+    /// The task has advanced.
     Task {
-        /// Where.
+        /// State of the task.
         task: Box<TaskReport>,
     },
-    /// A turn of an agent began, or went on.
+    /// A turn of an agent started or advanced.
     Turn(TurnLine),
 }
 
 /// State of one turn: its backend, activity and usage.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct TurnLine {
-    /// Names the turn.
+    /// Id of the turn.
     id: String,
     /// The agent.
     name: String,
@@ -63,7 +63,7 @@ pub(super) async fn watch(out: AnswerWriter, tasks: &Tasks, id: &str) -> Result<
     let mut board = Board::default();
     let mut turns = Turns::default();
     let mut shown = (None, Vec::new());
-    // Before the first look: what changes during it is a reason for the next one.
+    // The watch starts before the first look, so that a change during that look triggers the next one.
     let mut changes = task.watch();
     works::watch(
         async || changes.changed().await,
@@ -82,7 +82,7 @@ pub(super) async fn watch(out: AnswerWriter, tasks: &Tasks, id: &str) -> Result<
     .await
 }
 
-/// Writes an event for everything that is not as it was shown last.
+/// Writes an event for everything that changed since the last call.
 fn show_events(shown: &mut (Option<TaskReport>, Vec<TurnLine>), report: &TaskReport, turns: &[TurnRecord]) {
     let (last, last_turns) = shown;
     if last.as_ref() != Some(report) {
@@ -96,7 +96,7 @@ fn show_events(shown: &mut (Option<TaskReport>, Vec<TurnLine>), report: &TaskRep
     *last_turns = lines;
 }
 
-/// The turns in a task's record, read again when it has grown.
+/// The turns in a task's record, which is read again after it has grown.
 #[derive(Debug, Default)]
 struct Turns {
     bytes: u64,
@@ -173,7 +173,7 @@ impl TurnLine {
     }
 }
 
-/// A turn on a line.
+/// Describes a turn in one line.
 fn turn(turn: &TurnRecord) -> String {
     let line = TurnLine::of(turn);
     let took = turn.took.or_else(|| SystemTime::now().duration_since(turn.began).ok()).unwrap_or_default();

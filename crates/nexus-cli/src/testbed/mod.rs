@@ -1,4 +1,4 @@
-//! `nexus testbed`: which reviewers catch the confident wrong answer.
+//! `nexus testbed`: measures which reviewers catch a confident wrong answer.
 
 mod run;
 
@@ -56,7 +56,7 @@ pub(crate) struct ProvenTrap {
 struct TrapCheck {
     /// The condition.
     holds: String,
-    /// Why it does not, if it does not.
+    /// Reason why it does not hold, if it does not.
     fault: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn testbed(out: AnswerWriter, command: TestbedCommand) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// The traps that a command line names.
+/// Loads the traps that the command line selects.
 fn traps(args: &TrapArgs) -> Result<Vec<Arc<Trap>>, CommandError> {
     let all = match &args.traps {
         Some(folder) => Trap::load_all(folder),

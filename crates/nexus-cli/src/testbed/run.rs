@@ -1,4 +1,4 @@
-//! `nexus testbed run`: an experiment, from its first run or from where it was cut off.
+//! `nexus testbed run`: runs an experiment from its start, or resumes it.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
@@ -34,9 +34,9 @@ pub(crate) enum TestbedEvent {
         runs: u64,
         /// Number of finished runs.
         finished: u64,
-        /// Fewest turns of agents that the rest takes.
+        /// Minimum number of agent turns in the remaining runs.
         fewest_turns: u64,
-        /// Most turns of agents that the rest takes.
+        /// Maximum number of agent turns in the remaining runs.
         most_turns: u64,
     },
     /// A run is finished.
@@ -60,7 +60,7 @@ pub(crate) struct FinishedRun {
     answer: Answer,
     /// Outcome of the run. `None` if the run is invalid.
     outcome: Option<Outcome>,
-    /// Why it is invalid, if it is.
+    /// Reason why the run is invalid, if it is.
     invalid: Option<String>,
     /// Duration of the run.
     seconds: f64,
@@ -73,17 +73,17 @@ pub(crate) struct ArmFigures {
     arm: String,
     /// Wrong answers that it caught.
     caught: u32,
-    /// Wrong answers that it met.
+    /// Wrong answers that it was given.
     wrong_answers: u32,
     /// Interval of the share that it caught.
     caught_interval: [f64; 2],
-    /// Right answers that it refused.
+    /// Right answers that it rejected.
     refused: u32,
-    /// Right answers that it met.
+    /// Right answers that it was given.
     right_answers: u32,
-    /// Interval of the share that it refused.
+    /// Interval of the share that it rejected.
     refused_interval: [f64; 2],
-    /// Runs that count for nothing.
+    /// Invalid runs.
     invalid: u32,
 }
 
@@ -92,15 +92,15 @@ pub(crate) struct ArmFigures {
 pub(crate) struct ArmComparison {
     first: String,
     second: String,
-    /// The share of the first less that of the second. None where one of them met no wrong answer.
+    /// Share of the first arm minus that of the second. `None` if an arm was given no wrong answer.
     difference: Option<f64>,
     /// Its interval.
     interval: [f64; 2],
-    /// Fisher's exact p, one-sided, that the first is higher.
+    /// Fisher's exact p, one-sided: the first arm is higher.
     first_higher: f64,
-    /// The same that it is lower.
+    /// Fisher's exact p, one-sided: the first arm is lower.
     first_lower: f64,
-    /// The same, two-sided.
+    /// Fisher's exact p, two-sided.
     two_sided: f64,
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
                 note("the run in flight is given up; the same command goes on behind the last that was finished");
                 cancel.cancel();
                 match running.await {
-                    // The last one was finished in that moment.
+                    // `Ok` means that the last run finished at that moment.
                     Ok(()) | Err(TestbedError::Cancelled) => {}
                     Err(error) => note(&CommandError::from(error).to_string()),
                 }
@@ -164,7 +164,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The arms that a command line names.
+/// Loads the arms that the command line names.
 fn arms(named: &[String]) -> Result<Vec<Arm>, CommandError> {
     if named.is_empty() {
         return Ok([Script::Anchored, Script::Probing].map(Arm::scripted).into());
@@ -206,7 +206,7 @@ fn line(run: &RunRecord) -> String {
     format!("{} on {}, {}: {outcome}", key.arm, key.trap, key.answer)
 }
 
-/// Shows what the runs say.
+/// Shows the figures of the runs.
 fn show_summary(out: AnswerWriter, folder: &Path) -> Result<(), CommandError> {
     let summary = ExperimentSummary::of(&ExperimentResults::read(folder)?);
     for arm in &summary.arms {
