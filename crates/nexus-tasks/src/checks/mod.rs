@@ -46,6 +46,7 @@ pub use probe_record::{
     ProbeAnswer, ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, SideOutcome,
 };
 pub use shown::{shown_baseline, shown_probe, shown_test_run};
+pub(crate) use store::MOST_PROBE_BYTES;
 pub use store::ProbeStore;
 pub use test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun};
 

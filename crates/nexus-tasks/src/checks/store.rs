@@ -12,7 +12,7 @@ use super::{copies::own_folder, error::CheckError, probe_record::ProbeRecord};
 
 /// Largest record to read, in bytes: one of sixteen inputs, each with two outputs of 64 KiB on three sides twice, and every byte written
 /// as `\u001b`.
-const MOST_BYTES: u64 = 160 << 20;
+pub(crate) const MOST_PROBE_BYTES: u64 = 160 << 20;
 /// Longest wait for another process that stores a probe of the same task.
 const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -61,10 +61,11 @@ impl ProbeStore {
     pub fn read(&self, number: u32) -> Result<ProbeRecord, CheckError> {
         let path = self.path(number);
         let malformed = |reason: String| CheckError::Malformed { path: path.clone(), reason };
-        let read = nexus_files::read_bounded(&path, MOST_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => malformed(error.to_string()),
-            _ => CheckError::from_io(&path, error),
-        })?;
+        let read =
+            nexus_files::read_bounded(&path, MOST_PROBE_BYTES).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => malformed(error.to_string()),
+                _ => CheckError::from_io(&path, error),
+            })?;
         let bytes = read.ok_or(CheckError::NoSuchProbe { number })?;
         let record: ProbeRecord =
             serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;

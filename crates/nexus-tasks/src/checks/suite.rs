@@ -162,7 +162,7 @@ fn of(ran: &Ran) -> SuiteRun {
         ProgramEnd::Limit(limit) => SuiteEnd::ReachedLimit { limit: limit.clone() },
         ProgramEnd::NotStarted(missing) => SuiteEnd::DidNotStart { missing: missing.clone() },
         ProgramEnd::Exited(exit) if exit.is_success() => SuiteEnd::Passed,
-        ProgramEnd::Exited(exit) => match missing::tool(*exit, end_of(&output)) {
+        ProgramEnd::Exited(exit) => match missing::tool(*exit, end_of_errors(&output)) {
             Some(missing) => SuiteEnd::DidNotStart { missing },
             None => SuiteEnd::Failed { exit: *exit },
         },
@@ -171,7 +171,7 @@ fn of(ran: &Ran) -> SuiteRun {
 }
 
 /// Returns the end of standard error.
-fn end_of(output: &CheckOutput) -> &str {
+pub(super) fn end_of_errors(output: &CheckOutput) -> &str {
     match output.stderr.omitted_bytes {
         0 => &output.stderr.head,
         _ => &output.stderr.tail,

@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path},
 };
 
-use nexus_core::{Brief, ParticipantScope, PathAccess, ScopeError, WriteSlice};
+use nexus_core::{Brief, ParticipantScope, PathAccess, ScopeError, WriteSlice, scope::is_dot_git};
 use nexus_work::{AgentTypes, DraftError, Faults, shown};
 
 use super::{BriefDraft, BriefLimits, Criterion, OUTCOME, Plan, PlanEntry, PlanEntryDraft};
@@ -202,7 +202,7 @@ fn unfit(path: &str) -> Option<&'static str> {
         Some("is no path: it is longer than 4,096 bytes, or has control characters")
     } else if !Path::new(path).components().all(is_plain) {
         Some("leads out of the project; write a path relative to its root, without ..")
-    } else if Path::new(path).components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
+    } else if Path::new(path).components().any(|part| is_dot_git(part.as_os_str().as_encoded_bytes())) {
         Some("is git's own; nothing in a tree has this name")
     } else {
         None

@@ -4,12 +4,10 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     agent::{shown_handoff, shown_verdict},
+    checks::MOST_PROBE_BYTES,
     store::Task,
     task_error::TaskError,
 };
-
-/// Largest record of a probe, in bytes.
-const MOST_PROBE_BYTES: u64 = 64 << 20;
 
 /// Name of an artifact of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -195,9 +195,15 @@ impl TasksCore {
             context.push_str(note);
         }
         // A failed memory must not prevent framing.
-        let recalled = self.memory.recall(&data.project, &data.goal).await.unwrap_or_default();
+        let recalled = self.memory.recall(&data.project, &data.goal).await.unwrap_or_else(|error| {
+            tracing::warn!(project = %data.project.display(), %error, "the notes on a project could not be read");
+            Default::default()
+        });
         let (maps, project) = (self.maps.clone(), data.project.clone());
-        let context_map = try_blocking(move || maps.read(&project)).await.unwrap_or_default();
+        let context_map = try_blocking(move || maps.read(&project)).await.unwrap_or_else(|error| {
+            tracing::warn!(project = %data.project.display(), %error, "the context map of a project could not be read");
+            None
+        });
         Goal {
             goal: data.goal.clone(),
             context,

@@ -368,7 +368,8 @@ pub(super) fn baseline_view(baseline: &Baseline, most: usize) -> BaselineView {
         SuiteEnd::DidNotStart { missing } => (BaselineOutcome::DidNotStart, missing.clone()),
         SuiteEnd::TimedOut => (BaselineOutcome::TimedOut, printed(baseline)),
         SuiteEnd::ReachedLimit { limit } => {
-            (BaselineOutcome::ReachedLimit, format!("{limit}\n{}", printed(baseline)))
+            // At the end, which is what remains of a long output.
+            (BaselineOutcome::ReachedLimit, format!("{}\nreached the limit: {limit}", printed(baseline)))
         }
     };
     // The end of the output: the last lines of tests say most.
