@@ -23,8 +23,8 @@ pub struct Seen {
     pub picture: Vec<u8>,
 }
 
-/// Opens a page in Chromium, in a network namespace without any interface, with a profile that is new. `None` if this machine has no
-/// Chromium, or no such namespaces for this user.
+/// Opens a page in Chromium, in a network namespace without any interface, with a new profile. `None` if this machine lacks
+/// Chromium, or does not allow such namespaces for this user.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Runs one test of the current test program in a process of its own.
+//! Runs one test of the current test program in its own process.
 //!
 //! A test that changes its process (resource limits, signals, the current folder, the environment, a global subscriber) or
 //! counts what its process has open runs alone, since other tests share the program:
@@ -14,11 +14,11 @@
 //! ```
 //!
 //! A test that needs other processes, such as one that kills a writer, starts them with [`command`]. The started test
-//! plays its role where an environment variable of its own is set, and returns at once where it is not.
+//! plays its role if its own environment variable is set, and returns at once if not.
 //!
-//! Tests are named by the function itself, so that a moved or renamed test cannot leave a name behind that matches
-//! nothing: libtest would run no test and exit with 0. Before a process is started, the program is asked which tests the name
-//! selects, and anything but exactly one fails.
+//! A test is named by its function, so that a moved or renamed test cannot leave a name behind that matches
+//! nothing: libtest would run no test and exit with 0. Before a process is started, the program lists the tests that the name
+//! selects. Any number other than one is a failure.
 
 use std::{
     any::type_name,
@@ -31,7 +31,7 @@ use std::{
 /// Names the test that a process started by [`runs_alone`] runs.
 const ALONE: &str = "NEXUS_TEST_ALONE";
 
-/// Returns whether this process was started to run `test` alone. If it was not, runs `test` in such a process first.
+/// Returns true if this process was started to run `test` alone. If not, first runs `test` in such a process.
 ///
 /// # Panics
 ///
@@ -111,12 +111,12 @@ pub fn arguments<T>(_test: T) -> [String; 5] {
     [name, exact, ignored, "--nocapture".to_owned(), "--test-threads=1".to_owned()]
 }
 
-/// Fails unless `output` is that of a process that ran exactly one test, which passed. For processes of [`command`] that
+/// Asserts that `output` comes from a process that ran exactly one test, which passed. For processes of [`command`] that
 /// end by themselves.
 ///
 /// # Panics
 ///
-/// With what the process wrote.
+/// Panics with the output of the process.
 #[track_caller]
 pub fn assert_passed(name: &str, output: &Output) {
     let stdout = String::from_utf8_lossy(&output.stdout);

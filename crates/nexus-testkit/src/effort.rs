@@ -4,7 +4,7 @@
 
 use std::env;
 
-/// Rounds of a loop that kills a process or breaks a link at another moment each time: `NEXUS_TEST_ROUNDS`, 4 unless set.
+/// Number of rounds of a loop that kills a process or breaks a link at a different moment each time: `NEXUS_TEST_ROUNDS`, default 4.
 ///
 /// # Panics
 ///

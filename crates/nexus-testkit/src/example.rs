@@ -9,7 +9,7 @@ use std::{
 ///
 /// # Panics
 ///
-/// If it is not built, which `cargo test --workspace` does, or cannot be started.
+/// Panics if it is not built, which `cargo test --workspace` does, or if it cannot be started.
 #[track_caller]
 pub fn run(name: &str, arguments: &[&str]) -> Output {
     let test =
@@ -38,7 +38,7 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
 ///
 /// # Panics
 ///
-/// If it fails, or does not say in its first line that no login is needed.
+/// Panics if it fails, or if its first line does not state that no login is needed.
 #[track_caller]
 pub fn shown(name: &str) -> String {
     let output = run(name, &[]);
@@ -52,7 +52,7 @@ pub fn shown(name: &str) -> String {
 ///
 /// # Panics
 ///
-/// With the part that is missing.
+/// Panics with the missing part.
 #[track_caller]
 pub fn assert_shows(shown: &str, parts: &[&str]) {
     for part in parts {

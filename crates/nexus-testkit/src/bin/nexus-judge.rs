@@ -1,4 +1,4 @@
-//! `nexus-judge`: what a version of a vendor's program does, tried before the simulator.
+//! `nexus-judge`: tests a version of a vendor's program against the simulator.
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 

@@ -1,4 +1,4 @@
-//! `nexus-sim`: the vendor simulator as a program, to point a real client at by hand.
+//! `nexus-sim`: the vendor simulator as a program, for real clients by hand.
 
 use std::io;
 use std::path::Path;
@@ -43,7 +43,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     port: u16,
 
-    /// Serves an authorization server as well, on another port, for logins by hand.
+    /// Also serve an authorization server on another port, for logins by hand.
     #[arg(long)]
     issuer: bool,
 

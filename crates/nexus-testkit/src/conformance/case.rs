@@ -1,11 +1,11 @@
-//! A case: one promise of the seam, and how it is tried.
+//! A case: one promise of the seam, and its test.
 
 use futures::future::BoxFuture;
 use nexus_core::Capabilities;
 
 use super::{feature::Feature, finding::Verdict, trial::Trial};
 
-/// One promise of the seam, and how it is tried.
+/// One promise of the seam, and its test.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The family it belongs to.

@@ -72,7 +72,7 @@ fn outcome_of_result(
     Ok(())
 }
 
-/// Sequence, time, and who comes first.
+/// Checks the sequence, the times and the first event.
 fn order(events: &[EventEnvelope]) -> Verdict {
     for (place, envelope) in (0_u64..).zip(events) {
         ensure(envelope.sequence == place, "sequence has no gaps", || {
@@ -243,7 +243,7 @@ fn honesty(observed: &Observed, capabilities: &Capabilities) -> Verdict {
     ensure(declared, "cost was declared", || format!("declared {:?}, saw {cost:?}", capabilities.cost))
 }
 
-/// The credential is in nothing that comes back.
+/// Checks that nothing the turn returns contains the credential.
 fn secrecy(observed: &Observed) -> Verdict {
     let mut text = observed.events.iter().map(|envelope| written(&envelope.event)).collect::<String>();
     text.push_str(&match &observed.outcome {

@@ -59,7 +59,7 @@ impl DelegatedSubject {
         Self::before(name, kind, Program(which), |name, arguments| ToolCall::mcp("nexus", name, arguments))
     }
 
-    /// Poses as the vendor with `program` instead of this one, such as `nexus-fake-cli`.
+    /// Uses `program` as the vendor's fake in place of this program, such as `nexus-fake-cli`.
     #[must_use]
     pub fn with_fake_program(mut self, path: impl Into<PathBuf>) -> Self {
         if let Which::Fake { program, .. } = &mut self.counterpart.0 {

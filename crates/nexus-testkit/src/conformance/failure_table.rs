@@ -1,7 +1,7 @@
-//! The table of failures: what can go wrong with a model call, as data, and how each backend ends a turn that meets it.
+//! The table of failures: the failures of a model call, as data, and the end of a turn of each backend that meets them.
 //!
-//! A row is tried on a [`Subject`] and comes to a [`Cell`]. One kind and one time to retry are right everywhere; where a backend
-//! differs, or cannot meet with it, the row says why. The rows are `failures.json`.
+//! A row is tried on a [`Subject`] and results in a [`Cell`]. One kind and one retry time are correct for every backend. If a
+//! backend differs, or if the failure cannot happen to it, the row gives the reason. The rows are in `failures.json`.
 
 use std::{
     collections::BTreeMap,
@@ -53,7 +53,7 @@ pub struct FailureRow {
 struct Column {
     kind: Option<String>,
     retry: Option<String>,
-    /// Another end that is right, of another version of a program.
+    /// Alternative end, of another version of a program.
     also: Option<String>,
     because: Option<String>,
     absent: Option<String>,
@@ -97,7 +97,7 @@ impl FailureRow {
         self.columns.get(column)?.absent.as_deref()
     }
 
-    /// Why `column` ends otherwise than others.
+    /// Returns the reason why `column` ends differently from the others.
     pub fn because(&self, column: &str) -> Option<&str> {
         self.columns.get(column)?.because.as_deref()
     }
@@ -119,7 +119,7 @@ impl FailureRow {
     ///
     /// # Errors
     ///
-    /// What was found to be wrong beside its end.
+    /// Findings apart from the end of the turn.
     pub async fn observe(&self, subject: &dyn Subject) -> Result<Cell, Finding> {
         let trial = Trial::new(subject, "failure_table")?;
         let mut setting = trial.setting(self.scenario());
@@ -145,7 +145,7 @@ impl FailureRow {
 /// Observations of one backend, row by row; `None` if the failure cannot happen to it.
 pub type Observed = Vec<Option<Result<Cell, Finding>>>;
 
-/// Tries every row on `subject`, which stands for `column` of the table.
+/// Tries every row on `subject`, for `column` of the table.
 pub async fn observe(subject: &dyn Subject, column: &str) -> Observed {
     let rows = FailureRow::all();
     let tries = rows.iter().map(|row| async move {
@@ -216,7 +216,7 @@ The column `acp` is `kind: acp` before an imitation of the agent `codex-acp`. Ag
 
 ";
 
-/// A kind as it is written in the data, by its Rust name.
+/// Returns the Rust name of a kind in the data.
 fn kind_name(kind: &str) -> String {
     let read = serde_json::from_value::<ErrorKind>(kind.into());
     read.map_or_else(|_| kind.to_owned(), |kind| format!("{kind:?}"))

@@ -21,33 +21,33 @@ pub enum Feature {
     Deltas,
     /// Thinking is shown.
     Thinking,
-    /// Prompts may hold pictures.
+    /// Prompts may contain pictures.
     Images,
-    /// Instructions stand above the prompt.
+    /// System instructions are separate from the prompt.
     System,
-    /// Answers have the shape asked for.
+    /// Answers have the requested shape.
     Output,
-    /// A conversation can be kept and taken up again.
+    /// A conversation can be stored and resumed.
     Resume,
-    /// A kept conversation can be deleted by its handle.
+    /// A stored conversation can be deleted by its handle.
     Deletes,
-    /// A kept conversation is in its handle alone.
+    /// A stored conversation exists only in its handle.
     InHandle,
     /// The caller's own tools reach the agent.
     CallerTools,
-    /// The harness brings tools of its own.
+    /// The harness brings its own tools.
     HarnessTools,
     /// Input that is sent while a turn runs reaches its agent.
     Steering,
-    /// Folders beside the working directory can be opened.
+    /// Folders outside the working directory can be opened.
     ExtraRoots,
     /// The effort can be chosen.
     Efforts,
-    /// [`ToolAccess::ScopedOnly`] is kept.
+    /// [`ToolAccess::ScopedOnly`] is enforced.
     ScopedOnly,
-    /// [`ToolAccess::ReadOnly`] is kept.
+    /// [`ToolAccess::ReadOnly`] is enforced.
     ReadOnly,
-    /// [`ToolAccess::WorkspaceWrite`] is kept.
+    /// [`ToolAccess::WorkspaceWrite`] is enforced.
     WorkspaceWrite,
     /// [`ToolAccess::Unrestricted`] is offered.
     Unrestricted,
@@ -63,7 +63,7 @@ pub enum Feature {
     Cost,
     /// A vendor's program runs the loop, so there is a process to end.
     Process,
-    /// The backend runs the loop itself, so that it is the one who answers for it.
+    /// The backend runs the loop itself, so the promises of the loop are its own.
     OwnLoop,
     /// A command can be run: by the harness at [`ToolAccess::Unrestricted`] or, where that brings no tools, by a
     /// tool of the caller's.

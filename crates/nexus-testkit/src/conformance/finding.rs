@@ -39,7 +39,7 @@ pub(super) fn same<T: PartialEq + fmt::Debug>(check: &'static str, seen: &T, wan
     ensure(seen == wanted, check, || format!("saw {}, wanted {}", short(seen), short(wanted)))
 }
 
-/// Fails `check` unless the texts are the same; says where they part.
+/// Fails `check` unless the texts are equal. The finding shows the first difference.
 pub(super) fn same_text(check: &'static str, seen: &str, wanted: &str) -> Verdict {
     ensure(seen == wanted, check, || {
         let parted = seen.bytes().zip(wanted.bytes()).take_while(|(left, right)| left == right).count();

@@ -1,4 +1,4 @@
-//! The suite as the whole of a test program.
+//! The suite as a complete test program.
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -10,8 +10,8 @@ use super::{
     subject::Subject,
 };
 
-/// Runs the suite for each subject as a test program does: it takes the arguments of `cargo test`, and names its
-/// tests as `alpha_cli::dropping_the_turn_stops_its_processes`.
+/// Runs the suite for each subject as a test program: it accepts the arguments of `cargo test`, and names its
+/// tests like `alpha_cli::dropping_the_turn_stops_its_processes`.
 ///
 /// For a test target with `harness = false`, whose `main` can therefore begin with
 /// [`fake_cli::run_if_invoked`](crate::fake_cli::run_if_invoked):
@@ -29,22 +29,22 @@ pub fn harness<N: AsRef<str>>(subjects: &[(N, Arc<dyn Subject>)]) -> ExitCode {
     run_trials(subjects.iter().flat_map(|(name, subject)| trials(name.as_ref(), subject)).collect())
 }
 
-/// Runs tests that were made at run time: those of [`trials`], and others of the same test program.
+/// Runs tests that were created at run time: those of [`trials`], and others of the same test program.
 ///
-/// Most cases wait for a limit to pass, so more are tried at once than there are processors, unless `--test-threads` or
-/// `RUST_TEST_THREADS` says how many.
+/// Most cases wait for a limit to pass, so by default more cases run at once than there are processors. `--test-threads` or
+/// `RUST_TEST_THREADS` sets the number.
 pub fn run_trials(trials: Vec<Trial>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or_else(at_once);
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// The suite for one subject that runs a vendor's own program: the named cases, or all where
-/// [`effort::is_deep`](crate::effort::is_deep) says so, since a real program takes seconds for each.
+/// The suite for one subject that runs a vendor's own program: the named cases only, since a real program takes seconds for
+/// each. All cases if [`effort::is_deep`](crate::effort::is_deep).
 ///
 /// # Panics
 ///
-/// If a name is that of no case.
+/// Panics if a name does not belong to a case.
 pub fn program_trials(module: &str, subject: &Arc<dyn Subject>, cases: &[&str]) -> Vec<Trial> {
     let mut trials = trials(module, subject);
     if !crate::effort::is_deep() {

@@ -1,6 +1,6 @@
-//! A backend of a [`BackendKind`] before the suite, built from settings as a configuration would hold them.
+//! A backend of a [`BackendKind`] under test, built from settings as in a configuration.
 //!
-//! What it talks to is its [`Counterpart`]: the rest is the same for a vendor's CLI and for a model's API.
+//! Its other end is a [`Counterpart`]. The rest is the same for a vendor's CLI and for a model's API.
 
 use std::{fmt, sync::Arc};
 
@@ -115,7 +115,7 @@ impl<C> KindSubject<C> {
         }
     }
 
-    /// Sets a setting of the backend. `null` takes one away, such as `credential`.
+    /// Sets a setting of the backend. `null` removes one, such as `credential`.
     #[must_use]
     pub fn with_setting(mut self, key: &str, value: Value) -> Self {
         match value {

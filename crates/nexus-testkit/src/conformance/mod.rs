@@ -1,7 +1,7 @@
-//! The conformance suite: one set of promises, held against every backend.
+//! The conformance suite: one set of promises, tested with every backend.
 //!
-//! A backend's author writes a [`Subject`], which sets the backend before a scripted model, and makes one
-//! test of each case:
+//! A backend's author writes a [`Subject`], which runs the backend against a scripted model, and turns each case into a
+//! test:
 //!
 //! ```no_run
 //! mod my_backend {
@@ -9,22 +9,22 @@
 //! }
 //! ```
 //!
-//! or calls [`run`] for a [`Report`]. Each case has a neutral script for the model, a request, and checks; on
-//! top, every turn of every case is held against what is true of all turns: sequence and time of events,
-//! deltas that add up to their message, the order of tool events, tool calls and effects that agree, nothing
-//! shown that was not declared, no credential in anything that comes back, in a span or in a log.
+//! or calls [`run`] for a [`Report`]. Each case has a neutral script for the model, a request, and checks. In addition,
+//! every turn of every case is checked for the promises of all turns. Events are in sequence and time, deltas add up
+//! to their message, and tool events are in order. Tool calls and effects agree, and everything shown was declared.
+//! No credential is in an event, in the result, in a span or in a log.
 //!
-//! Cases that work with tools use those of the backend's harness. Where it brings none, the same cases run with
-//! tools that the suite offers as the caller's; so they hold for a vendor's CLI and for a loop of one's own.
+//! Cases that work with tools use those of the backend's harness. If it brings none, the same cases run with
+//! tools that the suite offers as the caller's. So they cover a vendor's CLI and a native loop.
 //!
-//! Every call of a caller's tool is decided on by the session, so the cases about scopes are the same for a loop of one's
-//! own and for a program that calls the tools over MCP, down to the log of decisions.
+//! The session decides on every call of a caller's tool. So the cases on scopes are the same for a native loop and for a
+//! program that calls the tools over MCP, down to the log of decisions.
 //!
-//! A case about something that the backend does not declare is skipped, and another case proves that a request
-//! for it is refused. Everything that is declared must be shown by a case that ran.
+//! A case on a feature that the backend does not declare is skipped, and another case proves that a request
+//! for it is refused. A case that ran must prove every declared feature.
 //!
-//! [`mod@reference`] is a backend that passes. [`DelegatedSubject`] and [`NativeSubject`] set a backend that is
-//! built from configuration before a fake program or a simulated vendor.
+//! [`mod@reference`] is a backend that passes. [`DelegatedSubject`] and [`NativeSubject`] build a backend from a
+//! configuration, and run it against a fake program or a simulated vendor.
 
 mod case;
 mod case_tools;

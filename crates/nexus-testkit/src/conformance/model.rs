@@ -1,4 +1,4 @@
-//! A model that says what a script says, for subjects that need no server to say it.
+//! A model that plays a script, for subjects that need no server.
 
 use std::{
     collections::BTreeMap,

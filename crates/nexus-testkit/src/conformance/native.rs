@@ -51,7 +51,7 @@ impl NativeSubject {
         }
     }
 
-    /// Lets the simulator list `models`, so that the backend learns what each of them takes.
+    /// Makes the simulator list `models`, so that the backend learns the properties of each.
     #[must_use]
     pub fn with_catalogue(mut self, models: impl IntoIterator<Item = impl Into<Model>>) -> Self {
         self.counterpart.models = models.into_iter().map(Into::into).collect();

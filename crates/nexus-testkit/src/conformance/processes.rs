@@ -14,10 +14,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time between two looks.
+/// Pause between two scans.
 const INTERVAL: Duration = Duration::from_millis(15);
 
-/// One process, told from a later one of the same number by its start time.
+/// One process. Its start time distinguishes it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Process {
     pub(super) pid: u32,
@@ -70,7 +70,7 @@ impl ProcessWatch {
         Self { shared, thread: Some(thread) }
     }
 
-    /// Everything seen so far.
+    /// All observations so far.
     pub(super) fn seen(&self) -> BTreeMap<Process, Sight> {
         self.shared.seen().clone()
     }
@@ -94,7 +94,7 @@ impl Drop for ProcessWatch {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A looker that panicked has nothing more to say.
+            // A panic of the observer thread has already been printed.
             let _ = thread.join();
         }
     }

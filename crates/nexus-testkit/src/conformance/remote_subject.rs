@@ -108,7 +108,7 @@ impl ExecutionBackend for Worker {
     }
 }
 
-/// A connection to the caller: all that passes it is written and read.
+/// A connection to the caller: every message through it is serialized and parsed.
 #[derive(Debug)]
 struct Connection(TurnSession);
 

@@ -9,9 +9,9 @@ use super::{feature::Feature, finding::Finding};
 /// Outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It holds.
+    /// The promise holds.
     Passed,
-    /// It does not.
+    /// The promise does not hold.
     Failed(Finding),
     /// The backend does not declare what the case is about.
     NotDeclared(Feature),

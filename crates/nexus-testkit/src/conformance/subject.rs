@@ -20,7 +20,7 @@ pub const TOKEN_VARIABLE: &str = "NEXUS_CONFORMANCE_TOKEN";
 /// it in [`TurnRequest::environment`](nexus_core::TurnRequest::environment), so it reaches the agent's tools.
 pub const MARK_VARIABLE: &str = "NEXUS_CONFORMANCE_MARK";
 
-/// A backend under test: how it is set before a scripted model, and what has to be known about it.
+/// A backend under test: it is staged against a scripted model, and has known properties.
 ///
 /// Each case stages a backend of its own and may stage several. What the backend talks to is the subject's
 /// choice: a [`Sim`](crate::sim::Sim), a fake CLI, or the script read directly.
@@ -88,7 +88,7 @@ pub trait Subject: fmt::Debug + Send + Sync {
     }
 
     /// Names of tools that this backend offers even at [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess) because
-    /// they cannot be taken away: tools that read, write and run nothing, such as one to note a plan.
+    /// they cannot be removed: tools that read, write and run nothing, such as a tool for notes.
     fn idle_tools(&self) -> &[&str] {
         &[]
     }
@@ -99,9 +99,9 @@ pub trait Subject: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Why the case `case` cannot be staged, if it cannot: a weather that the counterpart is not able to make,
-    /// never a promise that the backend does not keep. Each is listed in the report, and a declared capability
-    /// that no case is left to show fails the suite.
+    /// Reason why the case `case` cannot be staged, if it cannot: a condition that the counterpart cannot create,
+    /// never a promise that the backend breaks. The report lists each reason. The suite fails if no case is left to
+    /// prove a declared capability.
     fn cannot_stage(&self, case: &str) -> Option<String> {
         let _ = case;
         None
@@ -130,7 +130,7 @@ pub struct Setting {
     /// Tool list that a program with its own tools reports. A subject that cannot change the list reports that by
     /// [`Subject::cannot_stage`].
     pub tool_list: ToolList,
-    /// The folder for what Nexus keeps: [`BuildContext::home`](nexus_core::BuildContext::home).
+    /// Folder for the data of Nexus: [`BuildContext::home`](nexus_core::BuildContext::home).
     pub home: PathBuf,
     /// The host's environment: [`BuildContext::environment`](nexus_core::BuildContext::environment). It holds
     /// [`TOKEN_VARIABLE`], [`MARK_VARIABLE`], a private `HOME` and the host's `PATH`.
@@ -138,7 +138,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A model that plays `script`, and a place of its own.
+    /// Creates a setting with a model that plays `script`, and its own home.
     pub fn new(script: Scenario, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
         Self {
             script,
@@ -171,7 +171,7 @@ pub struct Stage {
     pub backend: Arc<dyn ExecutionBackend>,
     /// Says what reached the model.
     pub witness: Arc<dyn Witness>,
-    /// Folders of the stage itself, such as the fake CLI's notes: what is in them is not the backend's.
+    /// Folders of the stage itself, such as the fake CLI's notes. Their files do not belong to the backend.
     pub own_folders: Vec<PathBuf>,
     kept: Vec<Box<dyn Any + Send + Sync>>,
 }
@@ -189,7 +189,7 @@ impl Stage {
         self
     }
 
-    /// Keeps `thing` alive as long as the stage, such as a server or a folder.
+    /// Keeps `thing`, such as a server or a folder, alive as long as the stage.
     #[must_use]
     pub fn keeping(mut self, thing: impl Any + Send + Sync) -> Self {
         self.kept.push(Box::new(thing));

@@ -16,7 +16,7 @@ use tracing::{
 /// One span.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SeenSpan {
-    /// The place of its parent among the spans, if one was named.
+    /// Index of its parent among the spans, if a parent was named.
     pub(super) parent: Option<usize>,
     /// Its fields by name, as last recorded.
     pub(super) fields: BTreeMap<&'static str, String>,
@@ -39,12 +39,12 @@ struct Heard {
     words: String,
 }
 
-/// Hears nothing, and is never dropped. With one subscriber alone, `tracing` lets the thread that meets a span first judge for
-/// all threads and for good whether anybody listens, and the thread of another test may have no subscriber.
+/// A second subscriber that ignores everything and is never dropped. With a single subscriber, the thread that first reaches a
+/// span decides for all threads whether `tracing` enables it. The thread of another test may have no subscriber.
 static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 impl Telemetry {
-    /// Listens from here on.
+    /// Starts to capture.
     pub(super) fn start() -> Self {
         LazyLock::force(&SECOND_SUBSCRIBER);
         Self::default()
@@ -55,7 +55,7 @@ impl Telemetry {
         self.lock().spans.clone()
     }
 
-    /// Everything so far that a span or a log said, in one text.
+    /// All words of spans and logs so far, in one text.
     pub(super) fn words(&self) -> String {
         self.lock().words.clone()
     }
@@ -91,7 +91,7 @@ impl Heard {
     }
 }
 
-/// The place of a span: ids are counted from one.
+/// Index of a span: ids are counted from one.
 fn place(id: &Id) -> usize {
     usize::try_from(id.into_u64()).map_or(usize::MAX, |id| id.saturating_sub(1))
 }

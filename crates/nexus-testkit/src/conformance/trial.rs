@@ -1,4 +1,4 @@
-//! One case, tried on one subject: a place of its own, staged backends, and turns that are watched.
+//! One case, tried on one subject: its own folder, staged backends, and observed turns.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ pub struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    /// A place of its own for `case`.
+    /// Creates a trial with its own folder for `case`.
     pub(super) fn new(subject: &'a dyn Subject, case: &'static str) -> Result<Self, Finding> {
         let folder = tempfile::Builder::new().prefix("nexus-conformance-").tempdir();
         let folder = folder.map_err(|error| Finding::new("a temporary folder", error.to_string()))?;
@@ -78,7 +78,7 @@ impl<'a> Trial<'a> {
         self.subject
     }
 
-    /// A text that no other trial has: `what` and something unique.
+    /// Returns a text that no other trial has: `what` and a unique suffix.
     pub(super) fn canary(&self, what: &str) -> String {
         format!("canary-{what}-{}", self.unique)
     }
@@ -127,7 +127,7 @@ impl<'a> Trial<'a> {
         Setting::new(script.into(), self.folder.path().join(name), self.environment())
     }
 
-    /// Sets a backend before a model that plays `script`.
+    /// Builds a backend against a model that plays `script`.
     pub(super) async fn stage(&self, script: impl Into<Scenario>) -> Result<Staged<'_>, Finding> {
         self.stage_setting(self.setting(script)).await
     }
@@ -179,7 +179,7 @@ impl<'t> Staged<'t> {
         self.stage.witness.model_calls()
     }
 
-    /// A request at the narrowest level that the backend keeps, for the subject's model.
+    /// A request at the narrowest level that the backend can enforce, for the subject's model.
     pub(super) fn request(&self, prompt: impl Into<String>) -> TurnRequest {
         let capabilities = self.capabilities();
         let kept = [
@@ -201,7 +201,7 @@ impl<'t> Staged<'t> {
         self.request(prompt).with_tool_access(access).in_directory(self.trial.workspace())
     }
 
-    /// The same at the narrowest level that the backend keeps.
+    /// The same at the narrowest level that the backend can enforce.
     pub(super) fn narrow_work(&self, prompt: impl Into<String>) -> TurnRequest {
         self.request(prompt).in_directory(self.trial.workspace())
     }
@@ -230,7 +230,7 @@ impl<'t> Staged<'t> {
         self.observe(&seen, telemetry, outcome, how)
     }
 
-    /// Runs a turn, does `act` once `is_time` says so, and then waits for the end.
+    /// Runs a turn, calls `act` as soon as `is_time` returns true, and then waits for the end.
     pub(super) async fn run_until(
         &self,
         request: TurnRequest,
@@ -263,7 +263,7 @@ impl<'t> Staged<'t> {
         Ok((self.observe(&seen, telemetry, outcome, how)?, took))
     }
 
-    /// Runs a turn and drops it once `is_time` says so.
+    /// Runs a turn, and drops it as soon as `is_time` returns true.
     pub(super) async fn drop_when(
         &self,
         request: TurnRequest,
@@ -338,12 +338,12 @@ pub(super) struct Dropped {
     pub(super) model_calls: usize,
 }
 
-/// A turn that is over.
+/// A turn that has ended.
 #[derive(Debug)]
 pub(super) struct Observed {
     /// Backend that ran it.
     pub(super) backend: BackendId,
-    /// The credentials that must not come back.
+    /// Credentials that must not leak.
     pub(super) secrets: [String; 2],
     /// Events that the sink received.
     pub(super) events: Vec<EventEnvelope>,

@@ -1,4 +1,4 @@
-//! Sinks of the suite: they keep what they are given, as fast as the case wants.
+//! Sinks of the suite: they record the events, at the pace of the case.
 
 use std::{
     pin::Pin,
@@ -17,7 +17,7 @@ pub(super) enum SinkPace {
     Ready,
     /// One event in this time.
     Slow(Duration),
-    /// None, ever.
+    /// No event, ever.
     Never,
 }
 
@@ -36,7 +36,7 @@ impl Seen {
     }
 }
 
-/// A sink that keeps everything in a [`Seen`].
+/// A sink that records everything in a [`Seen`].
 #[derive(Debug)]
 pub(super) struct PacedSink {
     seen: Seen,

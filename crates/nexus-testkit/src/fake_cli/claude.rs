@@ -39,7 +39,7 @@ const MAX_RETRIES: u32 = 10;
 /// The wait before the first repeat; it doubles. A tenth of the real one.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
-/// The longest `Retry-After` that is waited for, in seconds.
+/// Longest `Retry-After` that the harness respects, in seconds.
 const PATIENCE_SECONDS: u64 = 60;
 
 /// Number of requests to continue after the model reached its token limit.
@@ -62,7 +62,7 @@ pub(super) struct Claude {
     is_tool_running: bool,
     is_streamless: bool,
     last_text: String,
-    /// Messages that came while a turn ran, with their names.
+    /// Messages that arrived while a turn ran, with their names.
     queued: VecDeque<(Value, Value)>,
 }
 
@@ -103,7 +103,7 @@ impl Claude {
         None
     }
 
-    /// Repeats a user message that the model is about to be given, if it is to.
+    /// Writes a user message back before the model reads it, if `--replay-user-messages` is given.
     fn repeat_message(&self, name: &Value, content: &Value, stage: &mut Stage) {
         if stage.given().has("--replay-user-messages") {
             stage.line(&json!({
@@ -236,7 +236,7 @@ impl Claude {
         }
     }
 
-    /// A stream broke off: it is repeated in one piece, unless a block of it was complete.
+    /// Reacts to a stream that broke off: it is repeated without streaming, unless a block of it was complete.
     fn broken(&mut self, tries: u32, stage: &mut Stage) -> AfterFault {
         if self.wire.has_confirmed() {
             let sentence = "API Error: Connection closed mid-response. The response above may be incomplete.";
@@ -343,7 +343,7 @@ impl Imitation for Claude {
             self.repeat_message(&name, &content, stage);
             texts.extend(
                 content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).map(
-                    // The real one puts it into a message of its own making, too.
+                    // The real program also wraps the input in its own message.
                     |text| format!("The user sent a new message while you were working:\n{text}"),
                 ),
             );

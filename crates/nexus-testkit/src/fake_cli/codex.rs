@@ -85,7 +85,7 @@ impl Codex {
                 },
                 Some("config/read") => {
                     let mut result = json!({ "config": self.config.whole, "origins": {} });
-                    // It names no tools, but says what it is set to, the strongest setting first.
+                    // It lists no tools, but reports its settings, those of highest precedence first.
                     if let Some(others) = stage.named_tools(&[]) {
                         let features = others.iter().map(|_| ("goals".to_owned(), json!(true)));
                         let features: serde_json::Map<_, _> = features.collect();
@@ -168,7 +168,7 @@ impl Codex {
         Some(Ask::new(self.history.clone()).in_conversation(self.session.id.clone()))
     }
 
-    /// Repeats a stream that broke off, as often as the configuration says.
+    /// Repeats a stream that broke off, up to the configured number of times.
     fn repeat(
         &mut self,
         tries: u32,
@@ -219,7 +219,7 @@ impl Codex {
         }
         let info = json!({ "httpConnectionFailed": { "httpStatusCode": status } });
         let message = format!("unexpected status {status}: {words}");
-        // A clock that could not hold the end of the wait would stop the fake.
+        // Without this bound, adding the wait to the clock could overflow and stop the fake.
         let wait = Duration::from_secs(fault.retry_after.unwrap_or(0).min(99_999_999_999));
         match (status, fault.retry_after) {
             (400, _) if fault.body.is_some() => {

@@ -21,7 +21,7 @@ pub trait Imitation {
     /// The exit of the program, if no turn starts. The imitation has then written the output of the real program.
     fn open(&mut self, stage: &mut Stage) -> Result<Ask, Exit>;
 
-    /// Why the harness does not let `call` run, in the words that the model reads; `None` if it does.
+    /// Returns the reason why the harness denies `call`, as the model reads it; `None` if the call is permitted.
     fn objection(&self, call: &ToolCall) -> Option<String>;
 
     /// Answers a call of a tool that is neither a shell, nor a file, nor a server's.
@@ -71,11 +71,11 @@ pub trait Imitation {
         false
     }
 
-    /// Says in the vendor's words that something happened.
+    /// Writes the vendor's report of an event.
     fn show(&mut self, moment: &Moment<'_>, stage: &mut Stage);
 
-    /// Something went wrong with the model, for the `tries`-th time in a row, from 1. Says it in the vendor's
-    /// words, and what the harness does about it.
+    /// Reacts to a failure of the model, the `tries`-th in a row, from 1. Writes the vendor's report, and returns the
+    /// harness's reaction.
     fn trouble(&mut self, trouble: &Trouble<'_>, tries: u32, stage: &mut Stage) -> AfterFault;
 
     /// Reacts to input or a signal in mid-turn. By default signals kill, and input is ignored.
@@ -86,7 +86,7 @@ pub trait Imitation {
         }
     }
 
-    /// The turn is over: writes the terminal record, and says how the program goes on.
+    /// Ends the turn: writes the terminal record, and returns the continuation of the program.
     fn close(&mut self, ending: Ending, stage: &mut Stage) -> Next;
 }
 
@@ -189,11 +189,11 @@ pub enum AfterFault {
     AskAgain(Duration),
     /// Gives up.
     GiveUp,
-    /// Takes what came as the answer.
+    /// Accepts the received part as the answer.
     Accept,
 }
 
-/// Something heard.
+/// Input or a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// A line of standard input, without its end.
@@ -207,7 +207,7 @@ pub enum Heard {
 /// Reaction of the harness to input or a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// Nothing.
+    /// Continues.
     GoOn,
     /// Ends the turn in good order.
     Interrupt {
@@ -221,7 +221,7 @@ pub enum Reaction {
 /// End of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With an answer.
+    /// The turn ended with an answer.
     Answered,
     /// The model was given up.
     Failed,
@@ -237,7 +237,7 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// With `code`.
+    /// Creates an exit with `code`.
     pub fn code(code: i32) -> Self {
         Self { code }
     }
@@ -246,7 +246,7 @@ impl Exit {
 /// Continuation of the program after a turn.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// It ends.
+    /// The program ends.
     Exit(Exit),
     /// It runs another turn.
     Turn(Box<Ask>),

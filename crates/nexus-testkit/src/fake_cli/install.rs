@@ -1,4 +1,4 @@
-//! Putting a fake where a backend can find it.
+//! Installs a fake where a backend can find it.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model_call::{ModelCall, Witness};
 
-/// A fake in a folder of its own, which is gone with it.
+/// A fake in its own temporary folder, which is deleted with it.
 #[derive(Debug)]
 pub struct FakeCli {
     folder: TempDir,
@@ -27,7 +27,7 @@ impl FakeCli {
     ///
     /// # Errors
     ///
-    /// When no folder, link or script can be made.
+    /// The folder, the link or the script cannot be created.
     pub fn install(vendor: Vendor, script: &FakeScript) -> io::Result<Self> {
         Self::install_program(&std::env::current_exe()?, vendor, script)
     }
@@ -36,7 +36,7 @@ impl FakeCli {
     ///
     /// # Errors
     ///
-    /// When no folder, link or script can be made.
+    /// The folder, the link or the script cannot be created.
     pub fn install_program(program: &Path, vendor: Vendor, script: &FakeScript) -> io::Result<Self> {
         Self::install_link(program, vendor.program(), script)
     }
@@ -46,7 +46,7 @@ impl FakeCli {
     ///
     /// # Errors
     ///
-    /// When no folder, link or script can be made.
+    /// The folder, the link or the script cannot be created.
     pub fn install_as(name: &str, script: &FakeScript) -> io::Result<Self> {
         Self::install_link(&std::env::current_exe()?, name, script)
     }
@@ -60,11 +60,11 @@ impl FakeCli {
         Ok(fake)
     }
 
-    /// Replaces the script. What was taken of the old one counts as taken of the new one.
+    /// Replaces the script. Calls that the old script has answered count for the new one.
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// The script cannot be written.
     pub fn set_script(&self, script: &FakeScript) -> io::Result<()> {
         script.store(&script_path(&self.link))
     }

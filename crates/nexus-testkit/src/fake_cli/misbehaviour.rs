@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::stage::Stage;
 
-/// Called by this name, the program stays for a while and ends: the grandchild that will not let go.
+/// Called by this name, the program stays for a while and ends: a grandchild that keeps pipes open.
 pub(super) const LINGERER: &str = "nexus-fake-lingerer";
 
 /// Lifetime of a process that does not end by itself, in seconds: longer than any test waits.
@@ -38,14 +38,14 @@ pub enum Misbehaviour {
     },
     /// Starts, before, a child that keeps the pipes open after the program has ended.
     GrandchildHoldsThePipe,
-    /// Starts, before, a grandchild in a session of its own, whose parent is gone, and that ignores SIGTERM,
+    /// Starts, before, a grandchild in its own session, whose parent has ended, and that ignores SIGTERM,
     /// SIGINT and SIGHUP.
     ForksAway,
     /// Ignores SIGTERM, SIGINT and SIGHUP.
     IgnoresSignals,
     /// Never reads its standard input.
     NeverReadsStdin,
-    /// Closes its standard output once it has written this many bytes, and goes on.
+    /// Closes its standard output once it has written this many bytes, and continues.
     ClosesStdout {
         /// Number of bytes.
         after_bytes: u64,
@@ -57,11 +57,11 @@ pub enum Misbehaviour {
     },
     /// Leaves out the last line, and ends with exit code 0.
     NoLastLine,
-    /// Stays for ten minutes when it is done.
+    /// Runs for ten more minutes after its work.
     NeverExits,
-    /// Connects to none of the MCP servers that it is given, and goes on without.
+    /// Connects to none of its MCP servers, and continues without them.
     ReachesNoServer,
-    /// Does not say which tools its model has, where the vendor's program does.
+    /// Does not report the tools of its model, although the vendor's program does.
     NamesNoTools,
     /// Gives its model one more tool than requested, and reports it.
     NamesAnotherTool,
@@ -72,7 +72,7 @@ pub enum Misbehaviour {
     },
 }
 
-/// Does what is done when the program starts.
+/// Performs the misbehaviour at the start of the program.
 pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
     for what in misbehaviour {
         match *what {
@@ -90,14 +90,14 @@ pub(super) fn begin(misbehaviour: &[Misbehaviour], stage: &mut Stage) {
     }
 }
 
-/// Does what is done when the program would end.
+/// Performs the misbehaviour at the end of the program.
 pub(super) fn end(misbehaviour: &[Misbehaviour]) {
     if misbehaviour.contains(&Misbehaviour::NeverExits) {
         std::thread::sleep(Duration::from_secs(LONG_SECONDS));
     }
 }
 
-/// Says on standard error what went wrong with the fake itself.
+/// Reports an error of the fake itself on standard error.
 pub(super) fn complain(what: &str) {
     // If standard error is closed, no stream is left to report on.
     let _ = writeln!(std::io::stderr(), "fake cli: {what}");
@@ -125,7 +125,7 @@ fn huge_line(bytes: u64, stage: &mut Stage) {
     stage.write(tail);
 }
 
-/// Starts a grandchild. `pipe` is what it gets for both pipes; `waits` says to wait for the end of the child.
+/// Starts a grandchild. `pipe` creates both of its pipes. If `waits`, waits for the end of the child.
 fn start_lingerer(how: &[&str], pipe: fn() -> Stdio, waits: bool) {
     match lingerer(how).stdout(pipe()).stderr(pipe()).spawn() {
         // The one in the middle ends at once, and leaves its child without a parent.
@@ -141,7 +141,7 @@ fn lingerer(how: &[&str]) -> Command {
     command
 }
 
-/// The life of a grandchild. Never returns.
+/// Main function of a grandchild. Never returns.
 pub(super) fn linger() -> ! {
     match std::env::args().nth(1).as_deref() {
         Some("away") => leave_a_deaf_child(),
@@ -155,15 +155,15 @@ pub(super) fn linger() -> ! {
     std::process::exit(0);
 }
 
-/// In the middle: a session of its own, and a child that outlives it. Never returns.
+/// Main function of the process in the middle: starts its own session, and a child that outlives it. Never returns.
 fn leave_a_deaf_child() -> ! {
-    // It fails only for the leader of a group, which this is not.
+    // `setsid` fails only for the leader of a group, which this process is not.
     let _ = rustix::process::setsid();
     match lingerer(&["deaf"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn() {
         Ok(mut child) => {
             let mut word = [0; 4];
             if let Some(stdout) = &mut child.stdout {
-                // A child that is gone shows in the test that looks for it.
+                // An error means that the child has ended. Then the test that looks for it fails.
                 let _ = stdout.read_exact(&mut word);
             }
         }

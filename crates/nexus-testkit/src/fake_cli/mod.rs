@@ -83,8 +83,8 @@ impl Vendor {
     }
 }
 
-/// Becomes the fake if this program was called by a vendor's name, and returns otherwise. To be called first
-/// thing in `main`.
+/// Becomes the fake if this program was called by a vendor's name, and returns otherwise. Call it first
+/// in `main`.
 pub fn run_if_invoked() {
     run_if_invoked_with(cast::imitation_of);
 }

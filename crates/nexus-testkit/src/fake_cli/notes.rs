@@ -95,7 +95,7 @@ impl Notes {
         Self { folder: link.with_extension("notes") }
     }
 
-    /// Notes that the fake was called. Returns where its standard input goes.
+    /// Records a call of the fake. Returns the file for its standard input.
     pub(super) fn invocation(&self, given: &Given) -> io::Result<PathBuf> {
         let folder = self.folder.join("invocations");
         fs::create_dir_all(&folder)?;
@@ -115,7 +115,7 @@ impl Notes {
         json_files(&folder).into_iter().filter_map(read).collect()
     }
 
-    /// Takes the next place in the script `key`: the first is 0. Two processes never take the same.
+    /// Takes the next index in the script `key`, from 0. Two processes never take the same index.
     pub(super) fn next_place(&self, key: &str) -> io::Result<usize> {
         let folder = self.folder.join("places").join(key);
         fs::create_dir_all(&folder)?;
@@ -142,7 +142,7 @@ impl Notes {
         json_files(&self.folder.join("model-calls")).into_iter().filter_map(read).collect()
     }
 
-    /// Writes a file that is whole as soon as it is there.
+    /// Writes a file atomically: it is complete as soon as it exists.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let unfinished = path.with_extension("unfinished");
         fs::write(&unfinished, bytes)?;

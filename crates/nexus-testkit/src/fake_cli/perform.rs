@@ -1,4 +1,4 @@
-//! The life of a fake: what it does from the first argument to its exit code.
+//! Main loop of a fake, from its first argument to its exit code.
 
 use std::{
     path::Path,
@@ -102,7 +102,7 @@ struct Told {
     images: usize,
 }
 
-/// Why a turn goes no further.
+/// Reason why a turn stops.
 enum Stop {
     Ended(Ending),
     Died(i32),
@@ -117,7 +117,7 @@ enum Said {
 
 impl Play<'_> {
     fn run(mut self) -> End {
-        // Before a hook of the program takes its file away.
+        // A hook of the program may remove the credential's file, so it is read first.
         let credential = self.stage.given().credential();
         let mut ask = match self.imitation.open(self.stage) {
             Ok(ask) => ask,
@@ -194,7 +194,7 @@ impl Play<'_> {
         self.deliver(&reply, tries)
     }
 
-    /// Shows a reply as it comes.
+    /// Shows a reply as it arrives.
     fn deliver(&mut self, reply: &Reply, tries: u32) -> Result<Said, Stop> {
         self.pause(Duration::from_millis(reply.pace.delay_ms))?;
         match &reply.fault {
@@ -329,7 +329,7 @@ impl Play<'_> {
         Ok(told)
     }
 
-    /// Begins a call. Says whether it was not let through.
+    /// Begins a call. The flag is true if the call was denied.
     fn begin_tool(&mut self, id: &str, call: &ToolCall) -> (Tool, bool) {
         if let Some(objection) = self.imitation.objection(call) {
             return (Tool::done(Err(objection)), true);

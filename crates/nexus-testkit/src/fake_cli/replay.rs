@@ -17,7 +17,7 @@ pub struct Replay {
     pub stderr: String,
     /// End of the process.
     pub end: End,
-    /// Times are multiplied by this: 0 says everything at once.
+    /// Factor for all times. 0 writes everything at once.
     pub time_scale: f64,
     /// True if it writes nothing before the first line of its standard input arrives.
     pub waits_for_input: bool,
@@ -41,9 +41,9 @@ pub struct Chunk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// With this code.
+    /// Exit with this code.
     Code(i32),
-    /// By this signal, sent to itself.
+    /// Death by this signal, which the fake sends to itself.
     Signal(i32),
 }
 
@@ -103,7 +103,7 @@ impl Replay {
         self
     }
 
-    /// Ends otherwise.
+    /// Sets another end.
     #[must_use]
     pub fn ending(mut self, end: End) -> Self {
         self.end = end;

@@ -27,7 +27,7 @@ pub struct FakeScript {
 pub enum Act {
     /// Replays the output of a real CLI.
     Replay(Replay),
-    /// It imitates the vendor's harness before a model that plays a scenario.
+    /// Imitates the vendor's harness with a model that plays a scenario.
     Imitate {
         /// Replies of the model.
         scenario: Box<Scenario>,

@@ -32,7 +32,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Begins to listen. `stdin_notes` keeps what standard input brings.
+    /// Begins to listen. `stdin_notes` stores the bytes of standard input.
     pub(super) fn new(given: Given, misbehaviour: Vec<Misbehaviour>, stdin_notes: Option<PathBuf>) -> Self {
         let (sender, heard) = channel();
         if !misbehaviour.contains(&Misbehaviour::NeverReadsStdin) {
@@ -117,8 +117,8 @@ impl Stage {
         }
     }
 
-    /// The next line of standard input, without its end; `None` at the end of input. Signals meanwhile are
-    /// kept for later.
+    /// Returns the next line of standard input, without its end; `None` at the end of input. Signals in the meantime are
+    /// queued.
     pub fn wait_for_line(&mut self) -> Option<String> {
         let mut later = VecDeque::new();
         let line = loop {
@@ -157,7 +157,7 @@ impl Stage {
         end_by_default(number)
     }
 
-    /// Connects to MCP servers, unless the script says that none is reached.
+    /// Connects to MCP servers, unless the script makes them unreachable.
     pub(super) fn connect(&self, servers: Vec<Server>, handshake: &Handshake) -> Servers {
         match self.misbehaviour.contains(&Misbehaviour::ReachesNoServer) {
             true => Servers::out_of_reach(servers),
@@ -177,7 +177,7 @@ impl Stage {
         &self.misbehaviour
     }
 
-    /// Makes this process deaf to signals that can be ignored.
+    /// Makes this process ignore all signals that can be ignored.
     pub(super) fn ignore_signals_of_this_process() {
         let (sender, _heard) = channel();
         listen_to_signals(sender);
@@ -260,7 +260,7 @@ fn end_by(signal: Signal) -> ! {
     std::process::exit(1)
 }
 
-/// Ends this process as signal `number` would, had it no handler: a shell takes its place and dies of it.
+/// Ends this process as signal `number` would without a handler: it becomes a shell that dies of the signal.
 fn end_by_default(number: i32) -> ! {
     use std::os::unix::process::CommandExt as _;
 
@@ -272,7 +272,7 @@ fn end_by_default(number: i32) -> ! {
 
 /// Closes standard output for good: the reader sees the end.
 fn close_stdout() {
-    // The descriptor is replaced, not closed, so that nothing else takes its number.
+    // The descriptor is replaced, not closed, so that no other file takes its number.
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         // Failing leaves it open, which the test will see.
         let _ = rustix::stdio::dup2_stdout(&null);

@@ -1,4 +1,4 @@
-//! Tools that really run, each in a session of its own, as the real harnesses run theirs.
+//! Tools that really run, each in its own session, as in the real harnesses.
 
 use std::{
     io::Read,
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::sim::ToolCall;
 
-/// Called by this name, the program begins a session and becomes what its arguments say.
+/// Called by this name, the program starts a session and executes its arguments.
 pub(super) const LEADER: &str = "nexus-fake-leader";
 
-/// Variables that the vendors' programs keep from what their models run: by themselves, or as their configuration asks.
+/// Variables that the vendors' programs hide from their models' commands, by default or by their configuration.
 const HIDDEN: [&str; 3] = ["CLAUDE_CODE_OAUTH_TOKEN", "NEXUS_CODEX_TOKEN", "NEXUS_TOOLS_TOKEN"];
 
 /// A tool that runs, or has run.
@@ -29,12 +29,12 @@ pub(super) enum Tool {
     Running { child: Child, output: JoinHandle<String> },
     /// A server's.
     Asked(ServerCall),
-    /// It was done at once.
+    /// The tool ended at once.
     Done(Answer),
 }
 
 impl Tool {
-    /// Starts a shell, or does what is to be done with a file. `None` for any other tool.
+    /// Starts a shell, or performs a file operation. `None` for any other tool.
     pub(super) fn start(call: &ToolCall) -> Option<Self> {
         match call {
             ToolCall::Shell { command } => {
@@ -88,7 +88,7 @@ impl Tool {
             // Gone already is as good.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // It was killed: this does not wait long.
+        // The child was killed, so this wait is short.
         let _ = child.wait();
     }
 }
@@ -112,7 +112,7 @@ fn shell(command: &str) -> std::io::Result<Tool> {
     Ok(Tool::Running { child, output })
 }
 
-/// Becomes what the arguments say, in a session of its own. Never returns.
+/// Executes the arguments in a new session. Never returns.
 pub(super) fn lead_a_session() -> ! {
     let mut arguments = std::env::args_os().skip(1);
     if let Err(error) = rustix::process::setsid() {

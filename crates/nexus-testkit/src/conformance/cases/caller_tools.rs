@@ -71,7 +71,7 @@ pub(crate) async fn a_tool_that_hangs_is_ended_by_the_deadline(trial: &Trial<'_>
     let mut deadline = trial.timing().short * 2;
     loop {
         let (tools, turn) = hanging_turn(trial, Limits::new().with_deadline(deadline)).await?;
-        // It runs from the start of the turn. On a busy machine a program can take longer to ask for the tool.
+        // The deadline counts from the start of the turn. On a busy machine a program may need longer until it calls the tool.
         if tools.asked().is_empty() && deadline < trial.timing().bound / 2 {
             deadline *= 2;
             continue;
@@ -197,7 +197,7 @@ pub(super) async fn turn_with<'t>(
     Ok((staged, turn))
 }
 
-/// A turn that calls a tool which writes, and of which the host says `approval`.
+/// Runs a turn that calls a writing tool, for which the host answers `approval`.
 async fn approved_by<'t>(
     trial: &'t Trial<'_>,
     approval: Approval,
@@ -216,7 +216,7 @@ pub(super) fn last_results(staged: &Staged<'_>) -> Vec<String> {
     staged.model_calls().pop().map(|call| call.tool_results).unwrap_or_default()
 }
 
-/// A request to look something up with the caller's tools: with them alone, where that is kept.
+/// A request to look something up with the caller's tools, and with no others if the backend can enforce that.
 pub(super) fn work(staged: &Staged<'_>) -> TurnRequest {
     staged.narrow_work("Look it up.")
 }
@@ -263,7 +263,7 @@ async fn is_ended(
     is_let_go(tools).await
 }
 
-/// No call runs on.
+/// Checks that no call still runs.
 async fn is_let_go(tools: &CaseTools) -> Verdict {
     let gone = async {
         while tools.running() > 0 {

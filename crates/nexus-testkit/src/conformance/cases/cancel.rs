@@ -20,17 +20,17 @@ use crate::{
 /// Time after the end of a turn until which its remains may disappear.
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
-/// No stop takes longer.
+/// Time limit of a stop.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Text of a model that stops in mid-sentence.
 const HALF: &str = "Half of an ans";
 
-/// A tool whose child is deaf to every polite signal, and which never ends by itself.
+/// A tool whose child ignores every signal that can be ignored, and that never ends by itself.
 const DEAF_TOOL: &str = "(trap '' TERM INT HUP; while :; do sleep 1; done) & echo $! > child.txt; wait";
 
-/// A tool that is done at once, and leaves a process which keeps nothing that tells whose it is: no parent, no session, no
-/// group, no variable. It ends by itself after a minute.
+/// A tool that ends at once and leaves a process without any trace of its origin: no parent, no session, no
+/// group, no variable. The process ends by itself after a minute.
 const HIDING_TOOL: &str = "(env -i setsid /bin/sh -c 'echo up > \"$0\"; exec 3< \"$0\"; sleep 60; :' \"$PWD/hidden.txt\" \
     < /dev/null > /dev/null 2>&1 &); sleep 0.2; echo started";
 
@@ -197,14 +197,14 @@ fn tool_runs(trial: &Trial<'_>) -> bool {
     std::fs::read_to_string(trial.workspace().join("child.txt")).is_ok_and(|pid| !pid.trim().is_empty())
 }
 
-/// The turn's processes were seen, if there have to be any: a turn that is over sooner than one can look would
+/// Returns true once the turn's processes were seen, if it must have any. A turn that ends before the first look would
 /// prove nothing.
 fn is_seen(watch: &ProcessWatch, staged: &Staged<'_>) -> bool {
     let must_be = ProcessWatch::is_possible() && Feature::Process.is_declared(&staged.capabilities());
     !must_be || !watch.seen().is_empty()
 }
 
-/// No process of the turn is alive a second later, and the model is not asked any more.
+/// Checks that no process of the turn is alive a second later, and that no model call follows.
 async fn nothing_is_left(staged: &Staged<'_>, watch: &ProcessWatch) -> Verdict {
     nothing_is_left_since(staged.model_calls().len(), staged, watch).await
 }

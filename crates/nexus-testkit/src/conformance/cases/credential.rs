@@ -43,7 +43,7 @@ pub(crate) async fn what_was_done_is_not_done_again_for_a_credential(trial: &Tri
     let source = Arc::new(RenewableToken::new(trial.canary("token"), trial.canary("renewed")));
     setting.renewable = Some(source);
     let staged = trial.stage_setting(setting).await?;
-    // It may go on, or end with the refusal.
+    // The turn may continue, or end with the refusal.
     belt.run(&staged, "Work.").await?;
     let done = std::fs::read_to_string(trial.workspace().join("done.txt"))
         .map_err(|error| Finding::new("the file", error.to_string()))?;
@@ -110,7 +110,7 @@ pub(crate) async fn a_credential_in_a_command_is_not_repeated(trial: &Trial<'_>)
     same("calls", &turn.result()?.tool_calls.len(), &1)
 }
 
-/// A backend that is lent a credential which can be renewed, before a model that accepts `accepted` alone.
+/// Stages a backend with a renewable credential, against a model that accepts only `accepted`.
 async fn stage<'t>(
     trial: &'t Trial<'_>,
     accepted: &str,

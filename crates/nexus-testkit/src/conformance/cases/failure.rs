@@ -40,7 +40,7 @@ pub(crate) async fn a_model_that_is_not_there_is_unavailable(trial: &Trial<'_>) 
 pub(crate) async fn a_rate_limit_that_names_its_time_asks_for_patience(trial: &Trial<'_>) -> Verdict {
     let turn = weather(trial, Reply::fault(Fault::rate_limited(2))).await?;
     let error = ends_as(trial, &turn, &[ErrorKind::RateLimited])?;
-    // A program may keep the time to itself; then it is guessed, and said to be.
+    // A program may hide the time. Then the backend guesses it, and marks it as guessed.
     let is_named = error.retry() == Retry::After(Duration::from_secs(2));
     ensure(is_named || error.retry().is_guessed(), "retry", || short(&error.retry()))
 }
@@ -152,7 +152,7 @@ pub(crate) async fn a_page_of_html_is_a_transport_error(trial: &Trial<'_>) -> Ve
 }
 
 pub(crate) async fn an_answer_without_its_end_is_no_success(trial: &Trial<'_>) -> Verdict {
-    // More than any program asks for, each in words of its own.
+    // More tries than any program makes, each with its own text.
     let tries: Vec<String> = (10..30).map(|number| format!("Try {number} breaks off behind its")).collect();
     let cut = |text: &String| Reply { fault: Some(Fault::NoEnd), ..Reply::text(text) };
     let staged = trial.stage(Scenario::new(tries.iter().map(cut))).await?;
@@ -194,7 +194,7 @@ pub(crate) async fn an_answer_that_came_right_is_shown_once(trial: &Trial<'_>) -
     let whole = "This answer came whole, after a server that failed.";
     let turn = weather(trial, Scenario::new([Reply::status(500), Reply::text(whole)])).await?;
     let Ok(result) = &turn.outcome else {
-        // It does not ask again by itself.
+        // This program does not repeat the call.
         return ends_as(trial, &turn, &[ErrorKind::VendorFailure, ErrorKind::Overloaded]).map(drop);
     };
     same_text("answer", &result.text, whole)?;
@@ -230,14 +230,14 @@ async fn weather(trial: &Trial<'_>, script: impl Into<Scenario>) -> Result<Obser
     staged.run(staged.request("Hello.")).await
 }
 
-/// The error of a turn that ended as one of `kinds`.
+/// Returns the error of a turn, which must be of one of `kinds`.
 fn ends_as<'o>(trial: &Trial<'_>, turn: &'o Observed, kinds: &[ErrorKind]) -> Result<&'o TurnError, Finding> {
     let error = turn.error()?;
     trial.expect_kind(error, kinds)?;
     Ok(error)
 }
 
-/// The time is our guess, and said to be: the vendor named none.
+/// Checks that the time is marked as guessed, since the vendor named none.
 fn is_guessed(error: &TurnError) -> Verdict {
     ensure(error.retry().is_guessed(), "retry", || short(&error.retry()))
 }

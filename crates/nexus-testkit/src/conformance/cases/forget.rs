@@ -135,7 +135,7 @@ pub(crate) async fn a_handle_of_another_backend_is_not_forgotten(trial: &Trial<'
     same("nothing is spent", &staged.model_calls().len(), &0)
 }
 
-/// A turn whose conversation is kept, with a canary in it.
+/// Runs a turn with a canary, whose conversation is stored.
 async fn kept(trial: &Trial<'_>) -> Result<ResumeHandle, Finding> {
     let staged = trial.stage(Scenario::text("I shall.")).await?;
     let words = format!("Remember {}.", trial.canary("said"));
@@ -150,7 +150,7 @@ fn deleted(check: &'static str, answer: &Result<Forgotten, ForgetError>) -> Verd
     ensure(is_deleted, check, || short(answer))
 }
 
-/// Fails unless the conversation cannot be taken up, and the model is not asked for it.
+/// Checks that the conversation cannot be resumed, and that the attempt makes no model call.
 async fn is_lost(trial: &Trial<'_>, staged: &Staged<'_>, handle: ResumeHandle) -> Verdict {
     let request = staged.request("What did I say?").in_directory(trial.workspace());
     let turn = staged.run(request.with_conversation(ConversationMode::resume(handle))).await?;

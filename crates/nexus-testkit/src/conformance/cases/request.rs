@@ -1,4 +1,4 @@
-//! Requests that cannot be run, and what a backend says about itself.
+//! Requests that cannot be run, and the declarations of a backend.
 
 use nexus_core::{Availability, ErrorKind, ToolAccess, TurnHost, TurnRequest};
 

@@ -28,7 +28,7 @@ use crate::{
 /// Participant of the sessions.
 const PARTICIPANT: &str = "clerk";
 
-/// A tool of the same toolbox that is out of scope.
+/// A tool of the same toolbox, but out of scope.
 const HIDDEN: &str = "open_the_vault";
 
 /// Bytes of an answer that many a program would cut.
@@ -246,7 +246,7 @@ pub(crate) async fn tools_that_the_program_does_not_reach_are_missed(trial: &Tri
     same_text("nothing is believed", &error.partial().text, "")
 }
 
-/// Everything that the pattern names, and what lies in `inside`.
+/// A scope of everything that the pattern names, and of the paths in `inside`.
 fn scope(trial: &Trial<'_>, tools: &str) -> Result<ParticipantScope, Finding> {
     let wrong = |error: &dyn std::fmt::Display| Finding::new("a scope", error.to_string());
     trial.new_folder("workspace/inside")?;

@@ -21,7 +21,7 @@ use crate::{
 /// Largest file that is searched for a prompt.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Variables of the host that a child may well have of its own.
+/// Variables of the host that a child may legitimately have itself.
 const COMMON_VARIABLES: &[&str] = &[
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "PWD", "OLDPWD",
     "SHLVL", "_", "HOSTNAME",
@@ -167,7 +167,7 @@ async fn listen(place: &TcpListener, over: tokio::sync::oneshot::Receiver<()>) -
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// A request that holds a canary wherever the backend lets it hold one.
+/// A request with a canary in every field that the backend supports.
 fn telling(trial: &Trial<'_>, staged: &Staged<'_>) -> Result<TurnRequest, Finding> {
     let capabilities = staged.capabilities();
     let mut request = staged.request(trial.canary("prompt"));
@@ -188,7 +188,7 @@ fn slow_answer(trial: &Trial<'_>) -> Scenario {
     Reply::json(&answer).paced(8, Duration::from_millis(60)).into()
 }
 
-/// A process of our own that carries the mark, and a canary where it may be, is seen.
+/// Checks the observer itself: it must see a test process with the mark and a canary.
 async fn scan_finds_an_allowed_canary(trial: &Trial<'_>, watch: &ProcessWatch) -> Verdict {
     let canary = trial.canary("allowed");
     let mut child = tokio::process::Command::new("sh")
@@ -206,7 +206,7 @@ async fn scan_finds_an_allowed_canary(trial: &Trial<'_>, watch: &ProcessWatch) -
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It ends by itself if it cannot be killed.
+    // If it cannot be killed, it ends by itself.
     let _ = child.kill().await;
     ensure(found, "the scan finds an allowed canary", || "it did not".into())
 }

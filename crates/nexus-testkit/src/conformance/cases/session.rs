@@ -1,4 +1,4 @@
-//! Conversations: kept, taken up again, lost.
+//! Conversations: stored, resumed, lost.
 
 use nexus_core::{BackendId, ConversationMode, ErrorKind, ForgetSupport, OnLost, ResumeHandle, TurnEvent};
 use serde_json::json;
@@ -104,7 +104,7 @@ pub(crate) async fn a_kept_conversation_holds_no_credential(trial: &Trial<'_>) -
     same_text("answer", &turn.result()?.text, "Yes.")
 }
 
-/// A turn whose conversation is kept.
+/// Runs a turn whose conversation is stored.
 async fn first_turn(trial: &Trial<'_>) -> Result<ResumeHandle, Finding> {
     let staged = trial.stage(Scenario::text("I shall.")).await?;
     let request = staged.request("Remember heron.").in_directory(trial.workspace());

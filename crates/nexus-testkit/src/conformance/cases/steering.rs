@@ -19,13 +19,13 @@ use crate::{
     sim::{Reply, Scenario},
 };
 
-/// A tool that says that it runs, and goes on for long enough to be spoken to.
+/// A tool that signals its start, and runs long enough for input to be sent.
 const LONG_TOOL: &str = "touch running; sleep 2";
 
 /// Last answer of the model.
 const ANSWER: &str = "It is done.";
 
-/// More than any backend may have waiting.
+/// Number of inputs that exceeds every backend's queue.
 const FLOOD: usize = 300;
 
 pub(crate) async fn input_reaches_the_agent_between_its_calls(trial: &Trial<'_>) -> Verdict {

@@ -31,8 +31,8 @@ const AT_WORK: Duration = Duration::from_millis(300);
 /// Time for each character of a further model call. Its whole answer takes longer than a turn may.
 const SLOWLY: Duration = Duration::from_secs(2);
 
-/// Submissions of a model that learns nothing: more than a session refuses, and than a turn makes that runs elsewhere or in a
-/// program, which may ask its model once or twice more before it is stopped.
+/// Submissions of a model that ignores every refusal: more than a session refuses, and more than a turn makes. A turn elsewhere
+/// or in a program may call its model once or twice more before it is stopped.
 const REFUSED: usize = 12;
 
 /// The submitted answer.
@@ -195,7 +195,7 @@ async fn ends_with(trial: &Trial<'_>, reply: Reply) -> Verdict {
     let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
     same("status", &statuses, &vec![ToolCallStatus::Succeeded])?;
     ensure(turn.took < SLOWLY * 15, "the turn ends at once", || format!("{:?}", turn.took))?;
-    // A program that is stopped has counted what it used by then.
+    // A stopped program has counted its usage so far.
     ensure(result.usage.output_tokens.is_some_and(|tokens| tokens > 0), "usage", || short(&result.usage))
 }
 

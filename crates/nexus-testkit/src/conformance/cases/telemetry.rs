@@ -45,7 +45,7 @@ pub(crate) async fn the_spans_of_a_turn_are_one_tree(trial: &Trial<'_>) -> Verdi
         same("a model call belongs to the turn", &chat.parent, &Some(*agent))?;
         same("kind of a model call's span", &chat.field("otel.kind"), &"client")?;
     }
-    // Not every program tells what each of its calls used.
+    // Not every program reports the usage of each call.
     let each: Vec<u64> =
         chats.iter().filter_map(|(_, chat)| chat.field("gen_ai.usage.input_tokens").parse().ok()).collect();
     let input = result.usage.all_input_tokens().unwrap_or_default();

@@ -14,7 +14,7 @@ use nexus_core::{
 use super::{session, turn::Turn};
 use crate::conformance::{ScriptedModel, TOKEN_VARIABLE};
 
-/// A backend that keeps every promise of the seam.
+/// A backend that fulfils every promise of the seam.
 #[derive(Debug)]
 pub struct ReferenceBackend {
     pub(super) id: BackendId,
@@ -26,7 +26,7 @@ pub struct ReferenceBackend {
 }
 
 impl ReferenceBackend {
-    /// A backend that asks `model`, keeps conversations in `home`, and lends tools what requests name of
+    /// Creates a backend that calls `model`, stores conversations in `home`, and gives tools the named variables of
     /// `environment`.
     pub fn new(model: Arc<ScriptedModel>, home: PathBuf, environment: BTreeMap<String, String>) -> Self {
         Self { id: "reference".into(), model, home, environment, harness: Support::Yes, credential: None }
@@ -39,7 +39,7 @@ impl ReferenceBackend {
         self
     }
 
-    /// The same with no tools of its own, and therefore with no sandbox to keep: all it offers are the caller's.
+    /// Removes the backend's own tools, and with them the sandbox: it offers only the caller's tools.
     #[must_use]
     pub fn without_harness(mut self) -> Self {
         self.harness = Support::No;

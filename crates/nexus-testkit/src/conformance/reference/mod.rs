@@ -1,8 +1,8 @@
-//! A backend that keeps every promise of the seam, in this process and without a network: it reads the script
-//! of a [`Setting`](super::Setting) as if a model had said it, and runs the tools itself.
+//! A backend that fulfils every promise of the seam, in this process and without a network: it reads the script
+//! of a [`Setting`](super::Setting) as a model's answers, and runs the tools itself.
 //!
-//! It shows that the suite can be passed, and it is what the suite's own tests break, one promise at a time.
-//! It is a small native backend to learn from, too.
+//! It proves that the suite can be passed. The suite's own tests break it, one promise at a time.
+//! It is also a small example of a native backend.
 
 mod access;
 mod backend;

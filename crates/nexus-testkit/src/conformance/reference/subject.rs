@@ -12,7 +12,7 @@ use crate::conformance::{ScriptedModel, Setting, Stage, StageError, Subject, Tim
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceSubject;
 
-/// Stages a [`ReferenceBackend`] that has no tools but the caller's, so that cases bring theirs.
+/// Stages a [`ReferenceBackend`] with only the caller's tools, so that cases bring theirs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BareReferenceSubject;
 

@@ -1,4 +1,4 @@
-//! One turn of the reference backend: ask the model, run what it calls, go on until it is done.
+//! One turn of the reference backend: calls the model and runs its tool calls until it is done.
 
 mod calls;
 
@@ -48,7 +48,7 @@ enum Delivered {
 }
 
 impl Turn<'_, '_> {
-    /// Does the work: why the model stopped, and the value of its answer.
+    /// Runs the turn. Returns the finish reason, and the value of the answer.
     pub(super) async fn work(&mut self) -> Result<(FinishReason, Option<Value>), Failure> {
         let private =
             tempfile::tempdir().map_err(|error| Failure::new(ErrorKind::Crashed, error.to_string()))?;
@@ -90,7 +90,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Asks and runs tools until there is an answer that can be used.
+    /// Calls the model and runs tools until an answer is usable.
     async fn converse(
         &mut self,
         history: &mut History,
@@ -136,7 +136,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Gets another credential in place of a refused one, if there is another.
+    /// Renews a rejected credential, if another is available.
     async fn renews(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let (Some(source), Some(refused)) = (&self.backend.credential, &self.credential) else {
             return Ok(false);
@@ -185,7 +185,7 @@ impl Turn<'_, '_> {
         }
     }
 
-    /// Shows a reply as it comes.
+    /// Shows a reply as it arrives.
     async fn deliver(&mut self, reply: &Reply) -> Result<Delivered, Failure> {
         self.running.wait(Phase::FirstByte, sleep(Duration::from_millis(reply.pace.delay_ms))).await?;
         match &reply.fault {

@@ -16,10 +16,10 @@ use crate::sim::ToolCall;
 /// Default time limit for a server to connect; the environment can change it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum length of a tool result for the model, in characters. A tool can declare another limit.
+/// Maximum length of a tool result for the model, in characters. A tool can declare a higher limit.
 const MAX_CHARS: usize = 50_000;
 
-/// The most that a tool may say.
+/// Highest limit that a tool may declare.
 const MOST_CHARS: usize = 500_000;
 
 /// Length of the preview that replaces a result that is too long.

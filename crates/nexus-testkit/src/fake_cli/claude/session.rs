@@ -1,4 +1,4 @@
-//! The conversation, where it is kept, and the sandbox around its tools.
+//! The conversation, its file, and the sandbox around its tools.
 
 use std::{
     fs,

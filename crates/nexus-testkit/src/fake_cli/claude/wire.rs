@@ -177,7 +177,7 @@ impl Wire {
         );
     }
 
-    /// A failure, in the model's place.
+    /// Writes a failure in place of the model's message.
     pub(super) fn synthetic(&mut self, class: &str, sentence: &str, stage: &mut Stage) {
         let id = format!("synthetic-{}-{}", std::process::id(), self.messages);
         stage.line(&json!({
@@ -288,7 +288,7 @@ impl Kind {
     }
 }
 
-/// A block of a server's answer, as the API words it.
+/// Converts a block of a server's answer to the format of the API.
 fn block(block: &Value) -> Value {
     match block["type"].as_str() {
         Some("image") => json!({ "type": "image", "source": {

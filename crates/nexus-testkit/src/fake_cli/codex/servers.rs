@@ -19,10 +19,10 @@ use crate::sim::ToolCall;
 /// Default time limit for a server to connect; its table can change it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The tools that the harness adds where there is any server.
+/// Tools that the harness adds if any server is configured.
 const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
 
-/// The servers of a thread, and what its configuration says about each.
+/// Servers of a thread, and the configuration of each.
 #[derive(Debug, Default)]
 pub(super) struct ThreadServers {
     servers: Servers,
@@ -55,7 +55,7 @@ impl ThreadServers {
         (!lines.is_empty()).then(|| format!("required MCP servers failed to initialize: {list}"))
     }
 
-    /// Says how each server stands.
+    /// Writes the state of each server.
     pub(super) fn announce(&self, wire: &Wire, stage: &mut Stage) {
         for (name, failure) in self.servers.states() {
             let status_update = |status: &str, error: Option<&str>| json!({ "name": name, "status": status, "error": error, "failureReason": null });
@@ -105,7 +105,7 @@ impl ThreadServers {
         self.enabled().find(|known| known.server == *server && known.name == *tool)
     }
 
-    /// Begins a call, or says why it is not made.
+    /// Begins a call, or returns the reason why it is not made.
     pub(super) fn call(&self, call: &ToolCall) -> Option<Result<ServerCall, String>> {
         let tool = self.tool(call)?;
         let mode = &self.tables[&tool.server]["default_tools_approval_mode"];

@@ -1,4 +1,4 @@
-//! The conversation: its name, its record on disk, its sandbox, and what the configuration says about it.
+//! The conversation: its name, its record on disk, its sandbox, and its configuration.
 
 use std::{
     fs::{self, OpenOptions},
@@ -171,7 +171,7 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
     None
 }
 
-/// A name in the form of a UUID; `part` tells names of one moment apart.
+/// Returns a name in the form of a UUID; `part` distinguishes names of the same moment.
 pub(super) fn fresh_id(part: u32) -> String {
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let (nanos, pid) = (time.as_nanos() & 0xffff_ffff_ffff, std::process::id());

@@ -113,7 +113,7 @@ impl Request {
         })
     }
 
-    /// Runs what is to run before the prompt is sent. Exit code 2 stops it.
+    /// Runs the hooks that run before the prompt is sent. Exit code 2 of a hook stops the prompt.
     pub(super) fn hooks_let_the_prompt_through(&self) -> bool {
         let files = fs::read_dir(self.grok_home.join("hooks")).into_iter().flatten().flatten();
         for file in files {
@@ -167,7 +167,7 @@ fn read_prompt(given: &Given) -> Result<(String, usize), String> {
     }
     let blocks: Vec<Value> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
-    // The program drops a picture of less than 512 pixels, and tells its model alone. Source: observed with Grok 1.0.41.
+    // The program drops a picture of less than 512 pixels, and informs only its model. Source: observed with Grok 1.0.41.
     let is_image = |block: &&Value| {
         let data = block.get("data").and_then(Value::as_str).unwrap_or_default().to_owned();
         let size = PromptBlock::Image { media_type: String::new(), data }.image_size();

@@ -7,7 +7,7 @@ use crate::sim::StatusFault;
 
 /// The model answered with nothing, twice.
 pub(super) const EMPTY: &str = r#"Internal error: "empty response from model (no_visible_content)""#;
-/// The stream held what is not JSON.
+/// The stream contained data that is not JSON.
 pub(super) const UNREADABLE: &str =
     r#"Internal error: "serialization error: expected value at line 1 column 1""#;
 

@@ -1,4 +1,4 @@
-//! The folder that the vendor's program keeps of a conversation.
+//! The folder in which the vendor's program stores a conversation.
 
 use std::{
     fs::{self, OpenOptions},
@@ -63,7 +63,7 @@ impl Session {
         &self.answers
     }
 
-    /// The user asks.
+    /// Records a prompt of the user.
     pub(super) fn prompt(&self, text: &str) {
         let content = json!([{ "type": "text", "text": text }]);
         self.remember(&json!({ "type": "user", "content": content, "prompt_index": self.prompts.len() }));
@@ -99,7 +99,7 @@ impl Session {
         self.event("\"type\":\"mcp_init_completed\"");
     }
 
-    /// Notes an event. The fields stand in the order in which the real program writes them: readers rely on it.
+    /// Records an event. The fields are in the order of the real program, since readers rely on it.
     fn event(&self, fields: &str) {
         self.append_line("events.jsonl", &format!("{{\"ts\":\"2026-01-01T00:00:00Z\",{fields}}}"));
     }

@@ -45,7 +45,7 @@ pub(in crate::fake_cli) struct Servers {
     thread: Option<(orders::UnboundedSender<Order>, JoinHandle<()>)>,
 }
 
-/// A call that the thread is to make.
+/// A call for the thread to make.
 #[derive(Debug)]
 struct Order {
     server: String,
@@ -105,7 +105,7 @@ impl Servers {
         &self.tools
     }
 
-    /// The names in the configuration, each with why it is not connected, if it is not.
+    /// Names in the configuration, each with the reason why it is not connected, if it is not.
     pub(in crate::fake_cli) fn states(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         let failure = |name: &str| {
             let failure = self.failures.iter().find(|(failed, _)| failed == name || failed == "*");
@@ -114,7 +114,7 @@ impl Servers {
         self.names.iter().map(move |name| (name.as_str(), failure(name)))
     }
 
-    /// The tool of this name, if it is there.
+    /// Returns the tool of this name, if it exists.
     pub(in crate::fake_cli) fn find(&self, server: &str, tool: &str) -> Option<&ServerTool> {
         self.tools.iter().find(|known| known.server == server && known.name == tool)
     }
@@ -131,7 +131,7 @@ impl Servers {
                 answer: sender,
                 taken_back,
             };
-            // A thread that is over leaves the call without an answer, which the call tells.
+            // If the thread has ended, the call gets no answer, and reports that.
             let _ = orders.send(order);
         }
         ServerCall { answer, _alive: alive }
@@ -141,7 +141,7 @@ impl Servers {
     pub(in crate::fake_cli) fn close(&mut self) {
         if let Some((orders, thread)) = self.thread.take() {
             drop(orders);
-            // It panicked only if the fake did.
+            // The thread panics only if the fake does.
             let _ = thread.join();
         }
     }

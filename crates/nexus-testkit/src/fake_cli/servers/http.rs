@@ -24,7 +24,7 @@ use sse_stream::{Sse, SseStream};
 
 type Failure = StreamableHttpError<io::Error>;
 
-/// Headers as the transport hands them over.
+/// Headers in the type of the transport.
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Reaches a server on this machine.
@@ -121,7 +121,7 @@ impl StreamableHttpClient for Plain {
         others: Headers,
     ) -> Result<(), Failure> {
         let bearing = Bearing { session: Some(&session), token: token.as_deref(), others };
-        // A server that keeps no sessions refuses; there is nothing to delete then.
+        // A server without sessions refuses. Then no session has to be deleted.
         Self::send(Method::DELETE, &uri, bearing, "*/*", Vec::new()).await.map(drop)
     }
 

@@ -72,12 +72,12 @@ pub struct Answer {
     pub outcome: Result<String, String>,
     /// Content blocks that a server sent; empty for the harness's own tools.
     pub content: Vec<Value>,
-    /// The structured content that a server sent beside.
+    /// Structured content that the server sent in addition.
     pub structured: Option<Value>,
 }
 
 impl Answer {
-    /// The text, of an answer as of a failure.
+    /// Text of the answer or of the failure.
     pub fn text(&self) -> &str {
         let (Ok(text) | Err(text)) = &self.outcome;
         text
