@@ -24,11 +24,11 @@ pub trait Witness: Send + Sync {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelCall {
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// The credential that the call was made with, where it can be seen.
+    /// Credential of the call, if it is visible.
     pub credential: Option<String>,
-    /// The effort asked for, in the vendor's spelling.
+    /// The requested effort, in the vendor's spelling.
     pub effort: Option<String>,
     /// All system text.
     pub system: String,

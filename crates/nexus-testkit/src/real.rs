@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-/// The programs that `variable` names, in its order; none if it is not set.
+/// Returns the programs that `variable` names, in its order. Empty if it is not set.
 pub fn programs(variable: &str) -> Vec<PathBuf> {
     let value = std::env::var_os(variable).unwrap_or_default();
     std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()

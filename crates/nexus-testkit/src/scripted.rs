@@ -1,4 +1,4 @@
-//! A backend whose turns follow a script of the test's.
+//! A backend whose turns follow the script of a test.
 //!
 //! ```
 //! use nexus_core::{ErrorKind, ExecutionBackendExt as _, TurnRequest};
@@ -40,7 +40,7 @@ type Script = dyn for<'t> Fn(&'t mut ScriptedTurn<'_>) -> BoxFuture<'t, Scripted
 type Forget = dyn for<'h> Fn(&'h ResumeHandle) -> BoxFuture<'h, Result<Forgotten, ForgetError>> + Send + Sync;
 
 /// A backend over [`RunningTurn`](nexus_core::harness::RunningTurn): it admits requests, enforces limits of time and cancellation, and
-/// records its turns. Between the two ends of a turn it does what its script says.
+/// records its turns. Each turn follows its script.
 pub struct ScriptedBackend {
     id: BackendId,
     capabilities: Capabilities,
@@ -59,12 +59,12 @@ struct Record {
     most_at_once: usize,
 }
 
-/// A turn as the backend got it.
+/// A turn as the backend received it.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The request.
     pub request: TurnRequest,
-    /// The caller's tools that the model was offered.
+    /// The caller's tools, as offered to the model.
     pub tools: Vec<ToolDefinition>,
 }
 
@@ -194,7 +194,7 @@ impl ScriptedBackend {
         self.record().forgotten.clone()
     }
 
-    /// Number of events of [`ScriptedTurn::tell`] that the sinks have taken.
+    /// Number of events of [`ScriptedTurn::tell`] that the sinks have received.
     pub fn events_sent(&self) -> usize {
         self.record().events_sent
     }
@@ -245,7 +245,7 @@ pub fn failure(kind: ErrorKind) -> Failure {
     Failure { message: None, ..Failure::new(kind, "") }
 }
 
-/// The text of a tool's answer.
+/// Returns the text of a tool's answer.
 pub fn text_of(answer: &ToolResult) -> String {
     let text = |content: &ToolContent| match content {
         ToolContent::Text { text } => text.clone(),

@@ -28,7 +28,7 @@ impl Default for Account {
 }
 
 impl Account {
-    /// The claims that say who it is. Source: observed with codex 0.169.0, which reads them from both tokens.
+    /// Claims that identify the account. Source: observed with codex 0.169.0, which reads them from both tokens.
     pub(super) fn claims(&self) -> Map<String, Value> {
         let subject = format!("user-{}", self.id);
         let claims = json!({

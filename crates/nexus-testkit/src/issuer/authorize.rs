@@ -1,4 +1,4 @@
-//! The page on which a person agrees, and the way back from it.
+//! The consent page, and the redirect back from it.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::page;
 use super::reply::Reply;
 use super::state::{Code, State};
 
-/// Answers `GET` with the page, and `POST` of its form with the way back.
+/// Answers `GET` with the page, and `POST` of its form with the redirect.
 pub(super) fn answer(state: &mut State, method: &str, path: &str, asked: &Fields) -> Reply {
     // A client that cannot be trusted with an answer gets no redirect: RFC 6749, 4.1.2.1.
     let client_id = asked.value("client_id").unwrap_or_default();
@@ -80,7 +80,7 @@ fn dead_end(code: &str, words: &str) -> Reply {
     Reply::html(400, page::say(words)).with_outcome(Outcome::Refused(code.to_owned()))
 }
 
-/// Sends the browser back with `answer` and the state that came along.
+/// Redirects the browser with `answer` and the state of the request.
 fn way_back(redirect_uri: &str, asked: &Fields, answer: &[(&str, &str)]) -> Reply {
     let Ok(mut location) = Url::parse(redirect_uri) else {
         return dead_end("invalid_request", "The redirect URI is none.");

@@ -19,7 +19,7 @@ use url::form_urlencoded::Serializer;
 
 /// Maximum number of redirects before the browser gives up.
 const MAX_REDIRECTS: usize = 20;
-/// Longest page that is read, in bytes.
+/// Maximum size of a page, in bytes.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 /// Time limit of one visit.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// The value of the form field `name`, as the page comes with it. Entities are left as they are.
+    /// Returns the initial value of the form field `name`. Entities are not decoded.
     pub fn field(&self, name: &str) -> Option<&str> {
         let named = format!("name=\"{name}\"");
         let tag = self.body.split('<').find(|tag| tag.contains(&named))?;
@@ -216,7 +216,7 @@ fn parse(url: &str) -> io::Result<Url> {
     Url::parse(url).map_err(io::Error::other)
 }
 
-/// A visit under way: await it, or [`wait`](Self::wait) for it, or drop it and let it go on.
+/// A running visit: await it, call [`wait`](Self::wait), or drop it, which does not stop it.
 #[derive(Debug)]
 pub struct Visit<T> {
     outcome: oneshot::Receiver<io::Result<T>>,

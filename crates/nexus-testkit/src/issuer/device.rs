@@ -1,4 +1,4 @@
-//! Both device flows: the beginning, the person's page, and the question whether it is done.
+//! Both device flows: the start, the person's page, and the poll.
 
 use std::time::Instant;
 
@@ -102,7 +102,7 @@ fn stand(state: &mut State, device_code: &str, user_code: Option<&str>) -> Stand
     if device.made_at.elapsed() >= life {
         return Stand::Expired;
     }
-    // A timer that is a hair early is not too fast.
+    // Tolerates a timer that fires slightly early.
     let tolerance = interval / 20;
     let too_fast = device.asked_at.is_some_and(|before| before.elapsed() + tolerance < interval);
     device.asked_at = Some(Instant::now());

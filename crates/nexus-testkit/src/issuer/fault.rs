@@ -6,7 +6,7 @@ use std::time::Duration;
 /// refresh token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This status and body; nothing is spent.
+    /// An answer with this status and body; nothing is spent.
     Status {
         /// The HTTP status.
         status: u16,
@@ -37,7 +37,7 @@ pub enum Fault {
     CutInside,
     /// The request is performed, and never answered.
     HangAfter,
-    /// The answer comes late, and well.
+    /// The answer is good, but late.
     Slow(Duration),
     /// The request is performed; the answer is this many spaces, followed by valid JSON.
     HugeBody {
@@ -52,17 +52,17 @@ pub enum Fault {
     TornJson,
     /// The answer is good, but contains no refresh token. A presented refresh token stays good.
     NoRefreshToken,
-    /// The answer is good, and repeats the refresh token that was presented, which stays good.
+    /// The answer is good, but repeats the presented refresh token, which stays good.
     NoRotation,
-    /// The answer is good, and does not say how long the access token lives.
+    /// The answer is good, but does not contain the lifetime of the access token.
     NoExpiry,
     /// The answer is good, but its access token is opaque, not a JWT, and the id token is missing.
     OpaqueTokens,
-    /// The answer is good, and its JWTs say `alg: none` and bear no signature.
+    /// The answer is good, but its JWTs have `alg: none` and no signature.
     UnsignedTokens,
-    /// The answer is good, and its JWTs bear a signature of a key that is not the issuer's.
+    /// The answer is good, but its JWTs are signed with a key that is not the issuer's.
     ForgedTokens,
-    /// The answer is good, and its id token does not repeat the nonce.
+    /// The answer is good, but its id token does not repeat the nonce.
     NoNonce,
 }
 

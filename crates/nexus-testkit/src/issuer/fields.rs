@@ -3,7 +3,7 @@
 use serde_json::Value;
 use url::form_urlencoded;
 
-/// Named texts in the order in which they came. The first of a name counts, as with most servers.
+/// Named texts in their order. The first text of a name counts, as with most servers.
 #[derive(Debug, Default)]
 pub(super) struct Fields(Vec<(String, String)>);
 
@@ -29,7 +29,7 @@ impl Fields {
         self
     }
 
-    /// The value of `name`, if it is there and not empty.
+    /// Returns the value of `name`, if it exists and is not empty.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().find(|(field, _)| field == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())

@@ -47,7 +47,7 @@ impl Signer {
     }
 }
 
-/// Writes `claims` as a token that says `alg: none` and ends with the second dot.
+/// Writes `claims` as a token with `alg: none`, which ends with the second dot.
 pub(super) fn without_signature(claims: &Map<String, Value>) -> String {
     unsigned(&json!({ "alg": "none", "typ": "JWT" }), claims) + "."
 }

@@ -34,7 +34,7 @@ pub enum RequestKind {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Its place among all requests, from zero.
+    /// Index among all requests, from zero.
     pub number: usize,
     /// Purpose of the request.
     pub kind: RequestKind,
@@ -42,7 +42,7 @@ pub struct Asked {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// All headers but `authorization` and `cookie`, names in lower case.
+    /// All headers except `authorization` and `cookie`, names in lower case.
     pub headers: Vec<(String, String)>,
     /// The names of the form's or JSON's members, and of the query's, in order.
     pub members: Vec<String>,
@@ -65,20 +65,20 @@ pub struct Asked {
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is not answered, or not yet.
+    /// It has no answer, or not yet.
     Open,
-    /// It was answered as asked.
+    /// It was performed and answered.
     Done,
-    /// Tokens were handed out.
+    /// Tokens were granted.
     Granted {
         /// The login that they belong to.
         family: u64,
-        /// The generation of the refresh token that is good from then on.
+        /// Generation of the refresh token that is good after it.
         generation: u64,
     },
     /// The person has not agreed yet.
     Pending,
-    /// The device asked sooner than it may.
+    /// The device polled too soon.
     TooFast,
     /// It was refused, with this code.
     Refused(String),
@@ -110,7 +110,7 @@ impl Log {
         number
     }
 
-    /// Changes what is known of a request.
+    /// Updates the entry of a request.
     pub(super) fn note(&self, number: usize, change: impl FnOnce(&mut Asked)) {
         if let Some(asked) = self.lock().get_mut(number) {
             change(asked);

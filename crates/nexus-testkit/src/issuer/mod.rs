@@ -34,7 +34,7 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! It runs on a thread of its own, so it answers also when the caller's runtime is busy or absent; dropping it stops
+//! It runs on its own thread, so it answers even if the caller's runtime is busy or absent; dropping it stops
 //! the thread and closes every connection. Its tokens are JWTs, signed (ES256) with a key that it makes when it starts.
 
 mod account;
@@ -83,7 +83,7 @@ impl Issuer {
     ///
     /// # Errors
     ///
-    /// When no port or no thread can be had.
+    /// No port or no thread is available.
     pub fn start() -> io::Result<Self> {
         Self::builder().start()
     }
@@ -101,12 +101,12 @@ impl Issuer {
         Ok(Self { core, running })
     }
 
-    /// Its root, without a slash at the end: what its tokens name as `iss`.
+    /// Its root, without a slash at the end. Its tokens name it as `iss`.
     pub fn url(&self) -> String {
         self.core.url.clone()
     }
 
-    /// Stops serving now: connections are refused from here on. What was logged stays.
+    /// Stops serving now: connections are refused from here on. The log stays.
     pub fn stop(&mut self) {
         self.running.stop();
     }
@@ -116,7 +116,7 @@ impl Issuer {
         Browser::at(self.url())
     }
 
-    /// Hands out a login as if a person had just signed in as `client_id`, without any request.
+    /// Issues a login as if a person had just signed in as `client_id`, without any request.
     pub fn issue(&self, client_id: &str) -> Tokens {
         self.core.state().issue(&self.core.url, client_id)
     }
@@ -131,7 +131,7 @@ impl Issuer {
         self.core.state().place_of(token.expose())
     }
 
-    /// Makes every access token handed out so far unacceptable, though it says otherwise.
+    /// Makes every access token issued so far unacceptable before its stated expiry.
     pub fn expire_access_tokens(&self) {
         self.core.state().expire_access_tokens();
     }
@@ -171,7 +171,7 @@ impl Issuer {
         self.core.state().heal();
     }
 
-    /// Everything asked so far, in order of arrival.
+    /// All requests so far, in order of arrival.
     pub fn asked(&self) -> Vec<Asked> {
         self.core.log.asked()
     }

@@ -9,7 +9,7 @@ use super::log::Outcome;
 pub(super) enum Manner {
     /// RFC 6749: a flat object with `error`.
     Standard,
-    /// OpenAI: an object in `error`, with a code of its own. Source: observed with codex 0.169.0, which reads both.
+    /// OpenAI: an object in `error`, with its own code. Source: observed with codex 0.169.0, which reads both formats.
     OpenAi,
 }
 

@@ -1,4 +1,4 @@
-//! By which rules the issuer hands out tokens, and how one is set up.
+//! Rules by which the issuer grants tokens, and its builder.
 
 use std::io;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub struct IssuerBuilder {
 }
 
 impl IssuerBuilder {
-    /// Listens on `port` instead of a free one.
+    /// Listens on `port` in place of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
@@ -67,8 +67,8 @@ impl IssuerBuilder {
         self
     }
 
-    /// Knows this client, and none that was not named. Without any, every name is known; in either case a code or a
-    /// token is good only for the client that it was made for.
+    /// Adds a known client; others are rejected. Without any, every name is known. In either case, a code or a
+    /// token is good only for the client that it was issued for.
     pub fn client_id(mut self, client_id: impl Into<String>) -> Self {
         self.rules.client_ids.push(client_id.into());
         self
@@ -105,7 +105,7 @@ impl IssuerBuilder {
         self
     }
 
-    /// Begins every refresh token with this word, to search for afterwards.
+    /// Prefix of every refresh token, so that a test can search for it.
     pub fn refresh_token_mark(mut self, mark: impl Into<String>) -> Self {
         self.rules.refresh_token_mark = mark.into();
         self

@@ -20,7 +20,7 @@ pub(super) struct Running {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Listens; says where.
+/// Binds a listener. Also returns its address.
 pub(super) fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -51,7 +51,7 @@ impl Running {
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread has been printed; there is nothing to add.
+            // A panic in the thread has already been printed.
             let _ = thread.join();
         }
     }

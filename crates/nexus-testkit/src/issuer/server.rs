@@ -1,4 +1,4 @@
-//! From a request to its answer, and what goes wrong in between.
+//! Answers requests, and injects the planned faults.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use super::rules::IssuerBuilder;
 use super::state::State;
 use super::{authorize, device, page, token};
 
-/// Longest request body that is read, in bytes.
+/// Maximum size of a request body, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
 /// Pause before the cut, in which the first half of an answer reaches the client.
 const FLUSH: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ const FLUSH: Duration = Duration::from_millis(50);
 /// The body of every answer.
 pub(super) type Body = StreamBody<BoxStream<'static, Result<Frame<Bytes>, Broken>>>;
 
-/// The connection ends here, on purpose.
+/// A deliberate end of the connection.
 #[derive(Debug)]
 pub(super) struct Broken;
 
@@ -146,7 +146,7 @@ impl Arrival {
         }
     }
 
-    /// The entry of the log: nothing that is secret.
+    /// Builds the log entry, without secrets.
     fn entry(&self, kind: RequestKind) -> Asked {
         let secret = |name: &str| matches!(name, "authorization" | "cookie");
         Asked {

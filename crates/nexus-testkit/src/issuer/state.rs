@@ -16,7 +16,7 @@ use super::log::RequestKind;
 use super::rules::Rules;
 use super::tokens::{TokenKind, TokenPlace, Tokens};
 
-/// One login: everything that came out of one agreement of the person.
+/// One login: all tokens that follow from one consent of the person.
 #[derive(Debug)]
 struct Family {
     client_id: String,
@@ -61,16 +61,16 @@ pub(super) enum Decision {
     Declined,
 }
 
-/// Why a refresh token is not good.
+/// Reason why a refresh token is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     /// It is unknown, or belongs to another client.
     Unknown,
     /// It is for another resource than the named one.
     Elsewhere,
-    /// It was spent before: the login is over now.
+    /// It was already spent: the login ends now.
     Reused,
-    /// The login was over before.
+    /// The login had already ended.
     Over,
 }
 
@@ -148,7 +148,7 @@ impl State {
         self.mint(url, family, None, None)
     }
 
-    /// Hands out the tokens of a login's present generation. `kept` is the refresh token to repeat instead of a new one.
+    /// Issues the tokens of a login's current generation. `kept` is a refresh token to repeat in place of a new one.
     pub(super) fn mint(
         &mut self,
         url: &str,
@@ -224,7 +224,7 @@ impl State {
         own
     }
 
-    /// Spends a refresh token, unless it is to be `kept`. Returns its login.
+    /// Spends a refresh token, unless it is `kept`. Returns its login.
     pub(super) fn spend(
         &mut self,
         token: &str,
@@ -267,7 +267,7 @@ impl State {
         }
     }
 
-    /// Ends a login: nothing of it is good any more.
+    /// Ends a login: none of its tokens is good any more.
     pub(super) fn end(&mut self, family: u64) {
         if let Some(login) = self.families.get_mut(family as usize) {
             login.over = true;

@@ -8,19 +8,19 @@ use nexus_core::Secret;
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// For the resource.
+    /// Token for the resource.
     pub access_token: Secret,
     /// Identity of the person.
     pub id_token: Option<Secret>,
-    /// For the next ones; good once.
+    /// Token for the next tokens; good once.
     pub refresh_token: Option<Secret>,
     /// Granted scopes, separated by spaces.
     pub oauth_scope: String,
     /// Lifetime of the access token, if the answer names it.
     pub expires_in: Option<Duration>,
-    /// The login that they belong to, counted from zero.
+    /// Login of the tokens, counted from zero.
     pub family: u64,
-    /// The generation of the refresh token that is good now: zero is the first.
+    /// Generation of the refresh token: zero is the first.
     pub generation: u64,
 }
 
@@ -31,17 +31,17 @@ pub struct TokenPlace {
     pub kind: TokenKind,
     /// The login that it belongs to, counted from zero.
     pub family: u64,
-    /// The generation that it was handed out with.
+    /// Generation in which it was issued.
     pub generation: u64,
 }
 
 /// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// For the resource.
+    /// Token for the resource.
     Access,
-    /// Says who it is.
+    /// Token that identifies the person.
     Id,
-    /// For the next tokens.
+    /// Token for the next tokens.
     Refresh,
 }

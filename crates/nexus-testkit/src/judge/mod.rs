@@ -1,8 +1,8 @@
-//! Judges one program of a vendor's before the simulator: which of the scenarios below it passes when a backend runs it.
+//! Judges a vendor's program against the simulator: a backend runs it through the scenarios below.
 //!
-//! The scenarios are cases of the conformance suite, so a row of `docs/reference/versions.md` says in short what the suite says at
-//! length. What was found is kept in `versions.json` beside the vendor's code, where the backend reads it: it is what
-//! `nexus status`, `nexus check` and a turn's warnings go by.
+//! The scenarios are cases of the conformance suite, so a row of `docs/reference/versions.md` summarizes the suite's report. The
+//! results are stored in `versions.json` beside the vendor's code, where the backend reads them. `nexus status`,
+//! `nexus check` and a turn's warnings are based on them.
 
 mod page;
 mod program;
@@ -24,7 +24,7 @@ const AT_ONCE: usize = 4;
 /// A part of what a version must do, and the cases of the suite that show it.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// Its name, as the head of a column.
+    /// Name and column header.
     pub name: &'static str,
     /// The cases.
     pub cases: &'static [&'static str],
@@ -113,7 +113,7 @@ pub async fn judge(path: &Path, told: impl Fn(&str)) -> Result<(Program, Row), S
     Ok((program, row))
 }
 
-/// The part whose cases are believed at once: what is seen one time in many is seen.
+/// Part whose cases fail on the first finding: a token that leaks once in many runs has leaked.
 const NEVER_TWICE: &str = "token hidden";
 
 /// Returns the finding if the case fails. A failed case runs a second time, as a machine may be too busy for a case that measures
@@ -146,11 +146,7 @@ mod tests {
     #[test]
     fn the_page_shows_the_tables() {
         let tables = Table::all(&table::repository()).unwrap();
-        let shown = std::fs::read_to_string(table::repository().join("docs/reference/versions.md"))
-            .unwrap_or_default();
-        assert!(
-            shown == page(&tables),
-            "docs/reference/versions.md is out of step: run `nexus-judge --page`"
-        );
+        let shown = std::fs::read_to_string(table::repository().join("docs/reference/versions.md")).unwrap_or_default();
+        assert!(shown == page(&tables), "docs/reference/versions.md is out of step: run `nexus-judge --page`");
     }
 }

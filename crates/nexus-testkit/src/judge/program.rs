@@ -1,4 +1,4 @@
-//! A vendor's program, and how it is set before the simulator.
+//! A vendor's program, and its run against the simulator.
 
 use std::{collections::BTreeMap, path::Path, path::PathBuf, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     sim::{Dialect, Scenario, Sim},
 };
 
-/// Longer than any limit on a tool's description that was seen, in characters.
+/// Length of a tool description beyond every observed limit, in characters.
 const LONG_DESCRIPTION: usize = 20_000;
 
 /// Facts about a program that are known before it is run.
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Finds out whose program it is: the kind that takes it for its own.
+    /// Identifies the vendor: the backend kind that accepts the program.
     pub(super) async fn find(path: &Path) -> Result<Self, String> {
         let registry = nexus_backends::registry();
         let mut reasons = Vec::new();
@@ -93,7 +93,7 @@ impl Program {
         self.known.vendor
     }
 
-    /// It before the suite.
+    /// Returns the program as a subject of the suite.
     pub(super) fn subject(&self) -> DelegatedSubject {
         let Known { dialect, model, settings, .. } = self.known;
         let name = format!("{} {}", self.known.kind, self.version);
@@ -129,7 +129,7 @@ impl Program {
     }
 }
 
-/// One tool, with a description that is too long.
+/// A tool with an overlong description.
 #[derive(Debug)]
 struct Described;
 

@@ -43,11 +43,11 @@ pub struct Floor {
 pub struct Row {
     /// Its number.
     pub version: String,
-    /// The scenarios that it did not pass.
+    /// Scenarios that it failed.
     pub failed: Vec<String>,
     /// Number of scenarios that it was tried with.
     pub scenarios: usize,
-    /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
+    /// Maximum length of a tool description that reaches the model whole, in UTF-16 units; `None` without a limit.
     pub description_units: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// A sentence, if it is not there or cannot be read.
+    /// A sentence: the table does not exist or cannot be read.
     pub fn of(repository: &Path, vendor: &str) -> Result<Self, String> {
         let path = repository.join("nexus-backends/src").join(vendor).join("cli/versions.json");
         let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
@@ -70,7 +70,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// As [`Table::of`].
+    /// Same as [`Table::of`].
     pub fn all(repository: &Path) -> Result<Vec<Self>, String> {
         VENDORS.iter().map(|vendor| Self::of(repository, vendor)).collect()
     }
@@ -80,14 +80,14 @@ impl Table {
         self.judged.iter().find(|row| row.version == version)
     }
 
-    /// Takes a row in, in the place of what was known of that version.
+    /// Inserts a row, in place of the earlier row of that version.
     pub fn insert(&mut self, row: Row) {
         self.judged.retain(|known| known.version != row.version);
         self.judged.push(row);
         self.judged.sort_by_key(|row| number(&row.version));
     }
 
-    /// Writes it.
+    /// Writes the table to its file.
     ///
     /// # Errors
     ///

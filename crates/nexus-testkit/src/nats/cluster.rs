@@ -1,4 +1,4 @@
-//! Three `nats-server`s of a test, as a cluster.
+//! A cluster of three `nats-server`s for a test.
 
 use std::ffi::OsString;
 use std::time::Instant;

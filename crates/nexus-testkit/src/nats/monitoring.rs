@@ -1,4 +1,4 @@
-//! The HTTP monitoring port of a `nats-server`.
+//! Client of the HTTP monitoring port of a `nats-server`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

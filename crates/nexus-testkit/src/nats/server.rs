@@ -24,10 +24,10 @@ const OLD_PROGRAM: &str = "NEXUS_REAL_NATS_OLD";
 
 /// Maximum time from the start of the process until it is ready, for a busy machine. An idle one needs 0.1 seconds.
 pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
-/// Time between two looks at a condition that is awaited.
+/// Pause between two checks of an awaited condition.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A `nats-server` with JetStream, on loopback, with a store folder of its own.
+/// A `nats-server` with JetStream, on loopback, with its own store folder.
 ///
 /// Dropped, the process is killed and its folder removed. The kernel kills it where the test process dies before that; this
 /// needs `setpriv` of util-linux.
@@ -110,7 +110,7 @@ impl NatsServer {
     }
 
     /// A server with exactly the configuration that `text` makes of its port, its monitoring port and its store folder, with TLS.
-    /// It has not been started yet.
+    /// It is not started yet.
     pub fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let (port, monitoring_port) = (free_port(), free_port());
@@ -197,7 +197,7 @@ impl NatsServer {
     ///
     /// # Panics
     ///
-    /// With the log of the server, if it ends or is not ready within 30 seconds.
+    /// Panics with the log of the server if it ends or is not ready within 30 seconds.
     pub async fn restart(&self) {
         self.kill();
         self.launch();
@@ -300,7 +300,7 @@ fn command(program: &Path) -> Command {
     if !Path::new(SETPRIV).exists() {
         return Command::new(program);
     }
-    // It becomes the program, under the same process id.
+    // `setpriv` becomes the program, under the same process id.
     let mut command = Command::new(SETPRIV);
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command

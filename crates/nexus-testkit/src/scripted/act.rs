@@ -15,15 +15,15 @@ pub enum Act {
     Say(String),
     /// Calls a tool of the caller's. No event reports the call.
     Call(&'static str, Value),
-    /// Asks for an approval. If it is denied, the acts up to the end of the call `c1` are left out, and the call ends as denied.
+    /// Requests an approval. If it is denied, the acts up to the end of the call `c1` are skipped, and the call ends as denied.
     Ask(ApprovalRequest),
-    /// Does what this computes from the texts that the calls of the turn were answered.
+    /// Performs the acts that this computes from the results of the turn's calls.
     Then(Arc<ByAnswers>),
-    /// Works beside the tools.
+    /// Performs a side effect outside of any tool.
     Beside(Arc<dyn Fn() + Send + Sync>),
-    /// Waits until as many turns as the barrier says have come to it.
+    /// Waits at the barrier until enough turns have reached it.
     Meet(Arc<Barrier>),
-    /// Waits until the test adds a permit, and uses it up.
+    /// Waits until the test adds a permit, and takes it.
     Wait(Arc<Semaphore>),
     /// States the cost of the turn in US dollars.
     Cost(f64),
@@ -66,7 +66,7 @@ impl fmt::Debug for Act {
     }
 }
 
-/// A turn that says `text`.
+/// A turn that answers with `text`.
 pub fn answer(text: impl Into<String>) -> Vec<Act> {
     vec![Act::Say(text.into())]
 }

@@ -1,4 +1,4 @@
-//! A turn as its script sees it.
+//! Interface of a turn for its script.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use super::{Act, Asked, ScriptedBackend, ScriptedEnd, failure, text_of};
 
-/// One turn of a [`ScriptedBackend`]. It derefs to the [`RunningTurn`] that it is.
+/// One turn of a [`ScriptedBackend`]. It dereferences to its [`RunningTurn`].
 #[derive(Debug)]
 pub struct ScriptedTurn<'e> {
     /// Number of turns that the backend admitted before.
@@ -102,7 +102,7 @@ impl ScriptedTurn<'_> {
     ///
     /// # Errors
     ///
-    /// As [`RunningTurn::wait`]
+    /// Same as [`RunningTurn::wait`].
     pub async fn tell(&mut self, event: impl Into<TurnEvent>) -> Result<(), Failure> {
         self.running.event(event);
         self.flush().await?;
@@ -114,7 +114,7 @@ impl ScriptedTurn<'_> {
     ///
     /// # Errors
     ///
-    /// As [`RunningTurn::wait`]
+    /// Same as [`RunningTurn::wait`].
     pub async fn flush(&mut self) -> Result<(), Failure> {
         while !self.running.log.outbox.is_empty() {
             self.running.wait(Phase::Model, self.taken.notified()).await?;
@@ -154,15 +154,15 @@ impl ScriptedTurn<'_> {
         }
     }
 
-    /// Plays `acts`. The model stops by itself unless an act says otherwise, and hands nothing back.
+    /// Plays `acts`. Unless an act sets them, the finish reason is `Stop` and the structured value `None`.
     ///
     /// # Errors
     ///
-    /// That of [`Act::Fail`]; and as [`RunningTurn::wait`]
+    /// The error of [`Act::Fail`], or of [`RunningTurn::wait`].
     ///
     /// # Panics
     ///
-    /// At [`Act::Panic`]
+    /// Panics at [`Act::Panic`].
     pub async fn play(&mut self, acts: Vec<Act>) -> ScriptedEnd {
         let mut acts = VecDeque::from(acts);
         let mut finish = FinishReason::Stop;
@@ -220,7 +220,7 @@ impl Drop for AtOnce<'_> {
     }
 }
 
-/// A sink that says when it took an event.
+/// A sink that notifies when it has taken an event.
 struct WatchedSink<'e> {
     sink: &'e mut dyn EventSink,
     taken: Arc<Notify>,

@@ -8,9 +8,9 @@ use serde_json::Value;
 pub struct Conversation {
     /// The vendor's id for the session, if the request names one.
     pub id: Option<String>,
-    /// The model asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// The effort asked for, in the vendor's spelling.
+    /// The requested effort, in the vendor's spelling.
     pub effort: Option<String>,
     /// True if the answer must be streamed.
     pub stream: bool,
@@ -30,7 +30,7 @@ pub struct Conversation {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Item {
-    /// Words of the user, or put in the user's place by the harness.
+    /// Text of the user, or of the harness in the user's role.
     User(String),
     /// Words of the model.
     Assistant(String),

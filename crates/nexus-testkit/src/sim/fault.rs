@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::rate_limit::RateLimit;
 
-/// One way to fail. Parts of the reply come first, where the fault leaves room for any.
+/// A way to fail. Parts of the reply come first, if the fault permits any.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Fault {
     /// The request is read and never answered.
     StallBeforeHeaders,
-    /// The headers come, and then nothing; after the parts, if the reply has any.
+    /// The stream falls silent after the headers and the parts.
     Stall {
         /// True if the vendor's keep-alive continues, once a second.
         pings: bool,
@@ -22,11 +22,11 @@ pub enum Fault {
         /// End of the connection.
         cut: Cut,
     },
-    /// The parts come, each whole, and the stream ends in good order without the vendor's terminal event.
+    /// All parts arrive whole, and the stream ends in good order without the vendor's terminal event.
     NoEnd,
     /// The connection is reset before any header is sent.
     ResetBeforeHeaders,
-    /// An HTTP status instead of an answer.
+    /// An HTTP status in place of an answer.
     Status(StatusFault),
     /// The stream reports an error after the parts: the vendor's own kind of event.
     StreamError {
@@ -35,11 +35,11 @@ pub enum Fault {
         /// The vendor's sentence.
         message: String,
     },
-    /// Status 200 with an HTML page, as a captive portal gives it.
+    /// Status 200 with an HTML page, like that of a captive portal.
     Html200,
     /// Status 200 and an event stream whose data is not JSON, then a clean end.
     Garbage,
-    /// An HTML page with this status, as a proxy or the vendor's edge gives it.
+    /// An HTML page with this status, like that of a proxy or the vendor's edge.
     Html {
         /// The HTTP status.
         status: u16,
@@ -51,7 +51,7 @@ pub enum Fault {
         /// Target of the redirect.
         location: String,
     },
-    /// The whole reply, compressed with gzip, whether or not the client takes that.
+    /// The whole reply, compressed with gzip, even if the client does not accept gzip.
     Gzip,
     /// Status 200 with the vendor's JSON error body.
     Error200 {
@@ -69,7 +69,7 @@ pub enum Fault {
         /// End of the connection.
         cut: Cut,
     },
-    /// The whole reply under a content length that is not its own.
+    /// The whole reply with a wrong content length.
     Length {
         /// Direction of the difference.
         lie: Lie,
@@ -81,9 +81,9 @@ pub enum Fault {
         /// The length of the body.
         bytes: u64,
     },
-    /// After the parts, one event of an unknown type; then the reply ends well.
+    /// After the parts, one large event of an unknown type; then the reply ends normally.
     HugeEvent {
-        /// The length of what is in it.
+        /// Length of its contents.
         bytes: u64,
     },
     /// After the parts, pieces of text without end.
@@ -101,9 +101,9 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lie {
-    /// It promises more than comes before the connection closes.
+    /// The length exceeds the body, and the connection closes early.
     More,
-    /// It promises less; the rest comes all the same, after the end of the body.
+    /// The length is less than the body. The rest is sent after the end of the body.
     Less,
 }
 
@@ -162,8 +162,8 @@ impl Fault {
         })
     }
 
-    /// 429 because the plan is used up, until `resets_at` (Unix seconds), said as the vendor says it: xAI
-    /// names no time, unless [`StatusFault::retry_after`] is set too.
+    /// 429 for an exhausted plan, until `resets_at` (Unix seconds), in the vendor's format. xAI names
+    /// no time, unless [`StatusFault::retry_after`] is set too.
     pub fn usage_limit(resets_at: u64) -> Self {
         Self::Status(StatusFault { limit: Some(RateLimit::rejected(resets_at)), ..StatusFault::new(429) })
     }
@@ -205,7 +205,7 @@ pub struct StatusFault {
     pub retry_after_date: bool,
     /// `x-should-retry`.
     pub should_retry: Option<bool>,
-    /// The limit that was reached, told as the vendor tells it.
+    /// The limit that was reached, in the vendor's format.
     pub limit: Option<RateLimit>,
     /// The vendor's own overload code, and its own status for it (Anthropic 529).
     pub overloaded: bool,
@@ -217,7 +217,7 @@ impl StatusFault {
         Self { status, ..Self::default() }
     }
 
-    /// The headers that tell when to come back, and whether.
+    /// Headers on the retry: its time, and its permission.
     pub(super) fn retry_headers(&self) -> Vec<(String, String)> {
         let wait = self.retry_after.map(|seconds| match self.retry_after_date {
             true => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
@@ -235,7 +235,7 @@ impl StatusFault {
 pub enum Cut {
     /// TCP is closed in the middle of the HTTP body.
     Fin,
-    /// HTTP ends in good order, but the vendor's terminal event never came.
+    /// HTTP ends in good order, but without the vendor's terminal event.
     CleanEnd,
     /// TCP is reset.
     Reset,

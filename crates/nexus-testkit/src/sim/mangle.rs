@@ -8,14 +8,14 @@ use flate2::{Compression, write::GzEncoder};
 use super::fault::{Cut, Fault, Lie};
 use super::wire::{Answer, Step};
 
-/// Bytes in one piece of a body that is made as it is sent.
+/// Size of one piece of a generated body, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// By how much a content length lies.
+/// Difference of a wrong content length, in bytes.
 const LIE_BYTES: usize = 1000;
 
 impl Answer {
-    /// The answer where the fault leaves nothing of the reply.
+    /// Returns the answer of a fault that replaces the whole reply.
     pub(super) fn instead(fault: &Fault) -> Option<Self> {
         match fault {
             Fault::Html200 => Some(Self::html(200)),
@@ -44,7 +44,7 @@ impl Answer {
         }
     }
 
-    /// The same steps, compressed, each so that it can be read when it comes.
+    /// Compresses the steps, with a flush after each, so that the client can read each on arrival.
     fn compressed(self) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         let mut steps: std::collections::VecDeque<_> = self
@@ -52,7 +52,7 @@ impl Answer {
             .into_iter()
             .map(|step| match step {
                 Step::Send(bytes) => {
-                    // Nothing fails that is written to memory.
+                    // Writing to memory does not fail.
                     let _ = encoder.write_all(&bytes).and_then(|()| encoder.flush());
                     Step::Send(std::mem::take(encoder.get_mut()).into())
                 }
@@ -65,7 +65,7 @@ impl Answer {
         Self { steps, headers, ..self }.header("content-encoding", "gzip")
     }
 
-    /// The same bytes at once, under a content length that is not theirs.
+    /// Sends all bytes at once, with a wrong content length.
     fn of_another_length(mut self, lie: Lie) -> Self {
         let mut body = BytesMut::new();
         for step in &self.steps {

@@ -1,8 +1,8 @@
 //! The vendor simulator: loopback servers that answer as the vendors' model APIs do, from a script.
 //!
-//! A [`Scenario`] says in neutral words what the model answers and what goes wrong; a [`Dialect`] says it
+//! A [`Scenario`] describes the model's answers and faults, independent of the vendor. A [`Dialect`] writes them
 //! as Anthropic Messages, as OpenAI Responses the way Codex uses it, or as xAI's variant. The same script
-//! serves all three. Everything the clients send is recorded.
+//! serves all three. Every request of the clients is recorded.
 //!
 //! ```
 //! use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
@@ -16,10 +16,10 @@
 //! # std::io::Result::Ok(())
 //! ```
 //!
-//! A simulator runs on a thread of its own, so it answers also when the caller's runtime is busy or
-//! absent; dropping it stops the thread and closes every connection. What a real service would decide by
-//! itself (whether a model exists, whether a token is good) is left to the script; which requests it is known
-//! to refuse, it refuses too if the script asks for that ([`Scenario::strict`]).
+//! A simulator runs on its own thread, so it answers even if the caller's runtime is busy or
+//! absent; dropping it stops the thread and closes every connection. The script makes the decisions of a real
+//! service, such as the existence of a model or the validity of a token. With [`Scenario::strict`], the simulator
+//! refuses the requests that the real service is known to refuse.
 
 mod anthropic;
 mod conversation;
@@ -90,7 +90,7 @@ impl Sim {
     ///
     /// # Errors
     ///
-    /// When no port or no thread can be had.
+    /// No port or no thread is available.
     pub fn start(dialect: Dialect, scenario: impl Into<Scenario>) -> io::Result<Self> {
         Self::builder(dialect, scenario).start()
     }
@@ -154,8 +154,8 @@ impl Sim {
         self.core.set_scenario(scenario.into());
     }
 
-    /// Waits until `ready` holds, looking again at everything that happens, for at most `timeout`.
-    /// Returns whether it held.
+    /// Waits until `ready` returns true, for at most `timeout`. Checks again after each change.
+    /// Returns true if it did.
     ///
     /// Needs a Tokio runtime with its timer; [`wait_until_blocking`](Self::wait_until_blocking) needs none.
     pub async fn wait_until(&self, timeout: Duration, ready: impl Fn(&Self) -> bool) -> bool {
@@ -198,7 +198,7 @@ pub struct SimBuilder {
 }
 
 impl SimBuilder {
-    /// Listens on `port` instead of a free one.
+    /// Listens on `port` in place of a free one.
     pub fn port(mut self, port: u16) -> Self {
         self.address.set_port(port);
         self
@@ -249,7 +249,7 @@ impl SimBuilder {
     }
 }
 
-/// A port of 127.0.0.1 at which connections are refused, kept from others for as long as this lives.
+/// A port of 127.0.0.1 at which connections are refused. It stays reserved until this is dropped.
 #[derive(Debug)]
 pub struct RefusedPort {
     address: SocketAddr,
@@ -261,7 +261,7 @@ impl RefusedPort {
     ///
     /// # Errors
     ///
-    /// When no port can be had.
+    /// No port is available.
     pub fn bind() -> io::Result<Self> {
         let socket = tokio::net::TcpSocket::new_v4()?;
         socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;

@@ -20,13 +20,13 @@ use super::wire::Answer;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written", into = "Written")]
 pub struct Model {
-    /// The name by which it is called.
+    /// Name of the model in requests.
     pub name: String,
     /// True if it accepts only the lite request, where the vendor has one (OpenAI).
     pub lite: bool,
     /// True if it is called at the public API on a plan, where the vendor has that (OpenAI).
     pub public_plan: bool,
-    /// The efforts it takes, in the vendor's spelling. One without any takes no effort at all.
+    /// Efforts that it accepts, in the vendor's spelling. If empty, it accepts no effort.
     pub efforts: Vec<String>,
 }
 

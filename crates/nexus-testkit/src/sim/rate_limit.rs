@@ -15,7 +15,7 @@ pub struct RateLimit {
     pub resets_at: u64,
     /// The account's plan, where the vendor names it.
     pub plan: String,
-    /// A second, longer window, where the vendor tells two.
+    /// A second, longer window, if the vendor reports two.
     #[serde(default)]
     pub secondary: Option<Window>,
 }

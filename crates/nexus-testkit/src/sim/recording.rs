@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use super::Dialect;
 use super::conversation::Conversation;
 
-/// One request as it came in, and what became of its answer. Cheap to clone.
+/// One request as it arrived, and the end of its answer. Cheap to clone.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// Its place among all requests, from zero.
+    /// Index among all requests, from zero.
     pub number: usize,
     /// Time at which it was read in full, counted from the start of the simulator.
     pub at: Duration,
@@ -30,15 +30,15 @@ pub struct RecordedRequest {
     pub body: Bytes,
     /// The body as JSON; null if it is not JSON.
     pub json: Arc<Value>,
-    /// The dialect it was taken for.
+    /// Dialect that handled it.
     pub dialect: Dialect,
     /// Purpose of the request.
     pub purpose: Purpose,
     /// The model request in neutral words; empty for other requests.
     pub conversation: Arc<Conversation>,
-    /// For a main call: which rule took it, if any, and which of its replies was given.
+    /// Position of a main call in the script: its rule, if any, and the index of its reply.
     pub scripted: Option<Scripted>,
-    /// The status it was answered with, once it was.
+    /// Status of the answer, once it was sent.
     pub status: Option<u16>,
     /// End of the answer, once it ended.
     pub ended: Option<Ended>,
@@ -49,15 +49,15 @@ pub struct RecordedRequest {
 pub enum Purpose {
     /// A model call of a turn: it consumes a reply of the scenario.
     MainCall,
-    /// A model call beside the turn, such as a title or a summary; answered, not scripted.
+    /// A model call outside of the turn, such as a title or a summary; answered, not scripted.
     SideCall,
-    /// A known endpoint that is not the model's.
+    /// A known endpoint other than the model's.
     Housekeeping,
     /// A path that the dialect does not know, answered with 404.
     Unknown,
 }
 
-/// The place of a main call in the script.
+/// Position of a main call in the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scripted {
     /// The rule that took it; `None` for the scenario's own replies.
@@ -69,11 +69,11 @@ pub struct Scripted {
 /// End of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Everything was handed to the connection.
+    /// Every byte was passed to the connection.
     Sent,
     /// The simulator cut it, as scripted.
     Cut,
-    /// The client was gone before the end, or in the middle of a stall.
+    /// The client disconnected before the end, or in the middle of a stall.
     HungUp,
 }
 
@@ -97,7 +97,7 @@ impl RecordedRequest {
     }
 }
 
-/// Everything the simulator saw.
+/// Record of all requests.
 #[derive(Debug)]
 pub(super) struct Recording {
     started: Instant,

@@ -25,7 +25,7 @@ use super::tool_call::ToolCall;
 pub struct Reply {
     /// The model's output and calls, in order.
     pub parts: Vec<Part>,
-    /// Why it stopped. A tool call among the parts makes `End` read as "tool use".
+    /// Finish reason. With a tool call among the parts, `End` is sent as "tool use".
     pub finish: Finish,
     /// Usage that the vendor counts; `None` leaves the usage out of the answer.
     pub usage: Option<Usage>,
@@ -33,7 +33,7 @@ pub struct Reply {
     pub fault: Option<Fault>,
     /// Size and timing of the pieces.
     pub pace: Pace,
-    /// The report of the account's limit that comes with the answer.
+    /// Report of the account's limit with the answer.
     pub rate_limit: Option<RateLimit>,
     /// Headers added to the answer, verbatim. A header that HTTP cannot carry breaks the connection.
     pub headers: Vec<(String, String)>,
@@ -84,7 +84,7 @@ impl Reply {
         reply
     }
 
-    /// An answer that is JSON, as a structured turn expects it.
+    /// A JSON answer, as a structured turn expects it.
     pub fn json(value: &serde_json::Value) -> Self {
         Self::text(value.to_string())
     }
@@ -247,7 +247,7 @@ pub enum Part {
     },
     /// A request to run a tool.
     Call(ToolCall),
-    /// Something off the map.
+    /// An unexpected part.
     Odd {
         /// Kind of the oddity.
         odd: Odd,
@@ -268,34 +268,34 @@ pub enum Odd {
     Comment,
     /// A tool that the vendor itself runs: the client need not answer its item.
     HostedSearch,
-    /// The vendor's report that the answer goes round in a circle.
+    /// The vendor's report that the answer repeats itself.
     LoopCheck,
 }
 
-/// Why the model stopped.
+/// Reason why the model stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was done, or it asked for tools.
+    /// It finished, or it called tools.
     #[default]
     End,
-    /// It reached the bound on output.
+    /// It reached the limit on output.
     MaxTokens,
-    /// It would not answer.
+    /// It refused to answer.
     Refusal,
     /// A filter of the vendor's stopped it.
     ContentFilter,
-    /// It paused; the client may ask it to go on.
+    /// It paused; the client may ask it to continue.
     Pause,
     /// The conversation filled its window.
     ContextExceeded,
 }
 
-/// Tokens, in buckets that do not overlap: a dialect adds up what its vendor adds up.
+/// Tokens, in disjoint buckets. A dialect adds up the buckets that its vendor adds up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
-    /// Input that came from no cache.
+    /// Input that was not cached.
     pub input: u64,
     /// Input read from the cache.
     pub cached: u64,

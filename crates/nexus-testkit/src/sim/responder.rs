@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::{conversation::Conversation, reply::Reply};
 
-/// Makes the reply to a call from its conversation, where a script cannot: what comes next depends on what a tool answered.
+/// Computes the reply to a call from its conversation. A script cannot do that, since the reply depends on a tool result.
 #[derive(Clone)]
 pub(super) struct Responder(Arc<MakeReply>);
 
@@ -15,7 +15,7 @@ impl Responder {
         Self(Arc::new(reply))
     }
 
-    /// The reply, unless the script is to give it.
+    /// Returns the reply. `None` leaves the reply to the script.
     pub(super) fn reply(&self, conversation: &Conversation) -> Option<Reply> {
         (self.0)(conversation)
     }

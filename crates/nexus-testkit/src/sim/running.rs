@@ -104,7 +104,7 @@ impl Drop for Running {
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // A panic in the thread has been printed; there is nothing to add.
+            // A panic in the thread has already been printed.
             let _ = thread.join();
         }
     }
@@ -153,6 +153,6 @@ where
         let ending = Arc::clone(&ending);
         async move { respond(core, ending, request).await }
     });
-    // An error here is a client that left, or a cut that the script asked for.
+    // An error means that the client disconnected, or that the script cut the connection.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }

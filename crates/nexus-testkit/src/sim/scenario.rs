@@ -7,10 +7,10 @@ use super::model::Model;
 use super::reply::Reply;
 use super::tool_call::ToolCall;
 
-/// Replies in order, one per main model call; the last one repeats unless `then` says otherwise.
+/// Replies in order, one per main model call; the last one repeats unless `then` is set.
 ///
-/// Rules divide one server among turns: the first rule whose words stand in the newest user text takes
-/// the call, and counts its own calls.
+/// Rules divide one server among turns: the first rule whose words occur in the newest user text takes
+/// the call. Each rule counts its own calls.
 ///
 /// ```
 /// use nexus_testkit::sim::{Reply, Scenario, ToolCall};
@@ -36,11 +36,11 @@ pub struct Scenario {
     /// True if requests are refused that the vendor is known to refuse: a field it does not take, a header that
     /// is missing, the shape of another kind of model. No effect where the vendor's rules are not known.
     pub strict_shape: bool,
-    /// The one credential that is accepted. A call with another is refused with 401, and takes no place in the script.
+    /// The only accepted credential. A call with another is refused with 401, and does not count in the script.
     pub accepts: Option<String>,
 }
 
-/// A script for the turns whose prompt holds certain words.
+/// A script for the turns whose prompt contains certain words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -60,8 +60,8 @@ pub enum Count {
     /// All calls that one script takes.
     #[default]
     Script,
-    /// The calls of one conversation, by the vendor's session id: so that many turns at once can run one
-    /// script. A resumed session goes on where it stopped.
+    /// The calls of one conversation, by the vendor's session id, so that many concurrent turns can run one
+    /// script. A resumed session continues where it stopped.
     Conversation,
 }
 
@@ -87,7 +87,7 @@ impl Scenario {
         self
     }
 
-    /// Gives turns whose prompt holds `words` a script of their own.
+    /// Gives turns whose prompt contains `words` their own script.
     pub fn when_prompt(mut self, words: impl Into<String>, replies: impl IntoIterator<Item = Reply>) -> Self {
         self.rules.push(Rule {
             when_prompt_contains: words.into(),
@@ -109,7 +109,7 @@ impl Scenario {
         self
     }
 
-    /// Refuses what the vendor is known to refuse.
+    /// Refuses requests that the vendor is known to refuse.
     pub fn strict(mut self) -> Self {
         self.strict_shape = true;
         self
@@ -120,7 +120,7 @@ impl Scenario {
         self.accepts.is_some() && self.accepts.as_deref() != credential
     }
 
-    /// The entry of the catalogue for the model that `conversation` asks for.
+    /// Returns the catalogue entry of the model that `conversation` requests.
     pub(super) fn model_of(&self, conversation: &Conversation) -> Option<&Model> {
         self.models.iter().find(|model| Some(&model.name) == conversation.model.as_ref())
     }

@@ -1,4 +1,4 @@
-//! From a request to its answer: whose client it is, what it asks for, and what the script says to it.
+//! Answers requests: identifies the dialect and the purpose, and takes the reply from the script.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,13 +23,13 @@ use super::{Dialect, anthropic, responses, xai};
 pub(super) enum Route {
     /// A model call of a turn.
     Main(Conversation),
-    /// A model call of a turn that the vendor would not take, with what it would say.
+    /// A model call of a turn that the vendor would refuse, with the refusal.
     Refused(Conversation, Answer),
-    /// A model call beside the turn, with its answer.
+    /// A model call outside of the turn, with its answer.
     Side(Conversation, Answer),
     /// A known endpoint, with its answer.
     Housekeeping(Answer),
-    /// Nothing the dialect knows.
+    /// A request that the dialect does not know.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ impl Arrival<'_> {
 
 /// A call that gets a scripted reply.
 pub(super) struct ModelCall<'a> {
-    /// Unique among the calls of this simulator; ids are made from it.
+    /// Number among the calls of this simulator; ids are derived from it.
     pub(super) number: usize,
     pub(super) conversation: &'a Conversation,
     /// The one id of all tool calls of the answer, if they share it.
@@ -59,7 +59,7 @@ pub(super) struct ModelCall<'a> {
 }
 
 impl ModelCall<'_> {
-    /// The id of a tool call, whose own would be `own`.
+    /// Returns the id of a tool call: the shared one, else `own`.
     pub(super) fn tool_call_id(&self, own: String) -> String {
         self.call_id.map_or(own, str::to_owned)
     }
@@ -107,7 +107,7 @@ impl Core {
         Arc::clone(&script.scenario)
     }
 
-    /// Takes the next place in the script for this conversation.
+    /// Takes the next position in the script for this conversation.
     fn take_turn(&self, conversation: &Conversation) -> Scripted {
         let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         let rule = script.scenario.rule_for(&conversation.user_texts());

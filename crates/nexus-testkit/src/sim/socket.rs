@@ -1,4 +1,4 @@
-//! A TCP stream that can end by reset instead of by FIN, and say more than HTTP lets it.
+//! A TCP stream that can end by reset in place of FIN, and can send bytes beyond the end of an HTTP body.
 
 use std::io;
 use std::pin::Pin;
@@ -33,7 +33,7 @@ impl Ending {
     }
 }
 
-/// The stream, and how it is to end.
+/// The stream, and its planned end.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
@@ -49,7 +49,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.ending.is_reset() {
-            // With zero linger the close that follows sends RST.
+            // With zero linger, the close sends RST.
             let _ = self.stream.set_zero_linger();
         }
     }

@@ -95,7 +95,7 @@ impl ToolCall {
         Self::Mcp { server: server.into(), tool: tool.into(), arguments }
     }
 
-    /// Calls the function `name`, as it is named on the wire.
+    /// Calls the function `name`, by its name on the wire.
     pub fn function(name: impl Into<String>, arguments: Value) -> Self {
         Self::Function { namespace: None, name: name.into(), arguments }
     }

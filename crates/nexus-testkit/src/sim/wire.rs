@@ -21,7 +21,7 @@ pub(super) enum Step {
     Wait(Duration),
     /// Silence for ever, apart from these bytes once a second.
     Stall(Option<Bytes>),
-    /// The end, not as the body promised.
+    /// An early end of the body.
     Cut(Cut),
     /// The same bytes, as often as `left`; for ever if it is `None`.
     Repeat {
@@ -37,9 +37,9 @@ pub(super) enum Step {
 /// Action before the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
-    /// Nothing but a wait, which may be zero.
+    /// A wait, which may be zero.
     Wait(Duration),
-    /// Nothing at all: the request is never answered.
+    /// Silence: the request is never answered.
     Stall,
     /// The connection is reset.
     Reset,

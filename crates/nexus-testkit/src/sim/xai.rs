@@ -1,4 +1,4 @@
-//! xAI's variant of Responses, as Grok uses it, with the endpoints beside it.
+//! xAI's variant of Responses, as Grok uses it, with its other endpoints.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -40,7 +40,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         ("GET", path) if path.ends_with("/settings") || path.ends_with("/feedback/config") => {
             Route::Housekeeping(Answer::json(200, &json!({})))
         }
-        // A server without bundles, and without a page for the key: the program goes on without.
+        // This server has no bundles and no page for the key. The program continues without them.
         ("GET", path)
             if path.ends_with("/api-key")
                 || path.ends_with("/bundle/archive")
@@ -90,7 +90,7 @@ pub(super) fn render_call(call: &ToolCall, offered: &Conversation) -> WireCall {
     WireCall::Function { namespace: None, name, arguments: arguments.to_string() }
 }
 
-/// A call that Grok's program makes beside the turn: the title and the summary carry no turn index.
+/// A call of Grok's program outside of the turn: the title and the summary carry no turn index.
 /// Other clients make none.
 fn is_side_call(arrival: &Arrival<'_>) -> bool {
     let from_the_program = arrival.header("user-agent").is_some_and(|agent| agent.starts_with("grok-shell"));

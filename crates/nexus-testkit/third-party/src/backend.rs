@@ -55,7 +55,7 @@ impl ExecutionBackend for Parrot {
         turn.end(outcome).await
     }
 
-    /// A parrot keeps no conversation.
+    /// A parrot stores no conversation.
     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         Err(ForgetError::Unsupported { backend: self.id.clone() })
     }

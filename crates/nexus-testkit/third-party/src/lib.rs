@@ -1,7 +1,7 @@
-//! `parrot`: a backend for Nexus whose agent is any [`Voice`], and a [`Whistle`] by which it is let in.
+//! `parrot`: a backend for Nexus whose agent is any [`Voice`], and a sign-in, the [`Whistle`].
 //!
-//! It shows what it takes to write one: the trait, a [`RunningTurn`](nexus_core::harness::RunningTurn) for everything that
-//! every turn needs, and the conformance suite to know when it is done.
+//! It shows the parts of a third-party backend: the trait, a [`RunningTurn`](nexus_core::harness::RunningTurn) for the
+//! common work of every turn, and the conformance suite, which shows when the backend is complete.
 
 mod backend;
 mod turn;

@@ -1,4 +1,4 @@
-//! One turn: speak, answer tools, until there is an answer.
+//! One turn: calls the voice and runs tools until an answer arrives.
 
 use nexus_core::{
     ErrorKind, FinishReason, MessageId, Phase, Retry, ToolCall, ToolContent, ToolResult,
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::voice::{Asked, End, Piece, Utterance, Voice, Wanted};
 
-/// How often a torn utterance is asked for.
+/// Number of tries for an utterance that breaks off.
 const TRIES: u32 = 3;
 
 enum Said {
@@ -19,7 +19,7 @@ enum Said {
     Torn,
 }
 
-/// Has `voice` speak until there is an answer.
+/// Calls `voice` until an answer arrives.
 pub(crate) async fn speak(
     voice: &dyn Voice,
     turn: &mut RunningTurn<'_>,
@@ -78,7 +78,7 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
         End::Done | End::Failed { .. } => {}
     }
     let is_silent = text.trim().is_empty() && calls.is_empty();
-    // A message that ends is a model call that went well.
+    // A complete message means that the model call succeeded.
     if !(is_silent && matches!(utterance.end, End::Failed { .. })) {
         turn.event(MessageEnded::new(message, text).with_usage(utterance.usage));
     }
@@ -92,12 +92,12 @@ async fn utter(turn: &mut RunningTurn<'_>, utterance: Utterance) -> Result<Said,
     }
 }
 
-/// A call as the session decides on it: arguments that are no JSON are the text that they are.
+/// Converts a call for the session. Arguments that are not JSON stay text.
 fn call(Wanted { id, name, arguments }: Wanted) -> ToolCall {
     ToolCall::new(id, name, serde_json::from_str(&arguments).unwrap_or(Value::String(arguments)))
 }
 
-/// A result, for a voice that reads text alone.
+/// Converts a result to text, since a voice reads only text.
 fn told(result: &ToolResult) -> String {
     let pieces = result.content.iter().map(|piece| match piece {
         ToolContent::Text { text } => text.clone(),

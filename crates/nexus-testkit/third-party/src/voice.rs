@@ -1,81 +1,81 @@
-//! Who speaks.
+//! The agent of the parrot.
 
 use std::{fmt, time::Duration};
 
 use nexus_core::{ErrorKind, Retry, Usage};
 
-/// Who speaks: given what was said, the next utterance.
+/// The agent: returns the next utterance of a conversation.
 pub trait Voice: fmt::Debug + Send + Sync + 'static {
-    /// Answers; `None` if nobody is there.
+    /// Answers. `None` if the agent cannot be reached.
     fn answer(&self, asked: Asked) -> Option<Utterance>;
 }
 
-/// What was said so far.
+/// The conversation so far.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// The prompt.
     pub prompt: String,
-    /// The model that is wanted.
+    /// The requested model.
     pub model: Option<String>,
     /// The names of the caller's tools.
     pub tools: Vec<String>,
-    /// What tools answered, oldest first.
+    /// Tool results, oldest first.
     pub answers: Vec<String>,
 }
 
 /// One utterance.
 #[derive(Clone, Debug)]
 pub struct Utterance {
-    /// Before the first piece.
+    /// Delay before the first piece.
     pub delay: Duration,
-    /// Between two pieces.
+    /// Pause between two pieces.
     pub gap: Duration,
-    /// What is said.
+    /// Contents of the utterance.
     pub pieces: Vec<Piece>,
-    /// How it ends.
+    /// End of the utterance.
     pub end: End,
-    /// What it cost in tokens, if that is known.
+    /// Usage in tokens, if it is known.
     pub usage: Option<Usage>,
 }
 
 /// A piece of an utterance.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Said aloud.
+    /// Text of the answer.
     Word(String),
-    /// Thought.
+    /// Thinking.
     Thought(String),
-    /// A tool of the caller's is wanted.
+    /// A call of one of the caller's tools.
     Call(Wanted),
-    /// Nothing that the parrot knows. It may have been anything.
+    /// Output that the parrot does not understand. It may have been a call.
     Noise(String),
 }
 
-/// A tool call, as it was spoken.
+/// A tool call as the agent wrote it.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Pairs the call with its answer.
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The arguments: JSON, if it was spoken well.
+    /// Arguments: JSON, if they are well-formed.
     pub arguments: String,
 }
 
-/// How an utterance ends.
+/// End of an utterance.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// In good order.
+    /// Complete.
     Done,
-    /// In the middle; it may be asked for again.
+    /// Broken off in the middle; the call may be repeated.
     Torn,
-    /// Never.
+    /// No end: the agent falls silent.
     Silence,
-    /// Badly.
+    /// A failure.
     Failed {
-        /// Named for what the caller can do.
+        /// Kind of the failure.
         kind: ErrorKind,
-        /// When to try again, if that was said.
+        /// Time of the retry, if the agent named one.
         named: Option<Retry>,
     },
 }

@@ -1,4 +1,4 @@
-//! How a parrot is let in: a sign-in of one's own.
+//! The sign-in of a parrot: a custom sign-in strategy.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,7 +12,7 @@ use nexus_backends::auth::{
 use nexus_core::Secret;
 use serde_json::Map;
 
-/// Where parrots are let in. It knows every tune that it has taught, and takes each one once.
+/// Server that parrots sign in to. It knows every tune that it has taught, and accepts each tune once.
 #[derive(Debug, Default)]
 pub struct Aviary(Mutex<Tunes>);
 
@@ -24,7 +24,7 @@ struct Tunes {
 }
 
 impl Aviary {
-    /// The tunes that were whistled here, in order.
+    /// Tunes that were presented, in order.
     pub fn heard(&self) -> Vec<String> {
         self.tunes().heard.clone()
     }
@@ -34,7 +34,7 @@ impl Aviary {
     }
 }
 
-/// Signs in at an [`Aviary`], by whistling the tune that was taught there the last time.
+/// Signs in to an [`Aviary`] with the tune that it taught the last time.
 #[derive(Clone, Debug)]
 pub struct Whistle {
     aviary: Arc<Aviary>,
@@ -42,7 +42,7 @@ pub struct Whistle {
 }
 
 impl Whistle {
-    /// A way into `aviary`, for so long at a time.
+    /// Creates a sign-in to `aviary`, whose credentials last this long.
     pub fn new(aviary: Arc<Aviary>, stay: Duration) -> Self {
         Self { aviary, stay }
     }

@@ -28,7 +28,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             }
         }
         ("POST", "/v1/messages/count_tokens") => {
-            // Four bytes to a token is close enough for a client that asks whether a text is large.
+            // Four bytes a token is close enough for a client that checks the size of a text.
             let tokens = arrival.json.to_string().len() / 4;
             Route::Housekeeping(Answer::json(200, &json!({ "input_tokens": tokens })))
         }
@@ -43,7 +43,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         ("HEAD" | "GET", "/api/hello") => {
             Route::Housekeeping(Answer::json(200, &json!({"message": "hello"})))
         }
-        // No managed settings, no policy, no feature flags: what an account without any gets.
+        // Answer for an account without managed settings, policy and feature flags.
         (_, path) if path.starts_with("/api/claude_") || path.starts_with("/api/eval/") => {
             Route::Housekeeping(Answer::json(
                 404,

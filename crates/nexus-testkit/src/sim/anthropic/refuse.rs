@@ -1,4 +1,4 @@
-//! Anthropic's errors: bodies, statuses, and the headers that tell a plan's limit.
+//! Anthropic's errors: bodies, statuses, and the headers that report a plan's limit.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,7 @@ pub(super) fn with_status(status: u16, number: usize, code: &str, message: &str)
     Answer::json(status, &body(number, code, message))
 }
 
-/// Anthropic's code for a neutral one; others stand as they are.
+/// Returns Anthropic's code for a neutral code. Other codes stay unchanged.
 pub(super) fn stream_code(code: &str) -> &str {
     match code {
         "overloaded" => "overloaded_error",

@@ -52,7 +52,7 @@ pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     read
 }
 
-/// A call that Claude Code makes beside the turn: the one-token quota probe, and the title of the session.
+/// A call of Claude Code outside of the turn: the one-token quota probe, or the title of the session.
 pub(super) fn is_side_call(json: &Value) -> bool {
     json.get("max_tokens").and_then(Value::as_u64) == Some(1)
 }

@@ -106,7 +106,7 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     Answer::json(200, &whole)
 }
 
-/// A short answer to a call beside the turn.
+/// A short answer to a call outside of the turn.
 pub(super) fn answer_side_call(conversation: &Conversation) -> Answer {
     let call = ModelCall { number: 0, conversation, call_id: None };
     let reply = Reply::text("Simulated side answer");
@@ -127,7 +127,7 @@ fn message(call: &ModelCall<'_>) -> Value {
     })
 }
 
-/// Writes one part; says whether it took a block.
+/// Writes one part. Returns true if it took a block.
 fn write_part(
     writer: &mut EventWriter,
     call: &ModelCall<'_>,

@@ -56,7 +56,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     finish(answer, reply)
 }
 
-/// Every answer that is not a status: the two flavours differ in events alone.
+/// Builds every answer except a bare status. The two flavours differ only in events.
 pub(super) fn common_answer(call: &ModelCall<'_>, reply: &Reply, flavour: Flavour) -> Answer {
     if let Some(answer) = reply.fault.as_ref().and_then(Answer::instead) {
         return answer;
@@ -72,7 +72,7 @@ fn turn_state(number: usize) -> String {
     format!("simulated-turn-state-{number:04}")
 }
 
-/// Adds what the reply itself says about its head.
+/// Adds the delay and the headers of the reply.
 pub(super) fn finish(mut answer: Answer, reply: &Reply) -> Answer {
     answer.before = Before::of(reply);
     answer.headers.extend(reply.headers.iter().cloned());

@@ -1,4 +1,4 @@
-//! OpenAI's errors: bodies, and the headers that tell a plan's limit.
+//! OpenAI's errors: bodies, and the headers that report a plan's limit.
 
 use serde_json::json;
 

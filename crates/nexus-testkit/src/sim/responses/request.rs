@@ -1,4 +1,4 @@
-//! Reads a Responses request in neutral words, wherever its tools stand.
+//! Converts a Responses request to the neutral form, for every location of its tools.
 
 use serde_json::Value;
 

@@ -26,7 +26,7 @@ pub(in crate::sim) enum WireCall {
     Custom { namespace: Option<String>, name: String, input: String },
 }
 
-/// The reply as one JSON body, as for a request that asks for no stream.
+/// Builds the reply as one JSON body, as for a request without streaming.
 pub(in crate::sim) fn unstreamed(call: &ModelCall<'_>, reply: &Reply, flavour: Flavour) -> Answer {
     let mut stream = Stream::new(call, reply, flavour);
     for part in &reply.parts {
@@ -83,7 +83,7 @@ struct Stream<'a> {
     sequence: u64,
     output: Vec<Value>,
     refusing: bool,
-    /// Why the answer is taken to go round in a circle, if it is.
+    /// Reason why the answer counts as repetitive, if it does.
     triggers: Option<Value>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The response as it stands at the end, without its output.
+    /// Builds the final response, without its output.
     fn terminal(&self, reply: &Reply, status: &str) -> Value {
         let mut response = self.response(status);
         if let Some(usage) = &reply.usage {
@@ -285,7 +285,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// `place` with one more field.
+/// Returns `place` with one more field.
 fn with(place: &Value, key: &str, value: Value) -> Value {
     let mut data = place.clone();
     data[key] = value;

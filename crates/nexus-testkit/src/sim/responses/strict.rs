@@ -9,10 +9,10 @@ use crate::sim::conversation::Conversation;
 use crate::sim::server::Arrival;
 use crate::sim::wire::Answer;
 
-/// The header without which a lite model is not found, and with which no other is.
+/// Header that requests a lite model. Lite models require it, and other models reject it.
 const LITE: &str = "x-openai-internal-codex-responses-lite";
 
-/// Fields that it does not take.
+/// Fields that the backend API rejects.
 const UNSUPPORTED: [&str; 6] =
     ["max_output_tokens", "previous_response_id", "temperature", "top_p", "truncation", "metadata"];
 
@@ -36,7 +36,7 @@ const UNSUPPORTED_ON_A_PLAN: [&str; 16] = [
     "previous_response_id",
 ];
 
-/// The refusal of a request, if the script asks for strictness and the request for a refusal.
+/// Returns the refusal of an invalid request, if the script is strict.
 pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Option<Answer> {
     if !arrival.scenario.strict_shape {
         return None;

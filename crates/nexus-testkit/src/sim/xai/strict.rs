@@ -19,7 +19,7 @@ const UNSUPPORTED: [&str; 6] = [
     "service_tier",
 ];
 
-/// The refusal of a request, if the script asks for strictness and the request for a refusal.
+/// Returns the refusal of an invalid request, if the script is strict.
 pub(super) fn refusal(arrival: &Arrival<'_>, conversation: &Conversation) -> Option<Answer> {
     if !arrival.scenario.strict_shape {
         return None;

@@ -1,4 +1,4 @@
-//! The parts of a reply as output items, each with the events that lead up to it.
+//! The parts of a reply as output items, each with its preceding events.
 
 use serde_json::{Value, json};
 
