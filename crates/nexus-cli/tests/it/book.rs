@@ -83,7 +83,10 @@ fn rows(page: &mut String, path: &str, schema: &Value) {
     let none = Map::new();
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    for (key, inner) in schema["properties"].as_object().unwrap_or(&none) {
+    // A choice between keys repeats them as `true`.
+    for (key, inner) in
+        schema["properties"].as_object().unwrap_or(&none).iter().filter(|(_, inner)| inner.is_object())
+    {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let mut text = cell(inner["description"].as_str().unwrap_or_default());
         if required.contains(&key.as_str()) {

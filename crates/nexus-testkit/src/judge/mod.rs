@@ -146,7 +146,11 @@ mod tests {
     #[test]
     fn the_page_shows_the_tables() {
         let tables = Table::all(&table::repository()).unwrap();
-        let shown = std::fs::read_to_string(table::repository().join("docs/reference/versions.md")).unwrap_or_default();
-        assert!(shown == page(&tables), "docs/reference/versions.md is out of step: run `nexus-judge --page`");
+        let shown = std::fs::read_to_string(table::repository().join("docs/reference/versions.md"))
+            .unwrap_or_default();
+        assert!(
+            shown == page(&tables),
+            "docs/reference/versions.md is out of step: run `nexus-judge --page`"
+        );
     }
 }
