@@ -360,11 +360,16 @@ async fn last_number(broker: &Broker) -> Result<u64, CommandError> {
 }
 
 async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
-    for logged in broker.store().log(*seen, PAGE).await? {
-        *seen = logged.number;
-        out.event(|| BrokerEvent::message(&logged), || say(printable(&line(&logged))));
+    loop {
+        let page = broker.store().log(*seen, PAGE).await?;
+        for logged in &page {
+            *seen = logged.number;
+            out.event(|| BrokerEvent::message(logged), || say(printable(&line(logged))));
+        }
+        if page.len() < PAGE {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Builds the payload of a message. The text `-` stands for standard input.

@@ -30,7 +30,7 @@ use crate::{
     args::{ConfigArgs, RunArgs},
     command_error::CommandError,
     config,
-    interrupt::{self, interrupted},
+    interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, complain_line, say},
     printer::{PrintStyle, TurnPrinter},
 };
@@ -192,13 +192,14 @@ impl TurnInterrupts {
         let (sender, second) = tokio::sync::oneshot::channel();
         let token = cancel.clone();
         tokio::spawn(async move {
-            if interrupted().await.is_ok() {
-                complain("stopping; press Ctrl-C again to stop at once");
-                token.cancel();
-            }
-            if interrupted().await.is_ok() {
-                let _ = sender.send(());
-            }
+            // One listener for both, so that no signal between the two waits is lost.
+            let mut interrupts = Interrupts::listen()?;
+            interrupts.next().await?;
+            complain("stopping; press Ctrl-C again to stop at once");
+            token.cancel();
+            interrupts.next().await?;
+            let _ = sender.send(());
+            io::Result::Ok(())
         });
         Self { cancel, second }
     }
