@@ -177,7 +177,7 @@ pub fn page(columns: &[(&str, Observed)]) -> String {
     let mut notes: Vec<String> = Vec::new();
     let names: Vec<_> = columns.iter().map(|(column, _)| format!("`{column}`")).collect();
     // Writing to a string cannot fail.
-    let _ = writeln!(page, "| what happens | {} |", names.join(" | "));
+    let _ = writeln!(page, "| failure | {} |", names.join(" | "));
     let _ = writeln!(page, "| --- |{}", " --- |".repeat(columns.len()));
     for (index, row) in FailureRow::all().iter().enumerate() {
         let _ = write!(page, "| {} |", row.happens);
@@ -209,10 +209,11 @@ pub fn page(columns: &[(&str, Observed)]) -> String {
 const HEAD: &str = "\
 # Failures
 
-What can go wrong with a model call, and the kind and the time to retry that each backend ends the turn with. A time is the
-vendor's, or guessed and said to be. The table is written by a test from what ran; the rows are data of the testkit.
+This table lists failures of a model call. Each cell shows the error kind and the time to retry with which a backend ends the turn. A time
+comes from the vendor, or is marked as guessed. A test writes the table from its results (`NEXUS_WRITE_FAILURES=1`). The rows are
+data of the testkit (`crates/nexus-testkit/src/conformance/failures.json`).
 
-The column `acp` is `kind: acp` before an imitation of the agent `codex-acp`. Agents differ in what they report: [acp.md](acp.md).
+The column `acp` is `kind: acp` with a fake of the agent `codex-acp`. [ACP agents](agents.md) shows the differences between agents.
 
 ";
 
