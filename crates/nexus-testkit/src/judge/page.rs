@@ -8,18 +8,20 @@ use super::{PARTS, Row, Table};
 pub fn page(tables: &[Table]) -> String {
     let mut page = String::from(
         "# Versions of the vendors' programs\n\n\
-         Written by `nexus-judge`, which runs a program through its backend before a simulated model on loopback. Each column is a \
-         part of what a version must do; a cell names the cases of the conformance suite that it did not pass. `real/clis/judge \
-         PACKAGE@VERSION` adds a row. The backends read the same data: a version that is not here is run with a warning, or \
-         refused where `nexus.yaml` says `versions: tested`. A turn that asks for an answer in a shape is refused where the version, or \
-         else the one before it, did not pass `an_answer_in_shape_is_a_value`, unless it says `versions: any`.\n",
+         `nexus-judge` writes this page. It runs a program through its backend, against a simulated model on loopback. Each \
+         column is a part of what a version must do. A cell lists the cases of the conformance suite that failed. \
+         `real/clis/judge PACKAGE@VERSION` adds a row.\n\n\
+         The backends read the same data. A version without a row runs with a warning, or is rejected with `versions: tested` \
+         in `nexus.yaml`.\n\n\
+         A turn with an output schema is rejected if its version failed `an_answer_in_shape_is_a_value`. For a version without \
+         a row, the row of the version before it decides. With `versions: any` the turn runs anyway.\n",
     );
     for table in tables {
         let Table { program, floor, judged, .. } = table;
         // Writing into a text cannot fail.
         let _ = write!(
             page,
-            "\n## {program}\n\nFrom {} on. An older one {}, and is refused.\n\n| version |",
+            "\n## {program}\n\nNexus runs versions from {} on. An older version {}, and is rejected.\n\n| version |",
             floor.version, floor.because
         );
         PARTS.iter().for_each(|part| page.push_str(&format!(" {} |", part.name)));
