@@ -1,6 +1,6 @@
 //! The examples, run as a newcomer runs them: no login, no CLI, no network.
 
-use std::{fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
 use nexus_testkit::example::{assert_shows, run, shown};
 
@@ -29,6 +29,10 @@ fn coloured(shown: &str) -> String {
             _ if line.starts_with("executor (") || line.starts_with("  1. ") => "32",
             _ => "0",
         };
+        // Some builds print the keys of an object in the order of their insertion.
+        let arguments: Option<BTreeMap<String, serde_json::Value>> = serde_json::from_str(line).ok();
+        let sorted = arguments.and_then(|arguments| serde_json::to_string(&arguments).ok());
+        let line = sorted.map_or_else(|| line.to_owned(), |sorted| format!("  {sorted}"));
         text += &format!("\u{1b}[{style}m{line}\u{1b}[0m\n");
     }
     text
