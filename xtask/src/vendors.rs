@@ -13,6 +13,9 @@ const HOMES: [&str; 6] = ["claude", "codex", "grok", "generic", "registry.rs", "
 /// The file that declares the vendors' folders may name them.
 const DECLARING: &str = "nexus-backends/src/lib.rs";
 
+/// The facade's front page is for users, who know the vendors by name.
+const FRONT_PAGE: &str = "src/lib.rs";
+
 /// A file and how many of its lines name a vendor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mentions {
@@ -31,6 +34,7 @@ pub(crate) fn mentions(source: &Source) -> Option<Mentions> {
     let lines: Vec<_> = source
         .product_lines()
         .filter(|(_, line)| names_vendor(line) && !(declaring && declares_folder(line)))
+        .filter(|(_, line)| source.path != Path::new(FRONT_PAGE) || !line.starts_with("//!"))
         .map(|(number, _)| number)
         .collect();
     (!lines.is_empty()).then(|| Mentions { path: source.path.clone(), lines })

@@ -16,6 +16,16 @@ pub struct CheckOutput {
     pub stderr: KeptText,
 }
 
+impl CheckOutput {
+    /// Returns the end of standard error.
+    pub(super) fn end_of_errors(&self) -> &str {
+        match self.stderr.omitted_bytes {
+            0 => &self.stderr.head,
+            _ => &self.stderr.tail,
+        }
+    }
+}
+
 /// Beginning and end of a text. Bytes that are not UTF-8 are replaced by U+FFFD.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

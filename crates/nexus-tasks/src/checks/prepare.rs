@@ -13,7 +13,6 @@ use super::{
     missing,
     output::CheckOutput,
     runner::{Program, ProgramEnd},
-    suite::end_of_errors,
 };
 
 /// Most output of a setup command, in bytes.
@@ -79,7 +78,7 @@ impl Checks {
             let output = ran.output(KEPT_BYTES);
             let how = match &ran.ended {
                 ProgramEnd::Exited(exit) if exit.is_success() => continue,
-                ProgramEnd::Exited(exit) => match missing::tool(*exit, end_of_errors(&output)) {
+                ProgramEnd::Exited(exit) => match missing::tool(*exit, output.end_of_errors()) {
                     Some(missing) => missing,
                     None => format!("it ended with {exit}"),
                 },

@@ -162,20 +162,12 @@ fn of(ran: &Ran) -> SuiteRun {
         ProgramEnd::Limit(limit) => SuiteEnd::ReachedLimit { limit: limit.clone() },
         ProgramEnd::NotStarted(missing) => SuiteEnd::DidNotStart { missing: missing.clone() },
         ProgramEnd::Exited(exit) if exit.is_success() => SuiteEnd::Passed,
-        ProgramEnd::Exited(exit) => match missing::tool(*exit, end_of_errors(&output)) {
+        ProgramEnd::Exited(exit) => match missing::tool(*exit, output.end_of_errors()) {
             Some(missing) => SuiteEnd::DidNotStart { missing },
             None => SuiteEnd::Failed { exit: *exit },
         },
     };
     SuiteRun { end, output, seconds: ran.elapsed.as_secs_f64() }
-}
-
-/// Returns the end of standard error.
-pub(super) fn end_of_errors(output: &CheckOutput) -> &str {
-    match output.stderr.omitted_bytes {
-        0 => &output.stderr.head,
-        _ => &output.stderr.tail,
-    }
 }
 
 /// The changed paths that concern the test command.
