@@ -35,6 +35,7 @@ mod hold;
 mod machine;
 mod namespace;
 mod parent_death;
+mod shell_variables;
 mod subreaper;
 pub(crate) mod tag;
 
@@ -48,6 +49,7 @@ pub(crate) use machine::{Means, choose, limiting_cgroup};
 pub use machine::{NotContained, available, strongest};
 pub(crate) use namespace::signal_in_code;
 pub(crate) use parent_death::{ParentDeath, program_of_the_system};
+pub(crate) use shell_variables::ShellVariables;
 pub(crate) use subreaper::Subreaper;
 pub(crate) use tag::RunTag;
 

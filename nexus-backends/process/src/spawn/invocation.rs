@@ -13,7 +13,8 @@ use super::stdin::StdinMode;
 use super::watch::EndWatch;
 use crate::capture::Capture;
 use crate::containment::{
-    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, RunTag, Subreaper, choose,
+    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, RunTag, ShellVariables, Subreaper,
+    choose,
 };
 use crate::environment::{Environment, EnvironmentError};
 use crate::executable::Executable;
@@ -229,11 +230,20 @@ impl Invocation {
             true => ParentDeath::find().map_err(|source| self.refused(source))?,
             false => None,
         };
-        let (mut command, holding) = self.contained(means, parent_death.as_ref())?;
+        let carried = match means {
+            Means::Namespace(..) | Means::Cgroup(_) => {
+                let carried = ShellVariables::new(&self.environment, self.executable.path());
+                Some(carried.map_err(|source| self.refused(source))?)
+            }
+            Means::Subreaper | Means::Search => None,
+        };
+        let (mut command, holding) = self.contained(means, parent_death.as_ref(), carried.as_ref())?;
+        command.args(&self.arguments.0).env_clear();
+        match &carried {
+            Some(carried) => command.envs(carried.iter()),
+            None => command.envs(self.environment.iter()),
+        };
         command
-            .args(&self.arguments.0)
-            .env_clear()
-            .envs(self.environment.iter())
             .env(RUN_MARKER, self.run.as_str())
             .current_dir(&self.working_directory)
             .stdin(match self.stdin {
@@ -293,6 +303,7 @@ impl Invocation {
         &self,
         means: Means,
         parent_death: Option<&ParentDeath>,
+        carried: Option<&ShellVariables>,
     ) -> Result<(Command, Holding), SpawnError> {
         // The processes of a cgroup are found without a mark.
         let tag = matches!(means, Means::Subreaper | Means::Search).then(|| RunTag::of(&self.run));
@@ -306,7 +317,8 @@ impl Invocation {
         };
         let wrapped = |(program, arguments): (&Path, Vec<OsString>)| {
             let (mut command, inner) = (Command::new(program), direct());
-            command.args(arguments).arg(inner.get_program()).args(inner.get_args());
+            command.args(arguments).args(carried.iter().flat_map(|carried| &carried.restore));
+            command.arg(inner.get_program()).args(inner.get_args());
             command
         };
         Ok(match means {

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
 use nexus_core::redact::Redactor;
+use nexus_process::containment::{ContainmentPolicy, available};
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::lines::LineEnding;
 use nexus_process::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode};
@@ -219,6 +221,52 @@ async fn a_child_sees_the_given_environment_and_its_marker_only() {
         lines(&process).await.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
     let expected = ["PATH=/usr/local/bin:/usr/bin:/bin".to_owned(), format!("NEXUS_RUN={}", process.run())];
     assert_eq!(found, expected.into());
+}
+
+#[tokio::test]
+async fn a_variable_of_any_name_reaches_the_child_under_every_containment() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd_path = folder.path().join("a=b");
+    fs::copy("/usr/bin/env", &odd_path).unwrap();
+    let given = [
+        ("BASH_FUNC_module%%", "() {  eval \"$(bash \"$@\")\"\n}"),
+        ("npm_config_//registry.example.org/:_authToken", "tok"),
+        ("spring.profiles.active", "dev"),
+        ("MY-VAR", "$HOME ${PATH} \\n \"quoted\" 'single'"),
+        ("-x", "1"),
+        ("1ST", ""),
+        ("größe", "groß"),
+        ("two\nlines", "a\nb"),
+        ("PWD", "/nowhere"),
+        ("OLDPWD", "/nowhere"),
+        ("SHLVL", "7"),
+        ("IFS", "x"),
+        ("PPID", "1"),
+        ("NEXUS_CARRIED_0", "own"),
+        ("EMPTY", ""),
+    ];
+    let mut environment = environment();
+    given.iter().for_each(|(name, value)| environment.set(*name, *value).unwrap());
+    for kind in available() {
+        for program in [Path::new("/usr/bin/env"), &odd_path] {
+            let process = Invocation::new(Executable::at(program).unwrap(), "/")
+                .arguments(["-0"])
+                .environment(environment.clone())
+                .containment(ContainmentPolicy::Exactly(kind))
+                .spawn()
+                .unwrap();
+            let found = lines(&process).await.join(&b'\n');
+            let found: HashSet<String> =
+                String::from_utf8(found).unwrap().split_terminator('\0').map(Into::into).collect();
+            let mut expected: HashSet<String> =
+                given.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            expected.extend([
+                "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
+                format!("NEXUS_RUN={}", process.run()),
+            ]);
+            assert_eq!(found, expected, "{kind}, {}", program.display());
+        }
+    }
 }
 
 #[tokio::test]
