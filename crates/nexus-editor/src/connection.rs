@@ -158,16 +158,19 @@ impl Connection {
                 return Err(with_reason(Error::invalid_params(), reason));
             }
             "session/new" => {
-                let request: NewSessionRequest = params(with_servers(value))?;
-                Box::pin(async move { this.new_session(request).await })
+                let (value, servers) = without_servers(value);
+                let request: NewSessionRequest = params(value)?;
+                Box::pin(async move { this.new_session(request, servers).await })
             }
             "session/load" => {
-                let request: LoadSessionRequest = params(with_servers(value))?;
-                Box::pin(async move { this.load_session(request).await })
+                let (value, servers) = without_servers(value);
+                let request: LoadSessionRequest = params(value)?;
+                Box::pin(async move { this.load_session(request, servers).await })
             }
             "session/resume" => {
+                let (value, servers) = without_servers(value);
                 let request: ResumeSessionRequest = params(value)?;
-                Box::pin(async move { this.resume_session(request).await })
+                Box::pin(async move { this.resume_session(request, servers).await })
             }
             "session/list" => {
                 let request: ListSessionsRequest = params(value)?;
@@ -336,12 +339,14 @@ impl Drop for ListedPrompt {
     }
 }
 
-/// Some clients leave out the servers that they do not have.
-fn with_servers(mut value: Value) -> Value {
-    if let Value::Object(object) = &mut value {
-        object.entry("mcpServers").or_insert_with(|| json!([]));
-    }
-    value
+/// Takes the servers out of the parameters of a session. They are read one by one, so that an unreadable one does not
+/// refuse the session.
+fn without_servers(mut value: Value) -> (Value, Value) {
+    let servers = match &mut value {
+        Value::Object(object) => object.insert("mcpServers".to_owned(), json!([])).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    (value, servers)
 }
 
 fn configured(setup: &Setup) -> Result<Router, Error> {

@@ -40,6 +40,7 @@ mod failure;
 mod incoming;
 mod lines;
 mod modes;
+mod named_server;
 mod outgoing;
 mod permission;
 mod prompt;

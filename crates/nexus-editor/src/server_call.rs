@@ -74,13 +74,19 @@ fn fault(reason: &str) -> ToolResult {
     ToolResult::error(client_text::cut(reason, FAULT_BYTES))
 }
 
+/// Returns what the model reads of a result. A structured value follows its summary, unless one of the texts has it already.
 fn result_of(result: CallToolResult) -> ToolResult {
+    let is_shown = |value: &Value| {
+        result.content.iter().any(|content| match content {
+            ContentBlock::Text(text) => {
+                serde_json::from_str::<Value>(&text.text).is_ok_and(|shown| shown == *value)
+            }
+            _ => false,
+        })
+    };
+    let structured = result.structured_content.filter(|value| !value.is_null() && !is_shown(value));
     let mut content: Vec<ToolContent> = result.content.into_iter().map(shown).collect();
-    if content.is_empty()
-        && let Some(value) = result.structured_content
-    {
-        content.push(ToolContent::json(value));
-    }
+    content.extend(structured.map(ToolContent::json));
     if content.is_empty() {
         content.push(ToolContent::text("done"));
     }
@@ -97,5 +103,31 @@ fn shown(content: ContentBlock) -> ToolContent {
         other => {
             serde_json::to_value(other).map_or_else(|_| ToolContent::text("(not shown)"), ToolContent::json)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(content: Value, structured: Value) -> Vec<ToolContent> {
+        let result = json!({ "content": content, "structuredContent": structured });
+        result_of(serde_json::from_value(result).unwrap()).content
+    }
+
+    #[test]
+    fn a_structured_value_reaches_the_model_beside_a_summary_and_once() {
+        let value = json!({ "total": 2, "items": ["a", "b"] });
+        let text = |text: &str| json!([{ "type": "text", "text": text }]);
+        assert_eq!(
+            read(text("2 items"), value.clone()),
+            [ToolContent::text("2 items"), ToolContent::json(value.clone())]
+        );
+        let spaced = "{ \"items\": [\"a\", \"b\"],\n \"total\": 2 }";
+        assert_eq!(read(text(spaced), value.clone()), [ToolContent::text(spaced)]);
+        assert_eq!(read(json!([]), value.clone()), [ToolContent::json(value)]);
+        assert_eq!(read(json!([]), Value::Null), [ToolContent::text("done")]);
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{collections::HashSet, path::Path, time::Duration};
 
-use agent_client_protocol_schema::v1::{McpServer, McpServerStdio};
+use agent_client_protocol_schema::v1::McpServerStdio;
 use futures::future::join_all;
 use nexus_core::{MAX_ANSWER_BYTES, Tool, ToolResult, Toolbox};
 use rmcp::{RoleClient, service::Peer};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::{client_text::cut, server_call::call, server_slot::ServerSlot};
+use crate::{client_text::cut, named_server::NamedServer, server_call::call, server_slot::ServerSlot};
 
 /// Longest name of a tool, in characters: what every vendor takes.
 const MAX_NAME: usize = 64;
@@ -41,18 +41,16 @@ struct ServerSlots {
 }
 
 impl Servers {
-    /// Creates the servers that a client names.
-    pub(crate) fn new(named: Vec<McpServer>, call_within: Duration) -> Self {
+    /// Creates the servers of the `mcpServers` of a client.
+    pub(crate) fn new(named: Value, call_within: Duration) -> Self {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
-        for server in named {
+        for server in NamedServer::read_all(named) {
             match server {
-                McpServer::Stdio(server) if wanted.len() < MAX_SERVERS => wanted.push(server),
-                McpServer::Stdio(server) => {
+                NamedServer::Stdio(server) if wanted.len() < MAX_SERVERS => wanted.push(server),
+                NamedServer::Stdio(server) => {
                     refused.push(format!("{}: a session has at most {MAX_SERVERS}", server.name));
                 }
-                McpServer::Http(server) => refused.push(format!("{}: HTTP is not supported", server.name)),
-                McpServer::Sse(server) => refused.push(format!("{}: SSE is not supported", server.name)),
-                _ => refused.push("one of a kind that is not known".to_owned()),
+                NamedServer::Refused(reason) => refused.push(reason),
             }
         }
         let slots = wanted.iter().map(|_| ServerSlot::Empty).collect();

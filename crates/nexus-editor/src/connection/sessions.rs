@@ -7,12 +7,13 @@ use std::{
 
 use agent_client_protocol_schema::v1::{
     DeleteSessionRequest, DeleteSessionResponse, Error, ListSessionsRequest, LoadSessionRequest,
-    LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
-    ResumeSessionResponse, SessionId,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, ResumeSessionRequest, ResumeSessionResponse,
+    SessionId,
 };
 use nexus_conversations::{Conversation, ConversationErrorKind, ConversationName};
 use nexus_core::ToolAccess;
 use nexus_router::Router;
+use serde_json::Value;
 
 use super::{AnswerAndUpdates, Connection, answered, configured, not_found};
 use crate::{
@@ -37,11 +38,16 @@ const OWN_NAMES: &str = "acp-";
 struct Reopening {
     id: SessionId,
     cwd: PathBuf,
-    mcp_servers: Vec<McpServer>,
+    /// The MCP servers, as the client wrote them.
+    servers: Value,
 }
 
 impl Connection {
-    pub(super) async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> AnswerAndUpdates {
+    pub(super) async fn new_session(
+        self: Arc<Self>,
+        request: NewSessionRequest,
+        servers: Value,
+    ) -> AnswerAndUpdates {
         let cwd = request.cwd.clone();
         let router =
             blocking(&self.setup, move |setup| folder(&cwd).and_then(|()| configured(setup))).await??;
@@ -49,7 +55,7 @@ impl Connection {
         let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
         let name = format!("{OWN_NAMES}{}", uuid::Uuid::new_v4().simple());
         let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
-        let servers = Servers::new(request.mcp_servers, self.setup.options.tool_call_within);
+        let servers = Servers::new(servers, self.setup.options.tool_call_within);
         let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
         let session = self.open(session).await?;
         let response = NewSessionResponse::new(session.name.to_string())
@@ -58,9 +64,12 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    pub(super) async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> AnswerAndUpdates {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
-        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
+    pub(super) async fn load_session(
+        self: Arc<Self>,
+        request: LoadSessionRequest,
+        servers: Value,
+    ) -> AnswerAndUpdates {
+        let reopening = Reopening { id: request.session_id, cwd: request.cwd, servers };
         let (router, session, conversation) = self.reopen(reopening).await?;
         let replaying = session.begin()?;
         replay(&self.client(&session), &conversation).await;
@@ -71,9 +80,12 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    pub(super) async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> AnswerAndUpdates {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
-        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
+    pub(super) async fn resume_session(
+        self: Arc<Self>,
+        request: ResumeSessionRequest,
+        servers: Value,
+    ) -> AnswerAndUpdates {
+        let reopening = Reopening { id: request.session_id, cwd: request.cwd, servers };
         let (router, session, _) = self.reopen(reopening).await?;
         let response = ResumeSessionResponse::new()
             .modes(self.modes(&router, &session))
@@ -119,7 +131,7 @@ impl Connection {
             Some(mode) => mode,
             None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
         };
-        let servers = Servers::new(asked.mcp_servers, options.tool_call_within);
+        let servers = Servers::new(asked.servers, options.tool_call_within);
         let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
         drop(replaced);
         Ok((router, session, conversation))
