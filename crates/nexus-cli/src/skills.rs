@@ -176,6 +176,10 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
                 let text = format!("{}  {} ({from})  {}", skill.name, skill.kind, skill.description);
                 out.line(&skill, printable(&text));
             }
+            for left_out in place.left_out()? {
+                let folder = left_out.folder.display();
+                complain(printable(&format!("{folder} is not listed: {}", left_out.reason)));
+            }
             if is_damaged {
                 return Ok(ExitCode::from(EXIT_FAILED));
             }

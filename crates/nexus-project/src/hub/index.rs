@@ -26,7 +26,10 @@ pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Most files of a skill.
 const MAX_FILES: usize = 200;
 /// The longest name of a skill or a pack, in bytes.
-const MAX_NAME_BYTES: usize = 40;
+const MAX_NAME_BYTES: usize = 64;
+/// The rule for names, for an error message.
+pub(super) const NAME_RULE: &str =
+    "a name has 1 to 64 small letters, digits, `_` and `-`, and begins with a letter or a digit";
 /// The longest path of a file, in bytes.
 const MAX_PATH_BYTES: usize = 200;
 
@@ -130,7 +133,7 @@ impl HubSkill {
     fn check(&self, name: &str) -> Result<(), ProjectError> {
         let wrong = |reason: String| Err(invalid(format!("the skill {name:?} of the hub: {reason}")));
         if !is_name(name) {
-            return wrong("a name has 1 to 40 small letters, digits, `_` and `-`".to_owned());
+            return wrong(NAME_RULE.to_owned());
         }
         if let Some(folder) = self.folder.as_deref()
             && !is_inside(folder)
@@ -182,7 +185,7 @@ pub(super) fn is_inside(path: &str) -> bool {
         })
 }
 
-/// Returns whether a text is a name of a skill or a pack: 1 to 40 small letters, digits, `_` and `-`, the first a letter or a digit.
+/// Returns whether a text is a name of a skill or a pack: 1 to 64 small letters, digits, `_` and `-`, the first a letter or a digit.
 pub(super) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= MAX_NAME_BYTES

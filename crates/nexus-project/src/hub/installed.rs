@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::{
     SkillKind,
-    index::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES, is_name},
+    description::description_of,
+    index::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES, NAME_RULE, is_name},
     origin::{ORIGIN_FILE, SkillOrigin, added, changed, difference, read_origin},
     sha256,
 };
@@ -45,6 +46,16 @@ pub struct FoundSkill {
     /// Why the record of its origin cannot be read. No command changes such a skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
+}
+
+/// A folder beside the skills that is not listed as one.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutSkill {
+    /// The folder, or the link in its place.
+    pub folder: PathBuf,
+    /// Why it is not a skill.
+    pub reason: String,
 }
 
 /// Outcome of an installation, an update or a removal.
@@ -95,8 +106,8 @@ impl SkillFolder {
         Self { folder: folder.into() }
     }
 
-    /// Lists every folder with a SKILL.md, by kind and name. Restores a skill that a killed command had moved
-    /// away.
+    /// Lists every folder with a SKILL.md, by kind and name. A linked folder is a person's own skill. Restores a skill
+    /// that a killed command had moved away.
     ///
     /// # Errors
     ///
@@ -110,19 +121,42 @@ impl SkillFolder {
             tracing::warn!(%error, "a skill that was set aside is not restored");
         }
         let mut found = Vec::new();
-        for (kind, folder) in self.subfolders()? {
-            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if is_name(&name) && folder.join("SKILL.md").is_file() {
-                found.push(self.found(kind, name)?);
+        for (kind, entry, is_link) in self.entries()? {
+            let name = entry.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if reason_to_leave_out(&name, &entry).is_none() {
+                found.push(self.found(kind, name, is_link)?);
             }
         }
         found.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
         Ok(found)
     }
 
-    /// Returns the subfolders of each kind: skills, and temporary folders of commands.
+    /// Returns the folders and links that a person may take for skills although they are not listed, with the reasons.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`SkillFolder::list`].
+    pub fn left_out(&self) -> Result<Vec<LeftOutSkill>, ProjectError> {
+        let mut left_out = Vec::new();
+        for (_, folder, _) in self.entries()? {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Hidden folders belong to commands and editors.
+            let reason = reason_to_leave_out(&name, &folder).filter(|_| !name.starts_with('.'));
+            left_out.extend(reason.map(|reason| LeftOutSkill { folder, reason }));
+        }
+        left_out.sort_by(|one, other| one.folder.cmp(&other.folder));
+        Ok(left_out)
+    }
+
+    /// Returns the subfolders of each kind that are no links: skills, and temporary folders of commands.
     pub(super) fn subfolders(&self) -> Result<Vec<(SkillKind, PathBuf)>, ProjectError> {
-        let mut subfolders = Vec::new();
+        let folders = self.entries()?.into_iter().filter(|(_, _, is_link)| !is_link);
+        Ok(folders.map(|(kind, folder, _)| (kind, folder)).collect())
+    }
+
+    /// Returns the subfolders of each kind, and the links beside them.
+    fn entries(&self) -> Result<Vec<(SkillKind, PathBuf, bool)>, ProjectError> {
+        let mut found = Vec::new();
         for kind in SkillKind::ALL {
             let folder = self.folder.join(kind.as_str());
             let entries = match fs::read_dir(&folder) {
@@ -131,12 +165,13 @@ impl SkillFolder {
             };
             for entry in entries {
                 let entry = entry.map_err(|error| ProjectError::unusable(&folder, &error))?;
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    subfolders.push((kind, entry.path()));
+                let Ok(file_type) = entry.file_type() else { continue };
+                if file_type.is_dir() || file_type.is_symlink() {
+                    found.push((kind, entry.path(), file_type.is_symlink()));
                 }
             }
         }
-        Ok(subfolders)
+        Ok(found)
     }
 
     /// Returns the skill of a name.
@@ -172,9 +207,11 @@ impl SkillFolder {
         fs::read_to_string(&path).map_err(|error| ProjectError::unusable(&path, &error))
     }
 
-    fn found(&self, kind: SkillKind, name: String) -> Result<FoundSkill, ProjectError> {
+    fn found(&self, kind: SkillKind, name: String, is_link: bool) -> Result<FoundSkill, ProjectError> {
         let folder = self.folder.join(kind.as_str()).join(&name);
-        let (mark, damaged) = match read_origin(&folder) {
+        // No command changes a folder behind a link, whatever its record says.
+        let origin = if is_link { Ok(None) } else { read_origin(&folder) };
+        let (mark, damaged) = match origin {
             Ok(mark) => (mark, None),
             Err(error) if error.kind == ProjectErrorKind::Damaged => (None, Some(error.to_string())),
             Err(error) => return Err(error),
@@ -183,7 +220,8 @@ impl SkillFolder {
         let mut head = Vec::new();
         let read = fs::File::open(folder.join("SKILL.md"))
             .and_then(|file| file.take(MAX_HEAD_BYTES).read_to_end(&mut head));
-        let description = read.map_or_else(|_| String::new(), |_| described(&String::from_utf8_lossy(&head)));
+        let description =
+            read.map_or_else(|_| String::new(), |_| description_of(&String::from_utf8_lossy(&head)));
         Ok(FoundSkill {
             name,
             kind,
@@ -478,21 +516,22 @@ fn restore(aside: &Path, skill: &Path) -> Result<(), ProjectError> {
     Ok(())
 }
 
+/// Returns why a folder or a link is not listed as a skill.
+fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
+    let metadata = match fs::metadata(folder) {
+        Ok(metadata) => metadata,
+        Err(error) => return Some(format!("it cannot be read: {error}")),
+    };
+    if !metadata.is_dir() {
+        return Some("the link leads to no folder".to_owned());
+    }
+    if !folder.join("SKILL.md").is_file() {
+        return Some("it has no file SKILL.md".to_owned());
+    }
+    (!is_name(name)).then(|| NAME_RULE.to_owned())
+}
+
 /// Returns why a skill without a known hub is left as it is.
 fn own(skill: &FoundSkill) -> String {
     skill.damaged.clone().unwrap_or_else(|| "it is your own".to_owned())
-}
-
-/// Returns the description in the frontmatter of a SKILL.md, else its first line.
-fn described(text: &str) -> String {
-    let mut lines = text.lines();
-    if lines.next().map(str::trim_end) == Some("---") {
-        for line in lines.by_ref().take_while(|line| line.trim_end() != "---") {
-            if let Some(said) = line.strip_prefix("description:") {
-                return said.trim().trim_matches(['"', '\'']).chars().take(300).collect();
-            }
-        }
-    }
-    let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("---"));
-    first.unwrap_or_default().trim_start_matches('#').trim().chars().take(300).collect()
 }

@@ -3,6 +3,7 @@
 //! A skill is text that an agent reads. It adds no right: an agent may do with it what its own scope allows.
 
 mod clone;
+mod description;
 mod index;
 mod installed;
 mod kind;
@@ -13,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use clone::clone_hub;
 pub use index::{FolderHub, HubIndex, HubReader, HubSkill};
-pub use installed::{FoundSkill, SkillChange, SkillFolder};
+pub use installed::{FoundSkill, LeftOutSkill, SkillChange, SkillFolder};
 pub use kind::SkillKind;
 
 /// Returns the SHA-256 of bytes as hubs and installed skills write it: 64 small hexadecimal digits.

@@ -376,3 +376,51 @@ async fn a_skill_that_cannot_be_looked_into_hides_no_other_and_is_left_alone() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     assert!(matches!(skills.remove("geese").unwrap(), SkillChange::Kept { .. }));
 }
+
+#[test]
+fn linked_folders_and_long_names_are_listed_and_other_folders_are_named_with_the_reason() {
+    let place = tempfile::tempdir().unwrap();
+    let guides = place.path().join("skills/guides");
+    let text = "---\ndescription: Finds links.\n---\n";
+    let long = "a".repeat(64);
+    let too_long = "a".repeat(65);
+    for name in ["plain", &long, &too_long, "Upper", "two words", ".hidden"] {
+        fs::create_dir_all(guides.join(name)).unwrap();
+        fs::write(guides.join(name).join("SKILL.md"), text).unwrap();
+    }
+    fs::create_dir_all(guides.join("empty")).unwrap();
+    let elsewhere = place.path().join("elsewhere");
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::write(elsewhere.join("SKILL.md"), text).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, guides.join("linked")).unwrap();
+    std::os::unix::fs::symlink("nowhere", guides.join("dangling")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.join("SKILL.md"), guides.join("file")).unwrap();
+
+    let skills = SkillFolder::new(place.path().join("skills"));
+    let listed: Vec<_> =
+        skills.list().unwrap().into_iter().map(|skill| (skill.name, skill.description)).collect();
+    let described = |name: &str| (name.to_owned(), "Finds links.".to_owned());
+    assert_eq!(listed, [described(&long), described("linked"), described("plain")]);
+    let left_out: Vec<_> = skills
+        .left_out()
+        .unwrap()
+        .into_iter()
+        .map(|one| (one.folder.file_name().unwrap().to_string_lossy().into_owned(), one.reason))
+        .collect();
+    let reasons: Vec<_> = left_out.iter().map(|(name, reason)| (name.as_str(), &reason[..14])).collect();
+    assert_eq!(
+        reasons,
+        [
+            ("Upper", "a name has 1 t"),
+            (too_long.as_str(), "a name has 1 t"),
+            ("dangling", "it cannot be r"),
+            ("empty", "it has no file"),
+            ("file", "the link leads"),
+            ("two words", "a name has 1 t"),
+        ]
+    );
+    // A linked skill belongs to the person, whatever its folder says.
+    fs::write(elsewhere.join(".nexus-hub.json"), "{}").unwrap();
+    assert!(matches!(skills.remove("linked").unwrap(), SkillChange::Kept { .. }));
+    assert!(guides.join("linked").is_symlink() && elsewhere.join("SKILL.md").exists());
+}
