@@ -1,15 +1,16 @@
 //! The entries of hooks in a program's settings: written, and taken away again, with every other byte left as it is.
 
-use std::{fs, path::PathBuf};
+use std::{env, fs};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     program::Harness,
+    settings_file::SettingsFile,
     splice::{self, Groups},
 };
-use crate::{error::ProjectError, file, folder::ProjectFolder, hook::HookEvent};
+use crate::{error::ProjectError, folder::ProjectFolder, hook::HookEvent};
 
 /// Change of a program's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -32,9 +33,9 @@ impl Harness {
         if command.trim().is_empty() {
             return Err(ProjectError::invalid("the command is empty", "name what starts nexus, for a shell"));
         }
-        let path = self.settings(project);
-        let damaged = |problem: String| ProjectError::damaged(&path, problem);
-        let before = file::read_text(&path)?;
+        let settings = self.settings(project)?;
+        let damaged = |problem: String| ProjectError::damaged(settings.path(), problem);
+        let before = settings.text.clone();
         // Remove entries with another command first.
         let bare = match &before {
             Some(text) => self.without(text).map_err(damaged)?,
@@ -47,7 +48,7 @@ impl Harness {
         };
         let changed = before.as_deref() != Some(&*after);
         if changed {
-            file::replace(&path, after.as_bytes())?;
+            settings.write(&after)?;
         }
         Ok(self.report(changed))
     }
@@ -59,15 +60,16 @@ impl Harness {
     ///
     /// Those of [`Self::install`].
     pub fn uninstall(&self, project: &ProjectFolder) -> Result<InstallReport, ProjectError> {
-        let path = self.settings(project);
-        let Some(before) = file::read_text(&path)? else { return Ok(self.report(false)) };
-        let after = self.without(&before).map_err(|problem| ProjectError::damaged(&path, problem))?;
-        let changed = after.as_deref() != Some(&*before);
+        let settings = self.settings(project)?;
+        let path = settings.path();
+        let Some(before) = settings.text.as_deref() else { return Ok(self.report(false)) };
+        let after = self.without(before).map_err(|problem| ProjectError::damaged(path, problem))?;
+        let changed = after.as_deref() != Some(before);
         match after {
-            Some(after) if changed => file::replace(&path, after.as_bytes())?,
+            Some(after) if changed => settings.write(&after)?,
             Some(_) => {}
+            None if !settings.remove()? => {}
             None => {
-                file::remove(&path)?;
                 // Only empty folders are removed, which no other program uses.
                 for folder in path.ancestors().skip(1).take_while(|folder| *folder != project.root()) {
                     if fs::remove_dir(folder).is_err() {
@@ -85,22 +87,24 @@ impl Harness {
     ///
     /// As [`Self::install`].
     pub fn installed_lines(&self, project: &ProjectFolder) -> Result<Vec<(HookEvent, String)>, ProjectError> {
-        let path = self.settings(project);
-        let Some(text) = file::read_text(&path)? else { return Ok(Vec::new()) };
-        let hooks = splice::hooks_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
-        let line = |hook: &str| {
-            let command = self.command_of(hook)?;
+        let settings = self.settings(project)?;
+        let Some(text) = &settings.text else { return Ok(Vec::new()) };
+        let hooks =
+            splice::hooks_in(text).map_err(|problem| ProjectError::damaged(settings.path(), problem))?;
+        let line = |hook: String| {
+            let command = self.command_of(&hook)?;
             HookEvent::ALL.into_iter().find_map(|event| {
                 let line = format!("{command}{}", self.mark(event));
-                let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
+                let hook: serde_json::Value = serde_json::from_str(&hook).ok()?;
                 (hook["command"] == line).then_some((event, line))
             })
         };
         Ok(hooks.into_iter().filter_map(line).collect())
     }
 
-    fn settings(&self, project: &ProjectFolder) -> PathBuf {
-        project.root().join(&self.hooks.file)
+    fn settings(&self, project: &ProjectFolder) -> Result<SettingsFile, ProjectError> {
+        let path = project.root().join(&self.hooks.file);
+        SettingsFile::read(path, project.root(), env::home_dir().as_deref())
     }
 
     fn report(&self, changed: bool) -> InstallReport {
@@ -141,7 +145,7 @@ impl Harness {
     /// Returns the settings without our entries. `None`: nothing else is left.
     fn without(&self, text: &str) -> Result<Option<String>, String> {
         let hooks = splice::hooks_in(text)?;
-        let Some(command) = hooks.into_iter().find_map(|hook| self.command_of(hook)) else {
+        let Some(command) = hooks.iter().find_map(|hook| self.command_of(hook)) else {
             return Ok(Some(text.to_owned()));
         };
         splice::without(text, &self.groups(&command), |hook| self.command_of(hook).is_some())

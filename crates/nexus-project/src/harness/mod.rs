@@ -1,7 +1,9 @@
 //! The programs whose hooks are known: what differs among them is data, in `harnesses.json`.
 
 mod install;
+mod json_with_comments;
 mod program;
+mod settings_file;
 mod splice;
 mod wire;
 

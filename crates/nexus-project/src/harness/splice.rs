@@ -2,10 +2,14 @@
 //!
 //! The document has an object `hooks`, with a list of groups for each event. What is put in has one form for each place, so that it is
 //! found again word for word.
+//!
+//! Positions come from a copy of the text with spaces in place of comments and trailing commas, so that a JSON reader accepts it.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
+
+use super::json_with_comments::{without_comments, without_trailing_commas};
 
 /// Groups as JSON, by the name of the event.
 pub(super) type Groups = BTreeMap<String, Vec<String>>;
@@ -35,7 +39,9 @@ fn put(item: &str, depth: usize) -> [String; 2] {
 }
 
 /// The document with these groups, which are not in it yet.
-pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
+pub(super) fn with(original: &str, groups: &Groups) -> Result<String, String> {
+    let plain = plain_json(original);
+    let text = plain.as_str();
     let mut inserts: Vec<(usize, String)> = Vec::new();
     let mut insert = |container: &str, last: Option<usize>, item: &str, depth: usize| {
         let [behind, alone] = put(item, depth);
@@ -63,7 +69,7 @@ pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
         }
     }
     inserts.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-    let mut text = text.to_owned();
+    let mut text = original.to_owned();
     for (at, insert) in inserts {
         text.insert_str(at, &insert);
     }
@@ -80,7 +86,7 @@ pub(super) fn without(
         return Ok(None);
     }
     let mut text = text.to_owned();
-    let mut left = ours_in(&text, &ours)?.len();
+    let mut left = ours_in(&plain_json(&text), &ours)?.len();
     // From the largest piece that may have been put in to the smallest.
     let mut pieces = vec![put(&hooks_member(groups), 1)];
     // Events that were missing were put in at once, in their order.
@@ -97,7 +103,7 @@ pub(super) fn without(
         // A piece inside of another item's text does not count.
         let shorter = text.match_indices(piece.as_str()).find_map(|(at, _)| {
             let shorter = [&text[..at], &text[at + piece.len()..]].concat();
-            let still = ours_in(&shorter, &ours).ok()?.len();
+            let still = ours_in(&plain_json(&shorter), &ours).ok()?.len();
             (still < left).then_some((shorter, still))
         });
         if let Some(found) = shorter {
@@ -105,18 +111,26 @@ pub(super) fn without(
         }
     }
     // Another program has rewritten the document: remove our items one by one, each with the comma on one side.
-    while let Some(piece) = ours_in(&text, &ours)?.first() {
-        let start = start_of(&text, piece);
+    loop {
+        let plain = plain_json(&text);
+        let Some(piece) = ours_in(&plain, &ours)?.first().copied() else { break };
+        let start = start_of(&plain, piece);
         let end = start + piece.len();
-        let (before, after) = (text[..start].trim_end(), text[end..].trim_start());
-        let range = if before.ends_with(',') {
-            before.len() - 1..end
+        // Trailing commas count here: none may be left alone in a list.
+        let commented = without_comments(&text);
+        let (before, after) = (commented[..start].trim_end(), commented[end..].trim_start());
+        // A comment between an item and its comma stays.
+        let comma = if before.ends_with(',') {
+            Some(before.len() - 1)
         } else if after.starts_with(',') {
-            start..text.len() - after.len() + 1
+            Some(commented.len() - after.len())
         } else {
-            start..end
+            None
         };
-        text.replace_range(range, "");
+        let mut ranges = vec![start..end];
+        ranges.extend(comma.map(|comma| comma..comma + 1));
+        ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
+        ranges.into_iter().for_each(|range| text.replace_range(range, ""));
     }
     Ok(Some(text))
 }
@@ -131,22 +145,28 @@ fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// All groups of a document, as they are written.
-fn groups_in(text: &str) -> Result<Vec<&str>, String> {
-    let root: RawObject<'_> = read(text, text, "the document")?;
+/// Returns a text that a JSON reader accepts, in which all values have their positions in the document.
+fn plain_json(text: &str) -> String {
+    without_trailing_commas(&without_comments(text))
+}
+
+/// All groups of a document in plain JSON, as they are written.
+fn groups_in(plain: &str) -> Result<Vec<&str>, String> {
+    let root: RawObject<'_> = read(plain, plain, "the document")?;
     let Some(hooks) = root.get("hooks") else { return Ok(Vec::new()) };
-    let events: RawObject<'_> = read(text, hooks.get(), "`hooks`")?;
+    let events: RawObject<'_> = read(plain, hooks.get(), "`hooks`")?;
     let mut groups = Vec::new();
     for (event, list) in events {
-        let list: Vec<&RawValue> = read(text, list.get(), &format!("`hooks.{event}`"))?;
+        let list: Vec<&RawValue> = read(plain, list.get(), &format!("`hooks.{event}`"))?;
         groups.extend(list.into_iter().map(RawValue::get));
     }
     Ok(groups)
 }
 
-/// All hooks of a document, as they are written.
-pub(super) fn hooks_in(text: &str) -> Result<Vec<&str>, String> {
-    Ok(groups_in(text)?.into_iter().flat_map(hooks_of).collect())
+/// All hooks of a document, in plain JSON.
+pub(super) fn hooks_in(text: &str) -> Result<Vec<String>, String> {
+    let plain = plain_json(text);
+    Ok(groups_in(&plain)?.into_iter().flat_map(hooks_of).map(str::to_owned).collect())
 }
 
 /// Returns the hooks of a group; empty if it is not a group.
@@ -157,7 +177,7 @@ fn hooks_of(group: &str) -> Vec<&str> {
     hooks.unwrap_or_default().into_iter().map(RawValue::get).collect()
 }
 
-/// Returns the parts of a document that are `ours`: whole groups, and single hooks of a group with other hooks.
+/// Returns the parts of a document in plain JSON that are `ours`: whole groups, and single hooks of a group with other hooks.
 fn ours_in<'t>(text: &'t str, ours: &impl Fn(&str) -> bool) -> Result<Vec<&'t str>, String> {
     let mut found = Vec::new();
     for group in groups_in(text)? {
@@ -235,16 +255,18 @@ mod tests {
             format!(
                 "{{\"z\":null,\"hooks\":{{\"Stop\":[{other},{other}],\"PreToolUse\":[{other}],\"SessionStart\":[{other}]}}}}"
             ),
+            // Comments and trailing commas.
+            "// mine\n{ // all\n}\n".to_owned(),
+            "{\n  \"model\": \"opus\", // the largest\n}\n".to_owned(),
+            format!(
+                "{{\n  /* \"hooks\": {{ \"Stop\": [] }} */\n  \"hooks\": {{\n    \"Stop\": [\n      {other}, // kept\n    ],\n    // none\n    \"PreToolUse\": [ /* none */ ],\n  }}, // hooks\n  \"url\": \"http://h\",\n}}\n"
+            ),
         ] {
             let put_in = with(&text, &groups()).unwrap();
-            let value: serde_json::Value =
-                serde_json::from_str(&put_in).unwrap_or_else(|error| panic!("{error}: {put_in}"));
+            let value: serde_json::Value = serde_json::from_str(&plain_json(&put_in))
+                .unwrap_or_else(|error| panic!("{error}: {put_in}"));
             assert!(value["hooks"]["SessionStart"].as_array().unwrap().len() >= 2, "{put_in}");
-            assert_eq!(
-                hooks_in(&put_in).unwrap().into_iter().filter(|hook| is_ours(hook)).count(),
-                4,
-                "{put_in}"
-            );
+            assert_eq!(hooks_in(&put_in).unwrap().iter().filter(|hook| is_ours(hook)).count(), 4, "{put_in}");
             assert_eq!(without(&put_in, &groups(), is_ours).unwrap().as_deref(), Some(&*text), "{put_in}");
         }
         assert_eq!(without(&file(&groups()), &groups(), is_ours).unwrap(), None);
@@ -260,6 +282,31 @@ mod tests {
                 serde_json::from_str(&left).unwrap_or_else(|error| panic!("{error}: {left}"));
             assert_eq!(left["hooks"]["Stop"], serde_json::json!([{ "hooks": [] }]));
             assert_eq!(left["hooks"]["PreToolUse"], serde_json::json!([]));
+        }
+    }
+
+    #[test]
+    fn items_among_comments_and_trailing_commas_go_alone() {
+        let ours = r#"{"hooks":[{"type":"command","command":"nexus pre"}]}"#;
+        let other = r#"{"hooks":[{"type":"command","command":"mine"}]}"#;
+        for items in [
+            format!("{ours},"),
+            format!("{ours} /* mine */,"),
+            format!("{other}, // first\n{ours}, // second\n"),
+            format!("// none\n{ours} // last\n"),
+            format!("{ours}, /* , */ {other},"),
+        ] {
+            let text = format!("{{\"hooks\":{{\"Stop\":[{items}],}},}}");
+            let left = without(&text, &groups(), is_ours).unwrap().unwrap();
+            let read: serde_json::Value =
+                serde_json::from_str(&plain_json(&left)).unwrap_or_else(|error| panic!("{error}: {left}"));
+            let others = usize::from(items.contains("mine\"}"));
+            assert_eq!(read["hooks"]["Stop"].as_array().unwrap().len(), others, "{left}");
+            assert_eq!(
+                left.matches("/*").count() + left.matches("//").count(),
+                items.matches("/*").count() + items.matches("//").count(),
+                "{left}"
+            );
         }
     }
 
@@ -287,14 +334,14 @@ mod tests {
         let text = "{\n  \"hooks\": {\n    \"Stop\": {}\n  }\n}";
         let problem = groups_in(text).unwrap_err();
         assert!(problem.starts_with("`hooks.Stop`, line 3: invalid type"), "{problem}");
-        let problem = groups_in("{\n  // mine\n}").unwrap_err();
+        let problem = hooks_in("{\n  /* mine\n}").unwrap_err();
         assert!(problem.starts_with("the document, line 2, column 3: "), "{problem}");
     }
 
     #[test]
     fn what_is_no_such_document_is_refused_with_its_place() {
         for text in
-            ["", "[]", "{\"hooks\":[]}", "{\"hooks\":{\"Stop\":{}}}", "// a comment\n{}", "{\"a\":1,}"]
+            ["", "[]", "{\"hooks\":[]}", "{\"hooks\":{\"Stop\":{}}}", "# a comment\n{}", "{\"a\":1,,}"]
         {
             assert!(with(text, &groups()).is_err(), "{text}");
             assert!(text.contains("Stop") || groups_in(text).unwrap_err().contains("line 1"), "{text}");
