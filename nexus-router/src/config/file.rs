@@ -85,7 +85,13 @@ fn load_bytes(
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let readable = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
-            report.add(end_of(&readable), "the file is not UTF-8: this byte is no character");
+            let message = match bytes {
+                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                    "the file begins with a byte order mark of UTF-16: save it as UTF-8"
+                }
+                _ => "the file is not UTF-8: this byte is no character",
+            };
+            report.add(end_of(&readable), message);
             return Err(report.into_error(&String::from_utf8_lossy(bytes)));
         }
     };

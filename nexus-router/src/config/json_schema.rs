@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     configuration::DEFAULT_MIN_VENDORS,
-    schema::{Distinct, FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
+    schema::{Distinct, EXTENSION_PREFIX, FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
 };
 
 /// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind and every section of the registry.
@@ -18,6 +18,9 @@ pub fn json_schema(registry: &Registry) -> Value {
         "description": "Who runs a turn: groups of backends, what they call a model, and what each kind of work is bound to.",
         "type": "object",
         "additionalProperties": false,
+        "patternProperties": {
+            (format!("^{EXTENSION_PREFIX}")): { "description": "Free for the writer of the file, such as values with anchors." },
+        },
         "properties": {
             "groups": section("Ordered fallback chains: what is listed is what runs.", &json!({
                 "type": "array",

@@ -15,6 +15,7 @@ mod schema;
 mod settings;
 mod sources;
 mod value;
+mod variables;
 #[cfg(feature = "yaml")]
 mod yaml;
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::{
     node::{MappingKey, Node, NodeValue},
     report::{FoundProblems, MappingFields, Placed},
+    variables::{NO_VARIABLES, variable_in},
 };
 
 /// The keys of the file.
@@ -18,6 +19,8 @@ pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types",
 /// The sections of Nexus's own programs above the router. A program ignores the sections that it does not have,
 /// so that all programs can read one file.
 pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker"];
+/// Prefix of top-level keys that are free for the writer of the file, such as values with anchors.
+pub(crate) const EXTENSION_PREFIX: &str = "x-";
 /// The keys of a backend that the router reads; all others are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
 /// Most characters of a pool's name.
@@ -168,9 +171,14 @@ impl WrittenConfiguration {
         let mut written = Self::default();
         let sections: BTreeSet<_> = sections.into_iter().chain(OTHER_SECTIONS.iter().copied()).collect();
         let keys: Vec<_> = ROOT_KEYS.iter().copied().chain(sections.iter().copied()).collect();
-        let Some(fields) = MappingFields::of(node, "the file", &keys, report) else {
+        let own = without_extensions(node);
+        let Some(fields) = MappingFields::of(&own, "the file", &keys, report) else {
             return written;
         };
+        // A lens is a prompt, which may speak of shells and templates.
+        for name in ROOT_KEYS.iter().filter(|name| **name != "lenses") {
+            fields.value(name).into_iter().for_each(|node| report_variables(node, report));
+        }
         let given = sections.into_iter().filter_map(|name| Some((name, fields.value(name)?.clone())));
         written.sections = given.collect();
         let section = |name: &str, report: &mut FoundProblems| match fields.value(name) {
@@ -210,6 +218,29 @@ impl WrittenConfiguration {
             written.lenses.push((key, text));
         }
         written
+    }
+}
+
+/// Returns the file without the keys that are the writer's own.
+fn without_extensions(node: &Node) -> Node {
+    let mut own = node.clone();
+    if let NodeValue::Mapping(entries) = &mut own.content {
+        entries.retain(|(key, _)| !key.text.starts_with(EXTENSION_PREFIX));
+    }
+    own
+}
+
+/// Reports texts that other programs would replace by a variable. Texts with blanks may be commands for a shell.
+fn report_variables(node: &Node, report: &mut FoundProblems) {
+    match &node.content {
+        NodeValue::Text(text) if !text.contains(char::is_whitespace) => {
+            if let Some(name) = variable_in(text) {
+                report.add(node.position, format!("`${{{name}}}` {NO_VARIABLES}"));
+            }
+        }
+        NodeValue::Sequence(items) => items.iter().for_each(|item| report_variables(item, report)),
+        NodeValue::Mapping(entries) => entries.iter().for_each(|(_, value)| report_variables(value, report)),
+        _ => {}
     }
 }
 

@@ -9,7 +9,10 @@ use serde::{
 use serde_json::Number;
 use serde_yaml::Spanned;
 
-use super::node::{MappingKey, Node, NodeValue, Position};
+use super::{
+    node::{MappingKey, Node, NodeValue, Position},
+    variables::{NO_VARIABLES, variable_in},
+};
 
 /// Nodes that one document may have once its aliases are followed.
 const MAX_NODES: usize = 50_000;
@@ -62,7 +65,13 @@ impl SyntaxError {
             Some(location) if location.line() > 0 => position_of(location),
             _ => end_of(text),
         };
-        Self { position, message: plain_words(error) }
+        let mut message = plain_words(error);
+        // A brace that follows `$` opens a mapping in YAML, so the reader's words name neither.
+        let line = text.lines().nth(position.line - 1).unwrap_or_default();
+        if let Some(name) = variable_in(line) {
+            message = format!("{message}: `${{{name}}}` {NO_VARIABLES}");
+        }
+        Self { position, message }
     }
 }
 
@@ -97,6 +106,9 @@ fn plain_words(error: &serde_yaml::Error) -> String {
                  {MAX_TEXT_BYTES} bytes of text, with every alias followed"
             )
         };
+    }
+    if words.contains("recursive references") {
+        return "an alias stands inside the value of its own anchor, and no value can contain itself".into();
     }
     if words.starts_with("multiple YAML documents") {
         return "a second document begins here; the configuration is one".into();

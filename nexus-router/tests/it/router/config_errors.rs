@@ -328,6 +328,49 @@ fn a_byte_order_mark_is_left_out_and_columns_stay_true() {
 }
 
 #[test]
+fn a_file_in_utf_16_is_named_as_such() {
+    let bytes: Vec<u8> = GOOD.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, [&[0xff, 0xfe], &bytes[..]].concat()).unwrap();
+    let error = Router::from_file(file.path(), registry(), context()).unwrap_err().to_string();
+    assert!(error.contains("UTF-16") && error.contains("save it as UTF-8"), "{error}");
+}
+
+#[test]
+fn a_key_of_the_writers_own_is_a_place_for_anchors() {
+    load(&format!(
+        "x-common: &common {{ max_turns_at_once: 3 }}\n{}",
+        GOOD.replace("max_turns_at_once: 2", "<<: *common")
+    ))
+    .unwrap();
+    load(&format!("{GOOD}x-1: [a]\nx-note: ${{HOME}}\n")).unwrap();
+    let all = problems(&format!("{GOOD}xcommon: {{}}\n"));
+    assert!(all[0].message.contains("unknown key of the file \"xcommon\""), "{all:?}");
+    // Below the top level such a key is a typo as any other.
+    let all = problems(&GOOD.replace("max_turns_at_once: 2", "x-turns: 2"));
+    assert!(all[0].message.contains("unknown setting"), "{all:?}");
+}
+
+#[test]
+fn an_alias_in_its_own_anchor_is_named_in_plain_words() {
+    for text in ["a: &a [*a]\n", "groups: &g { one: *g }\n"] {
+        let all = problems(text);
+        assert!(all[0].message.contains("no value can contain itself"), "{all:?}");
+    }
+}
+
+#[test]
+fn a_variable_in_a_value_is_named_as_not_supported() {
+    for value in ["\"${URL}\"", "\"http://${HOST}:80/v1\"", "'${URL:-http://127.0.0.1}'", "${URL}"] {
+        let all = problems(&GOOD.replace("\"http://127.0.0.1\"", value));
+        let said = all.iter().any(|problem| problem.message.contains("is not supported: write the value"));
+        assert!(said, "{value}: {all:?}");
+    }
+    load(&GOOD.replace("Look at the edges.", "\"${EDGES}\"")).unwrap();
+    load(&GOOD.replace("[alpha-cli]", "[alpha-cli] # ${HOME}")).unwrap();
+}
+
+#[test]
 fn line_ends_of_another_system() {
     load(&GOOD.replace('\n', "\r\n")).unwrap();
     let all = problems(&GOOD.replace("effort: high", "effort: hihg").replace('\n', "\r\n"));
