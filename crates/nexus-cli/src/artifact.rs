@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _},
+    io,
     path::{Path, PathBuf, absolute},
     process::ExitCode,
 };
@@ -12,6 +12,7 @@ use nexus_artifacts::{
     Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, MilestoneReport, NewHandoff, NewMilestone,
     NewTask, ResearchVerdict, Rule, SliceId, SliceTaskId, WorkStatus, lint,
 };
+use nexus_files::read_text;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -315,11 +316,9 @@ fn handoff(out: AnswerWriter, artifacts: &Artifacts, command: HandoffCommand) ->
 }
 
 fn entry(file: Option<&Path>) -> Result<String, CommandError> {
-    let mut entry = String::new();
     let read = match file {
-        Some(path) => File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut entry)),
-        None => io::stdin().take(MOST_BYTES).read_to_string(&mut entry),
+        Some(path) => File::open(path).and_then(|file| read_text(file, MOST_BYTES)),
+        None => read_text(io::stdin(), MOST_BYTES),
     };
-    read.map_err(|error| format!("the entry cannot be read: {error}"))?;
-    Ok(entry)
+    Ok(read.map_err(|error| format!("the entry cannot be read: {error}"))?)
 }

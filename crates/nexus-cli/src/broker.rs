@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
-    io::{IsTerminal as _, Read as _},
+    io::IsTerminal as _,
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
@@ -372,6 +372,9 @@ async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<
     }
 }
 
+/// Longest message that is read from standard input, in bytes. A store refuses much shorter ones.
+const MAX_INPUT_BYTES: u64 = 4 << 20;
+
 /// Builds the payload of a message. The text `-` stands for standard input.
 fn payload(
     text: String,
@@ -380,13 +383,8 @@ fn payload(
     in_reply_to: Option<EnvelopeId>,
 ) -> Result<Payload, CommandError> {
     let text = match text.as_str() {
-        "-" => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                CommandError::failed(format_args!("standard input cannot be read: {error}"))
-            })?;
-            text
-        }
+        "-" => nexus_files::read_text(std::io::stdin(), MAX_INPUT_BYTES)
+            .map_err(|error| CommandError::failed(format_args!("standard input cannot be read: {error}")))?,
         _ => text,
     };
     if text.trim().is_empty() {

@@ -10,6 +10,7 @@
 //! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
 //! - `Journal` (feature `journal`) is the log of what changed in a home.
 //! - `HomeIndex` (feature `journal`) is what lists show of the work in a home, verified against its files.
+//! - [`read_text`] reads what people and other programs wrote, and names other encodings than UTF-8.
 //! - [`FileFault`] classifies a failed operation by what the caller can do about it.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!
@@ -42,6 +43,7 @@ mod open;
 #[cfg(feature = "rfc3339")]
 pub mod rfc3339;
 mod secret_file;
+mod text;
 mod whole;
 
 pub use append::append_line;
@@ -56,6 +58,7 @@ pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::{FileLock, lacks_locks};
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};
+pub use text::{read_text, text_of, without_byte_order_mark};
 pub use whole::{
     create_once, random_name, read_bounded, remove_unfinished, replace, sync_folder, unfinished,
 };

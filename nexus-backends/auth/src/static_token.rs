@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 #[cfg(feature = "keyring")]
 use super::store::KeyringKey;
-use super::token_text::{unusable, usable};
+use super::token_text::{not_text, unusable, usable};
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
 /// Largest credential file that is read, in bytes.
@@ -167,7 +167,7 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem>
         return Err(TokenFileProblem::Unreadable(format!("it is larger than {MAX_FILE_BYTES} bytes")));
     }
     let text =
-        std::str::from_utf8(&bytes).map_err(|_| TokenFileProblem::Unreadable("it is not text".into()))?;
+        std::str::from_utf8(&bytes).map_err(|_| TokenFileProblem::Unreadable(not_text(&bytes).into()))?;
     if text.trim().is_empty() {
         return Err(TokenFileProblem::Missing);
     }
@@ -289,6 +289,8 @@ mod tests {
             (large.as_bytes(), "it is larger than 65536 bytes"),
             (b"canary\xff", "it is not text"),
             (b"canary two", "it holds more than one word"),
+            ("\u{feff}canary".as_bytes(), "it begins with a byte order mark: save it without one"),
+            (b"\xff\xfec\0a\0n\0", "it begins with a byte order mark of UTF-16: save it as UTF-8"),
         ] {
             std::fs::write(&path, bytes).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();

@@ -10,9 +10,20 @@ pub(crate) fn usable(text: &str) -> Result<Secret, &'static str> {
 
 /// Why a text cannot be a token: no header could carry it. `None` if it can be one.
 pub(crate) fn unusable(token: &str) -> Option<&'static str> {
+    if token.starts_with('\u{feff}') {
+        return Some("it begins with a byte order mark: save it without one");
+    }
     if token.contains(char::is_whitespace) {
         return Some("it holds more than one word");
     }
     let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
     (!is_visible).then_some("it holds characters that no token has")
+}
+
+/// Why bytes that are not UTF-8 cannot be a token.
+pub(crate) fn not_text(bytes: &[u8]) -> &'static str {
+    match bytes {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it begins with a byte order mark of UTF-16: save it as UTF-8",
+        _ => "it is not text",
+    }
 }

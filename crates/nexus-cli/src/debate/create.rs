@@ -72,7 +72,5 @@ pub(super) async fn create(
 }
 
 fn read_bounded(from: impl Read) -> io::Result<String> {
-    let mut text = String::new();
-    from.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    nexus_files::read_text(from, MOST_BYTES)
 }

@@ -1,12 +1,13 @@
 //! The request that the command line of `nexus run` describes.
 
 use std::{
-    fs,
-    io::{self, Read as _},
+    fs::{self, File},
+    io,
     path::Path,
 };
 
 use nexus::{ConversationMode, Limits, OutputSchema, PromptBlock, TurnRequest};
+use nexus_files::{read_text, without_byte_order_mark};
 use serde_json::Value;
 
 use super::kept;
@@ -25,9 +26,7 @@ pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, Str
     }
     let prompt = match args.prompt.as_deref() {
         Some("-") | None => {
-            let mut text = String::new();
-            io::stdin().read_to_string(&mut text).map_err(|error| format!("standard input: {error}"))?;
-            text
+            read_text(io::stdin(), u64::MAX).map_err(|error| format!("standard input: {error}"))?
         }
         Some(prompt) => prompt.to_owned(),
     };
@@ -40,9 +39,10 @@ pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, Str
         request = request.with_limits(Limits::new().with_deadline(deadline));
     }
     if let Some(path) = &args.schema {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let schema: Value =
-            serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+        let read = File::open(path).and_then(|file| read_text(file, u64::MAX));
+        let text = read.map_err(|error| format!("{}: {error}", path.display()))?;
+        let schema: Value = serde_json::from_str(without_byte_order_mark(&text))
+            .map_err(|error| format!("{}: a schema is JSON, and this is not: {error}", path.display()))?;
         let schema = OutputSchema::new(schema).map_err(|error| format!("{}: {error}", path.display()))?;
         request = request.with_output(schema);
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use nexus::CancelToken;
+use nexus_files::read_text;
 use nexus_tasks::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation, TaskErrorKind, Tasks};
 
 use super::absolute;
@@ -32,10 +33,8 @@ pub(super) async fn create(
     let project = absolute(&args.project)?;
     let context = match &args.context {
         Some(path) => {
-            let mut context = String::new();
-            let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut context));
-            read.map_err(|error| format!("--context {}: {error}", path.display()))?;
-            Some(context)
+            let read = File::open(path).and_then(|file| read_text(file, MOST_BYTES));
+            Some(read.map_err(|error| format!("--context {}: {error}", path.display()))?)
         }
         None => None,
     };
@@ -143,9 +142,8 @@ fn goal(args: &NewTaskArgs) -> Result<String, CommandError> {
     if io::stdin().is_terminal() {
         note("type the goal, and end it with Ctrl-D");
     }
-    let mut goal = String::new();
-    let read = io::stdin().take(MOST_BYTES).read_to_string(&mut goal);
-    read.map_err(|error| format!("the goal cannot be read from standard input: {error}"))?;
+    let read = read_text(io::stdin(), MOST_BYTES);
+    let goal = read.map_err(|error| format!("the goal cannot be read from standard input: {error}"))?;
     Ok(goal.trim().to_owned())
 }
 
