@@ -84,6 +84,15 @@ pub enum LandObstacle {
     InTheWay(String),
     /// The branch moved on since, and changed these files in a way that does not go together with the commits.
     Conflict(Vec<PathBuf>),
+    /// The name of the new branch is not one. Git's words, or the reason.
+    BranchName(String),
+    /// Another commit has the name of the new branch.
+    BranchTaken {
+        /// The branch, as `refs/heads/fix`.
+        branch: String,
+        /// Its commit.
+        at: CommitId,
+    },
 }
 
 impl fmt::Display for LandObstacle {
@@ -122,6 +131,10 @@ impl fmt::Display for LandObstacle {
                     0 => f.write_str(": merge them by hand"),
                     more => write!(f, " and {more} more: merge them by hand"),
                 }
+            }
+            Self::BranchName(reason) => write!(f, "the new branch cannot have this name: {reason}"),
+            Self::BranchTaken { branch, at } => {
+                write!(f, "{branch} is there already, at {at}: name another branch, or delete this one")
             }
         }
     }
@@ -192,23 +205,107 @@ impl Tree {
                 Err(obstacle) => return self.not_landed(tip, obstacle),
             };
             merges += 1;
-            // A merge would bring back commits that a person removed by a rewrite.
-            let is_rewritten = match &self.base().head {
-                Some(head) => !self.is_ancestor(head, &to)?,
-                None => true,
-            };
-            if is_rewritten || self.repo.git().version() < JOINS {
-                return self.not_landed(tip, LandObstacle::BranchMoved { to });
-            }
-            next = match self.joined(&to, tip)? {
-                Ok(tree) => {
-                    self.check_since(&to, &tree)?;
-                    let parents = vec![to, tip.clone()];
-                    self.write_commit(&CommitIntent::of(tree, parents, time, message))?
-                }
-                Err(paths) => return self.not_landed(tip, LandObstacle::Conflict(paths)),
+            next = match self.merged(tip, to, time, message)? {
+                Ok(merged) => merged,
+                Err(obstacle) => return self.not_landed(tip, obstacle),
             };
         }
+    }
+
+    /// Commits a merge of the person's branch and `tip`, with `time` and `message`, and moves nothing: the caller may judge the
+    /// merge, and land it by [`Tree::land`]. Returns `tip` itself if the branch has not moved.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tree::land`].
+    pub fn merge_with_branch(
+        &self,
+        tip: &CommitId,
+        time: SystemTime,
+        message: &str,
+    ) -> Result<Result<CommitId, LandObstacle>, TreeError> {
+        self.descends_from_base(tip)?;
+        self.check(&self.repo.tree_of(tip)?)?;
+        let _lock = self.lock()?;
+        let Some((_, person)) = self.person() else { return Ok(Err(LandObstacle::NoRepository)) };
+        let base = self.base();
+        let Some(branch) = &base.branch else { return Ok(Err(LandObstacle::DetachedHead)) };
+        let Some(now) = person.read_ref(self.repo.git(), branch)? else {
+            return Ok(Err(LandObstacle::BranchGone));
+        };
+        if base.head.as_ref() == Some(&now) || self.is_ancestor(tip, &now)? {
+            return Ok(Ok(tip.clone()));
+        }
+        self.merged(tip, now, time, message)
+    }
+
+    /// Gives `tip` a new branch in the person's repository. The commits keep their authors, messages and ids; no file and no other
+    /// branch changes. The same call again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Tree::land`].
+    pub fn land_as_branch(&self, tip: &CommitId, name: &str) -> Result<Landing, TreeError> {
+        self.descends_from_base(tip)?;
+        self.check(&self.repo.tree_of(tip)?)?;
+        let _lock = self.lock()?;
+        let Ok(_project) = self.lock_project()? else {
+            return self.not_landed(tip, LandObstacle::ProjectLocked);
+        };
+        let Some((_, person)) = self.person() else {
+            return self.not_landed(tip, LandObstacle::NoRepository);
+        };
+        let base = self.base();
+        if base.includes_uncommitted && base.head.as_ref() != Some(&base.commit) {
+            return self.not_landed(tip, LandObstacle::UncommittedBase);
+        }
+        let git = self.repo.git();
+        let branch = format!("refs/heads/{name}");
+        // Git takes such a name for an option, and `HEAD` for another ref.
+        let is_odd = name.starts_with('-') || name == "HEAD";
+        let (ended, _) = person.command(git, "check-ref-format").arg(&branch).outcome(b"")?;
+        if is_odd || ended.code() != Some(0) {
+            let reason = format!("git does not allow {name:?}");
+            return self.not_landed(tip, LandObstacle::BranchName(reason));
+        }
+        if let Some(at) = person.read_ref(git, &branch)? {
+            return match at == *tip {
+                true => Ok(Moved { branch, from: at.clone(), to: at }.into()),
+                false => self.not_landed(tip, LandObstacle::BranchTaken { branch, at }),
+            };
+        }
+        self.give_objects(person, base.head.as_ref(), tip)?;
+        match person::move_ref(git, person, &branch, Some(tip), None, &[])? {
+            Ok(()) => Ok(Moved { branch, from: base.commit.clone(), to: tip.clone() }.into()),
+            // Such as `fix/one` beside a branch `fix`.
+            Err(words) => self.not_landed(tip, LandObstacle::BranchName(words)),
+        }
+    }
+
+    /// Commits a merge of `to`, where the branch is now, and `tip`.
+    fn merged(
+        &self,
+        tip: &CommitId,
+        to: CommitId,
+        time: SystemTime,
+        message: &str,
+    ) -> Result<Result<CommitId, LandObstacle>, TreeError> {
+        // A merge would bring back commits that a person removed by a rewrite.
+        let is_rewritten = match &self.base().head {
+            Some(head) => !self.is_ancestor(head, &to)?,
+            None => true,
+        };
+        if is_rewritten || self.repo.git().version() < JOINS {
+            return Ok(Err(LandObstacle::BranchMoved { to }));
+        }
+        Ok(match self.joined(&to, tip)? {
+            Ok(tree) => {
+                self.check_since(&to, &tree)?;
+                let parents = vec![to, tip.clone()];
+                Ok(self.write_commit(&CommitIntent::of(tree, parents, time, message))?)
+            }
+            Err(paths) => Err(LandObstacle::Conflict(paths)),
+        })
     }
 
     /// Takes the right to land in the person's repository. `Err`: another landing has had it for too long.

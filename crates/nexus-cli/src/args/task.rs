@@ -48,7 +48,7 @@ configuration; 130 cancelled."
     Watch(OneTaskArgs),
     /// Move your branch to the commits of a task. If that is impossible, print the reason and how to apply its patch
     #[command(after_help = "Exit codes: 0 the branch was moved, or there is nothing to land; 1 it was not.")]
-    Land(OneTaskArgs),
+    Land(LandTaskArgs),
     /// Write the report of a task: one self-contained HTML page
     Report {
         #[arg(help = TASK_HELP)]
@@ -64,6 +64,18 @@ configuration; 130 cancelled."
 pub(crate) struct OneTaskArgs {
     #[arg(help = TASK_HELP)]
     pub(crate) task: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LandTaskArgs {
+    #[arg(help = TASK_HELP)]
+    pub(crate) task: String,
+    /// If the branch has moved on: merge it, run the task's tests on the merge, and move the branch to it if they pass
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// Give the commits a new branch of this name, as they are, and leave all others alone
+    #[arg(long, value_name = "NAME", conflicts_with = "merge")]
+    pub(crate) branch: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -101,7 +101,8 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
         }
         TaskCommand::Land(args) => {
             let task_id = id(tasks, &args.task).await?;
-            let landing = tasks.land(TaskLandRequest { task_id }).await?;
+            let (merge, branch) = (args.merge, args.branch);
+            let landing = tasks.land(TaskLandRequest { task_id, merge, branch }).await?;
             out.show(&landing, |landing| say(show::landing(landing)));
             if landing.outcome == LandingOutcome::Patch {
                 return Ok(ExitCode::from(EXIT_FAILED));

@@ -99,7 +99,7 @@ async fn main() -> Result<(), AnyError> {
     println!("log       {} events", log.events.len());
     let page = task_report(&tasks.store().open(&task_id)?)?;
     println!("report    {} bytes of HTML, as `nexus task report` writes it", page.len());
-    let landing = tasks.land(TaskLandRequest { task_id }).await?;
+    let landing = tasks.land(TaskLandRequest::new(task_id)).await?;
     println!("landed    {:?}, {}", landing.outcome, landing.branch.or(landing.obstacle).unwrap_or_default());
     println!("sum.sh    {}", fs::read_to_string(project.join("sum.sh"))?.trim());
     tasks.shutdown().await;

@@ -27,6 +27,16 @@ pub fn shown_baseline(baseline: &Baseline) -> String {
     text
 }
 
+/// Bytes of an output in [`shown_merge`].
+const MERGE_BYTES: usize = 1_000;
+
+/// Formats the tests on a merge for the person who lands it.
+pub(crate) fn shown_merge(run: &SuiteRun) -> String {
+    let mut text = format!("the tests on the merge with the branch: {}\n", ended(run));
+    add_output(&mut text, "the tests on the merge", &run.output, MERGE_BYTES);
+    text
+}
+
 /// Formats a run of the tests for an agent, which may cite it by `id`. Outputs are quoted; about 8 KiB of them are shown, from the
 /// beginning and the end.
 pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {

@@ -189,6 +189,20 @@ pub struct TaskRemoveRequest {
 pub struct TaskLandRequest {
     /// Id of the task, from `task_create`.
     pub task_id: String,
+    /// If the branch has moved on: merge it with the commits, run the task's tests on the merge, and move the branch to it if they
+    /// pass.
+    #[serde(default)]
+    pub merge: bool,
+    /// Give the commits a new branch of this name, as they are, in place of moving the one that the task began on.
+    #[serde(default)]
+    pub branch: Option<String>,
+}
+
+impl TaskLandRequest {
+    /// Lands a task on the branch that it began on.
+    pub fn new(task_id: impl Into<String>) -> Self {
+        Self { task_id: task_id.into(), ..Self::default() }
+    }
 }
 
 /// Registers a tier: a level at which agents work, with fewer tools than a built-in tier.

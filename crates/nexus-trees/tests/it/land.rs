@@ -313,6 +313,53 @@ fn a_branch_that_moved_on_is_merged_with_and_a_conflict_is_named() {
 }
 
 #[test]
+fn a_merge_can_be_judged_before_it_lands() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    let time = std::time::SystemTime::UNIX_EPOCH;
+    assert_eq!(tree.merge_with_branch(&made, time, "Both").unwrap(), Ok(made.clone()));
+    write(&place.project().join("b"), "2\n");
+    place.person(&["commit", "-q", "-am", "meanwhile"]);
+    let before = place.repository();
+    let merged = tree.merge_with_branch(&made, time, "Both").unwrap().unwrap();
+    assert_eq!(place.repository(), before);
+    let landed = tree.land(&merged).unwrap();
+    assert!(matches!(&landed, Landing::FastForwarded { to, .. } if *to == merged), "{landed:?}");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
+    assert_eq!(fs::read_to_string(place.project().join("b")).unwrap(), "2\n");
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+    place.person(&["fsck", "--strict"]);
+    assert_eq!(tree.merge_with_branch(&made, time, "Both").unwrap(), Ok(made));
+}
+
+#[test]
+fn commits_land_as_a_new_branch_whatever_became_of_the_old_one() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    place.person(&["commit", "-q", "--amend", "--allow-empty", "-m", "another first"]);
+    let head = place.person(&["rev-parse", "HEAD"]);
+    for name in ["", "-d", "HEAD", "a..b", "a b", "x.lock", "main/x"] {
+        let found = obstacle(tree.land_as_branch(&made, name).unwrap());
+        assert!(matches!(found, LandObstacle::BranchName(_)), "{name}: {found:?}");
+    }
+    let found = obstacle(tree.land_as_branch(&made, "main").unwrap());
+    assert!(matches!(found, LandObstacle::BranchTaken { .. }), "{found:?}");
+    for _ in 0..2 {
+        let landed = tree.land_as_branch(&made, "fix/one").unwrap();
+        let is_there = matches!(&landed, Landing::FastForwarded { branch, to, .. } if branch == "refs/heads/fix/one" && *to == made);
+        assert!(is_there, "{landed:?}");
+    }
+    assert_eq!(place.person(&["rev-parse", "fix/one"]), made.as_str());
+    assert_eq!(place.person(&["rev-parse", "HEAD"]), head);
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+    place.person(&["fsck", "--strict", "--full"]);
+    tree.delete().unwrap();
+    assert_eq!(place.person(&["show", "fix/one:a"]), "2");
+}
+
+#[test]
 fn a_branch_that_was_rewritten_is_not_merged_with() {
     let git = needs_git!();
     let place = Place::with(&git, FILES);

@@ -26,7 +26,7 @@ async fn done(world: &World) -> String {
 }
 
 async fn land(world: &World, id: &str) -> TaskLanding {
-    world.tasks.land(TaskLandRequest { task_id: id.to_owned() }).await.unwrap()
+    world.tasks.land(TaskLandRequest::new(id)).await.unwrap()
 }
 
 #[tokio::test]
@@ -100,6 +100,68 @@ async fn what_keeps_a_task_from_landing_is_said_and_the_patch_applies() {
         git(&project, &["apply", patch.to_str().unwrap()]);
         assert_eq!(fs::read_to_string(project.join("src/last.txt")).unwrap(), "src/last.txt was made\n");
     }
+}
+
+#[tokio::test]
+async fn after_another_commit_a_task_lands_as_a_merge_that_passes_its_tests_or_as_a_branch() {
+    for (is_broken, test) in [(false, "test ! -e broken"), (true, "test ! -e broken"), (true, "")] {
+        let Some(world) = World::new(honest) else { return };
+        let project = world.project();
+        commit_all(&project);
+        let command = ["sh", "-c", test].map(str::to_owned).to_vec();
+        let request =
+            TaskCreateRequest { test_command: (!test.is_empty()).then_some(command), ..world.request() };
+        let id = world.tasks.create(request).await.unwrap().task_id;
+        assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
+        assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
+        let name = if is_broken { "broken" } else { "other.txt" };
+        fs::write(project.join(name), "meanwhile\n").unwrap();
+        git(&project, &["add", "-A"]);
+        git(&project, &["commit", "--quiet", "-m", "meanwhile"]);
+        let moved = git(&project, &["rev-parse", "HEAD"]);
+        let said = land(&world, &id).await.obstacle.unwrap();
+        assert!(said.contains("--merge") && said.contains("--branch"), "{said}");
+
+        let as_branch = TaskLandRequest { branch: Some("fix/one".to_owned()), ..TaskLandRequest::new(&id) };
+        let landing = world.tasks.land(as_branch.clone()).await.unwrap();
+        assert_eq!(landing.branch.as_deref(), Some("refs/heads/fix/one"), "{landing:?}");
+        assert_eq!(git(&project, &["rev-parse", "HEAD"]), moved);
+        let trailers = git(&project, &["log", "-1", "--format=%(trailers:only)", "fix/one"]);
+        assert!(trailers.contains(&format!("Task: {id}")), "{trailers}");
+
+        let both = TaskLandRequest { merge: true, ..as_branch };
+        assert_eq!(world.tasks.land(both).await.unwrap_err().kind, TaskErrorKind::InvalidArgument);
+        let merge = TaskLandRequest { merge: true, ..TaskLandRequest::new(&id) };
+        let landing = world.tasks.land(merge).await.unwrap();
+        if is_broken && !test.is_empty() {
+            assert_eq!(landing.outcome, LandingOutcome::Patch, "{landing:?}");
+            let said = landing.obstacle.unwrap();
+            assert!(said.contains("the tests on the merge with the branch: failed"), "{said}");
+            assert_eq!(git(&project, &["rev-parse", "HEAD"]), moved);
+        } else {
+            assert_eq!(landing.outcome, LandingOutcome::Landed, "{landing:?}");
+            assert_eq!(git(&project, &["log", "-1", "--format=%P"]).split(' ').next(), Some(&*moved));
+            assert!(project.join(name).exists() && project.join("src/last.txt").exists());
+        }
+        assert_eq!(git(&project, &["status", "--porcelain"]), "");
+    }
+}
+
+#[tokio::test]
+async fn landing_waits_for_another_process_that_tidies_up_after_the_end() {
+    let Some(world) = World::new(honest) else { return };
+    commit_all(&world.project());
+    let id = done(&world).await;
+    let task = world.tasks.store().open(&id).unwrap();
+    let hold = task.try_hold_step().unwrap().unwrap();
+    let landing = land(&world, &id);
+    let tidying = async {
+        // Longer than a call waits for another one that only looks.
+        tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+        drop(hold);
+    };
+    let (landing, ()) = tokio::join!(landing, tidying);
+    assert_eq!(landing.outcome, LandingOutcome::Landed, "{landing:?}");
 }
 
 #[tokio::test]

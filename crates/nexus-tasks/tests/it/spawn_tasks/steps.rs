@@ -74,7 +74,7 @@ async fn a_task_is_walked_to_its_end_and_each_step_is_a_commit() {
         assert!(turn["vendor"].is_string() && turn["turn"].is_string(), "{turn}");
     }
     // The plain folder is not touched; there is a patch.
-    let landing = world.tasks.land(TaskLandRequest { task_id: id.clone() }).await.unwrap();
+    let landing = world.tasks.land(TaskLandRequest::new(&id)).await.unwrap();
     assert_eq!((landing.outcome, landing.patch.as_deref()), (LandingOutcome::Patch, Some("patch")));
     assert!(!world.project().join("src/one.txt").exists());
     for artifact in ["brief", "patch", "step-1", "patch-2", "verdict-1", "handoff-2-2"] {
