@@ -18,7 +18,7 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// How much of a picture is looked at for its size, in characters of base64. Source: our own bound; the metadata before the size of
+/// Longest part of a picture that is searched for its size, in characters of base64. Source: our own bound; the metadata before the size of
 /// a JPEG is seldom longer.
 const HEAD_CHARACTERS: usize = 256 << 10;
 
@@ -49,7 +49,7 @@ fn jpeg_size(bytes: &[u8]) -> Option<(u32, u32)> {
     loop {
         let &[0xff, marker] = bytes.get(at..at.checked_add(2)?)? else { return None };
         let length = u16::from_be_bytes(bytes.get(at + 2..at + 4)?.try_into().ok()?);
-        // Of these numbers, three are no frame headers.
+        // Three of these numbers do not mark frame headers.
         if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
             let side = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?).into());
             return Some((side(at + 7)?, side(at + 5)?));

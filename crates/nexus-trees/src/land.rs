@@ -277,7 +277,7 @@ impl Tree {
         self.give_objects(person, base.head.as_ref(), tip)?;
         match person::move_ref(git, person, &branch, Some(tip), None, &[])? {
             Ok(()) => Ok(Moved { branch, from: base.commit.clone(), to: tip.clone() }.into()),
-            // Such as `fix/one` beside a branch `fix`.
+            // For example `fix/one` beside a branch `fix`.
             Err(words) => self.not_landed(tip, LandObstacle::BranchName(words)),
         }
     }

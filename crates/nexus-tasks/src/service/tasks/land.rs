@@ -43,7 +43,7 @@ impl Tasks {
         }
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
-        // What still works on a task that ended removes its copies of the project.
+        // A process that still works on an ended task removes its copies of the project.
         if read(&task, |task| Ok(task.data()?.0.is_final())).await? {
             self.0.jobs.progress_at(&task, Instant::now() + TIDY_PATIENCE).await?;
         }
@@ -57,7 +57,7 @@ impl Tasks {
             Ok((tree, data))
         })
         .await;
-        // What was decided before the call may have completed it.
+        // A commit that was decided before the call may have completed the task.
         self.0.follow_up_recovered(&task);
         let (tree, data) = prepared?;
         let head = data.head.clone().filter(|_| !data.commits.is_empty());
@@ -91,7 +91,7 @@ impl Tasks {
         .await
     }
 
-    /// Merges the commits with the branch, and runs the task's tests on the merge. The other answer is why there is no merge to land.
+    /// Merges the commits with the branch, and runs the task's tests on the merge. The inner error names the obstacle.
     async fn judged_merge(
         &self,
         task: &Task,
