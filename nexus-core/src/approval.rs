@@ -200,9 +200,9 @@ impl fmt::Display for NotApproved {
         match self {
             Self::Refused { reason: None } => f.write_str("it was refused"),
             Self::Refused { reason: Some(reason) } => write!(f, "it was refused: {reason}"),
-            Self::TimedOut => f.write_str("nobody answered in time"),
+            Self::TimedOut => f.write_str("the approver did not answer in time"),
             Self::Failed => f.write_str("the approver failed"),
-            Self::NobodyAsked => f.write_str("there is nobody to ask"),
+            Self::NobodyAsked => f.write_str("the host has no approver to ask"),
             Self::Unanswered => f.write_str("there was no answer"),
         }
     }

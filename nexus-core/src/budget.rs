@@ -290,7 +290,7 @@ fn billionths(cost: Usd) -> u64 {
     (cost.0 * 1e9).round() as u64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "whole dollars of nine digits are told to the cent")]
+#[expect(clippy::cast_precision_loss, reason = "a sum of nine digits keeps its cents in an f64")]
 fn usd(billionths: u64) -> Usd {
     Usd(billionths as f64 / 1e9)
 }

@@ -86,7 +86,7 @@ pub enum CredentialError {
         reason: String,
     },
     /// The issuer refused to refresh it: the login is over.
-    #[error("the login in {place} is over, {reason}: {remedy}")]
+    #[error("the login in {place} has ended, {reason}: {remedy}")]
     Refused {
         /// Its location.
         place: String,
@@ -104,7 +104,7 @@ pub enum CredentialError {
         reason: String,
     },
     /// The issuer sent what cannot be read, and the token at hand is no longer alive.
-    #[error("the login in {place} could not be renewed, as the issuer's answer makes no sense: {reason}")]
+    #[error("the login in {place} could not be renewed, because the issuer's answer is invalid: {reason}")]
     Malformed {
         /// Its location.
         place: String,

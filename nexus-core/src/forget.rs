@@ -30,25 +30,25 @@ pub enum Forgotten {
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ForgetError {
     /// The handle names no conversation that this backend kept. Nothing was deleted.
-    #[error("{backend}: the handle names no conversation that was kept here, so nothing is deleted")]
+    #[error("{backend}: the handle names no conversation that is stored here; nothing was deleted")]
     InvalidHandle {
         /// The backend that got the request.
         backend: BackendId,
     },
     /// A turn works in the conversation. Nothing was deleted: ask again when it has ended.
-    #[error("{backend}: a turn works in the conversation; forget it when that has ended")]
+    #[error("{backend}: a turn is using the conversation; forget it after the turn has ended")]
     InUse {
         /// The backend.
         backend: BackendId,
     },
     /// The backend keeps no conversations, or cannot delete one: see [`Capabilities::forget`](crate::Capabilities::forget).
-    #[error("{backend}: conversations cannot be forgotten here")]
+    #[error("{backend}: this backend cannot forget conversations")]
     Unsupported {
         /// The backend.
         backend: BackendId,
     },
     /// The backend that made the handle is unknown here, for example because the configuration lacks it.
-    #[error("{backend}: {reason}; the conversation cannot be forgotten without it")]
+    #[error("{backend}: {reason}; without the backend its conversation cannot be forgotten")]
     NoBackend {
         /// The backend that made the handle.
         backend: BackendId,
@@ -56,7 +56,7 @@ pub enum ForgetError {
         reason: String,
     },
     /// The system refused. A part may be deleted; asked again, the rest is tried.
-    #[error("{backend}: {place} cannot be deleted: the conversation is not forgotten, or not all of it", place = place.display())]
+    #[error("{backend}: {place} cannot be deleted: parts of the conversation remain", place = place.display())]
     Failed {
         /// The backend.
         backend: BackendId,

@@ -443,7 +443,7 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
             if let Some(key) = keys.replace(key) {
                 let shown: String = key.chars().take(MAX_SHOWN_KEY).collect();
                 return Err(A::Error::custom(format!(
-                    "the key `{}` stands twice in its object",
+                    "the key `{}` occurs twice in its object",
                     Visible(&shown)
                 )));
             }
@@ -528,8 +528,8 @@ mod tests {
         let flaw = |text: &str| read_message(text.as_bytes()).unwrap().flaw;
         assert_eq!(flaw(r#"{"a":[1,2.5,null,true,"b"]}"#), None);
         assert_eq!(flaw("\u{feff}{\"a\":1}"), None);
-        assert!(flaw(r#"{"a":{"path":"x","path":"y"}}"#).unwrap().contains("the key `path` stands twice"));
-        assert!(flaw("\u{feff}{\"a\":1,\"a\":1}").unwrap().contains("stands twice"));
+        assert!(flaw(r#"{"a":{"path":"x","path":"y"}}"#).unwrap().contains("the key `path` occurs twice"));
+        assert!(flaw("\u{feff}{\"a\":1,\"a\":1}").unwrap().contains("occurs twice"));
         assert!(flaw(r#"{"a":"\ud83d"}"#).unwrap().contains("surrogate"));
         assert!(flaw(r#"{"amount":NaN}"#).unwrap().contains("became null"));
         assert!(read_message(b"{").is_err());

@@ -59,7 +59,7 @@ pub trait ServiceErrorKind: Copy {
 
 /// Work that ended without a result: it panicked, or the runtime shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the work ended in a way that it should not")]
+#[error("the work ended unexpectedly: it panicked, or the runtime shut down")]
 pub struct LostWork;
 
 impl<K> ServiceError<K> {
@@ -82,9 +82,9 @@ impl<K: ServiceErrorKind> ServiceError<K> {
             ServiceFault::Invalid => format!("correct the argument, then {retry}"),
             ServiceFault::Unknown => K::FIND.to_owned(),
             ServiceFault::Damaged => K::RESTORE.to_owned(),
-            ServiceFault::NoSpace => format!("free some space on the disk, then {retry}"),
-            ServiceFault::PermissionDenied => format!("see to the rights of the file, then {retry}"),
-            ServiceFault::Failed => format!("see to the file, then {retry}"),
+            ServiceFault::NoSpace => format!("free disk space, then {retry}"),
+            ServiceFault::PermissionDenied => format!("correct the permissions of the file, then {retry}"),
+            ServiceFault::Failed => format!("repair the file, then {retry}"),
             ServiceFault::WrongStatus | ServiceFault::InUse | ServiceFault::Interrupted => retry.to_owned(),
         };
         Self::new(K::of(fault), message, advice)
@@ -181,17 +181,22 @@ mod tests {
     #[test]
     fn a_failure_of_the_file_system_names_path_cause_and_advice() {
         let cases = [
-            (io::ErrorKind::StorageFull, ServiceFault::NoSpace, "free some space on the disk, then make"),
-            (io::ErrorKind::QuotaExceeded, ServiceFault::NoSpace, "free some space on the disk, then make"),
-            (io::ErrorKind::FileTooLarge, ServiceFault::NoSpace, "free some space on the disk, then make"),
+            (io::ErrorKind::StorageFull, ServiceFault::NoSpace, "free disk space, then make"),
+            (io::ErrorKind::QuotaExceeded, ServiceFault::NoSpace, "free disk space, then make"),
+            (io::ErrorKind::FileTooLarge, ServiceFault::NoSpace, "free disk space, then make"),
             (
                 io::ErrorKind::PermissionDenied,
                 ServiceFault::PermissionDenied,
-                "see to the rights of the file",
+                "correct the permissions of the file",
             ),
-            (io::ErrorKind::ReadOnlyFilesystem, ServiceFault::PermissionDenied, "see to the rights"),
+            (
+                io::ErrorKind::ReadOnlyFilesystem,
+                ServiceFault::PermissionDenied,
+                "correct the permissions of \
+                the file",
+            ),
             (io::ErrorKind::InvalidData, ServiceFault::Damaged, "restore it"),
-            (io::ErrorKind::NotFound, ServiceFault::Failed, "see to the file, then make the same call again"),
+            (io::ErrorKind::NotFound, ServiceFault::Failed, "repair the file, then make the same call again"),
         ];
         for (kind, fault, advice) in cases {
             let error = ServiceError::<ServiceFault>::unusable(Path::new("/x"), &kind.into());

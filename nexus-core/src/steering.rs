@@ -123,9 +123,9 @@ pub enum NotDelivered {
 impl fmt::Display for NotDelivered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TurnEnded => f.write_str("the turn ended before"),
+            Self::TurnEnded => f.write_str("the turn ended before the delivery"),
             Self::Unsupported => f.write_str("the backend cannot be steered"),
-            Self::Full => write!(f, "{MAX_WAITING} inputs wait already"),
+            Self::Full => write!(f, "{MAX_WAITING} inputs are already waiting"),
             Self::TooLong => write!(f, "it is longer than {MAX_BYTES} bytes"),
             Self::Empty => f.write_str("it is empty"),
         }
@@ -290,7 +290,7 @@ impl Drop for SteeredTurn {
 
 /// An input on its way to the model. Dropped before [`PendingInput::delivered`], it goes back to its place, for the backend that
 /// takes the turn over.
-#[must_use = "it goes back unless it is delivered"]
+#[must_use = "an undelivered input is reported to its sender"]
 pub struct PendingInput {
     steering: Steering,
     /// There until it is delivered.

@@ -53,16 +53,17 @@ pub fn variable_name_fault(name: &str) -> Option<&'static str> {
     }
     if looks_like_key(name) {
         return Some(
-            "looks like a key, and is not shown: write the name of an environment variable here, and the key into that variable. A key \
-             that stood in a file may be known: make a new one",
+            "looks like a key, and is not shown: write the name of an environment variable here, and store \
+             the key in that variable. A key that was written to a file may be known to others: create a new \
+             one",
         );
     }
     let is_name = name.len() <= MAX_NAME_BYTES
         && name.bytes().all(fits)
         && name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     (!is_name).then_some(
-        "is no name of an environment variable, and is not shown: write letters, digits and `_`; the key itself has its place in the \
-         variable",
+        "is not a name of an environment variable, and is not shown: write letters, digits and `_`; store \
+         the key itself in the variable",
     )
 }
 

@@ -279,21 +279,21 @@ mod tests {
         insta::assert_snapshot!(texts.join("\n"), @r"
         alpha is not installed
         alpha is not logged in
-        alpha is not allowed to do this
+        alpha does not permit this request
         alpha is rate limited
         alpha has used up its plan or budget
         alpha is overloaded
         alpha does not have the model
         alpha ran out of room for the conversation
-        alpha cannot run the request as it stands
-        alpha does not support what the request asks
+        alpha cannot run the request in this form
+        alpha does not support a feature that the request needs
         alpha declined to answer
         alpha gave no complete answer
-        alpha did not answer in the shape asked for
+        alpha did not answer in the requested format
         alpha no longer has the conversation
         alpha did not get the caller's tools
-        alpha asked for an approval that nobody can give
-        alpha would be billed otherwise than configured
+        alpha asked for an approval, but no approver is configured
+        alpha would be billed differently than configured
         alpha reached the deadline
         alpha reached the limit of tool calls
         alpha reached the limit of model calls
@@ -303,14 +303,14 @@ mod tests {
         alpha made the same call over and over
         alpha did not start in time
         alpha got no answer from the model in time
-        alpha heard nothing from the model for too long
-        alpha heard nothing from a tool for too long
+        alpha received nothing from the model for too long
+        alpha received nothing from a tool for too long
         alpha was cancelled
         alpha ended without an outcome
         alpha lost its connection
-        alpha sent what cannot be read
+        alpha sent data that cannot be read
         alpha reports a failure
-        alpha has nobody left to run the turn
+        alpha has no backend left to run the turn
         ");
     }
 

@@ -101,23 +101,23 @@ pub(super) fn fault(path: &str, error: &FileError) -> String {
     match error {
         FileError::Io { source, access, .. } => match source.kind() {
             ErrorKind::NotFound => {
-                format!("there is nothing at {path}; list_files shows what there is")
+                format!("{path} does not exist; list the folder with list_files")
             }
             ErrorKind::IsADirectory => {
-                format!("{path} is a folder, not a file; list_files shows what is in it")
+                format!("{path} is a folder, not a file; list it with list_files")
             }
             ErrorKind::NotADirectory => {
-                format!("a folder in the path {path} is a file; list_files shows what there is")
+                format!("a folder in the path {path} is a file; list the folders with list_files")
             }
             ErrorKind::AlreadyExists => format!(
-                "there is a file at {path} already. To change parts of it, use edit_file. To replace all of it, read it \
+                "{path} already exists. To change parts of it, use edit_file. To replace all of it, read it \
                  with read_file and give its hash as expected_hash"
             ),
             ErrorKind::PermissionDenied => {
                 let done = if *access == PathAccess::Read { "read" } else { "changed" };
-                format!("the system does not let {path} be {done}; go on without it")
+                format!("the operating system does not allow {path} to be {done}; continue without it")
             }
-            ErrorKind::Unsupported => format!("{path} is neither a file nor a folder; go on without it"),
+            ErrorKind::Unsupported => format!("{path} is neither a file nor a folder; continue without it"),
             _ => format!("{error}: {source}"),
         },
         FileError::Stale { .. } => stale(&path),
@@ -128,8 +128,8 @@ pub(super) fn fault(path: &str, error: &FileError) -> String {
 /// Says that a file is not what was read.
 pub(super) fn stale(path: &str) -> String {
     format!(
-        "{path} is not what it was when you read it, and is left as it is. Read it again with read_file, then make \
-         the change anew with the new hash"
+        "{path} has changed since you read it, so nothing was written. Read it again with read_file, then \
+         repeat the change with the new hash"
     )
 }
 
@@ -179,7 +179,7 @@ pub(super) fn read_expected(
 /// Describes the parts that a walk skipped.
 pub(super) fn passed_over(passed_over: &PassedOver, remarks: &mut Vec<String>) {
     if passed_over.not_unicode > 0 {
-        remarks.push(format!("{} names are not Unicode, and left out", passed_over.not_unicode));
+        remarks.push(format!("{} names are left out because they are not Unicode", passed_over.not_unicode));
     }
     if passed_over.unreadable_folders > 0 {
         let folders = unreadable(&passed_over.unreadable);
@@ -201,11 +201,9 @@ pub(super) fn unreadable(errors: &[FileError]) -> String {
 /// Describes the bound that was reached, with advice.
 pub(super) fn stopped(bound: Bound) -> &'static str {
     match bound {
-        Bound::Entries => {
-            "there is more than can be gone through at once: give the path of a folder further down"
-        }
-        Bound::Time => "the time is over: give the path of a folder further down",
-        Bound::Matches => "there are more matches: give a path, names, or a pattern that says more",
-        Bound::Bytes => "there is more than can be searched at once: give a path, or names",
+        Bound::Entries => "there are too many entries for one call: give the path of a deeper folder",
+        Bound::Time => "the time limit was reached: give the path of a deeper folder",
+        Bound::Matches => "there are more matches: give `path`, `names` or a more specific pattern",
+        Bound::Bytes => "there is too much text for one search: give `path` or `names`",
     }
 }

@@ -27,9 +27,11 @@ macro_rules! arguments {
 arguments!(ListFiles { path: Option<String>, depth: Option<usize>, offset: Option<usize>, } {
     "type": "object",
     "properties": {
-        "path": { "type": "string", "description": "The folder. Without it: everything that may be read." },
-        "depth": { "type": "integer", "minimum": 1, "description": "How many folders deep; 1 is the folder itself. 2 if left out." },
-        "offset": { "type": "integer", "minimum": 1, "description": "The first entry to show, counted from 1, to go on with a long list." },
+        "path": { "type": "string", "description": "The folder. Default: every folder that you may read." },
+        "depth": { "type": "integer", "minimum": 1, "description": "Depth of folders to list; 1 lists the \
+            folder itself. Default: 2." },
+        "offset": { "type": "integer", "minimum": 1, "description": "Number of the first entry to show, \
+            counted from 1. Use it to continue a long list." },
     },
 });
 
@@ -37,8 +39,9 @@ arguments!(ReadFile { path: String, offset: Option<usize>, limit: Option<usize>,
     "type": "object",
     "properties": {
         "path": { "type": "string", "description": "The file." },
-        "offset": { "type": "integer", "minimum": 1, "description": "The first line to show, counted from 1." },
-        "limit": { "type": "integer", "minimum": 1, "description": "How many lines to show at most." },
+        "offset": { "type": "integer", "minimum": 1, "description": "Number of the first line to show, \
+            counted from 1." },
+        "limit": { "type": "integer", "minimum": 1, "description": "Maximum number of lines to show." },
     },
     "required": ["path"],
 });
@@ -53,12 +56,18 @@ arguments!(SearchFiles {
 } {
     "type": "object",
     "properties": {
-        "pattern": { "type": "string", "description": "A regular expression, held against one line at a time. Neither references back nor looking around." },
-        "path": { "type": "string", "description": "The folder or the file to search. Without it: everything that may be read." },
-        "names": { "type": "string", "description": "A glob for the files, such as *.rs or src/**/*.md. Without it: all." },
-        "literal": { "type": "boolean", "description": "Whether the pattern is plain text, and no regular expression." },
-        "ignore_case": { "type": "boolean", "description": "Whether upper and lower case are the same." },
-        "limit": { "type": "integer", "minimum": 1, "description": "How many lines to find at most. 100 if left out." },
+        "pattern": { "type": "string", "description": "A regular expression, matched against one line at a \
+            time. Back-references and look-around are not supported." },
+        "path": { "type": "string", "description": "The folder or file to search. Default: every file that \
+            you may read." },
+        "names": { "type": "string", "description": "A glob for the files, such as *.rs or src/**/*.md. \
+            Default: all files." },
+        "literal": { "type": "boolean", "description": "True if the pattern is plain text instead of a \
+            regular expression." },
+        "ignore_case": { "type": "boolean", "description": "True to ignore the difference between upper and \
+            lower case." },
+        "limit": { "type": "integer", "minimum": 1, "description": "Maximum number of lines to find. \
+            Default: 100." },
     },
     "required": ["pattern"],
 });
@@ -71,10 +80,12 @@ arguments!(WriteFile {
 } {
     "type": "object",
     "properties": {
-        "path": { "type": "string", "description": "The file. Folders above it that do not exist are made." },
-        "content": { "type": "string", "description": "All that is to be in it." },
-        "expected_hash": { "type": "string", "description": "To replace a file that exists: its hash, as read_file shows it. Leave it out for a new file." },
-        "executable": { "type": "boolean", "description": "Whether the file is a program that can be run. Leave it out to keep it as it is." },
+        "path": { "type": "string", "description": "The file. Missing parent folders are created." },
+        "content": { "type": "string", "description": "The complete new content of the file." },
+        "expected_hash": { "type": "string", "description": "Hash of the existing file that is replaced, as \
+            read_file shows it. Leave it out for a new file." },
+        "executable": { "type": "boolean", "description": "True to make the file executable, false to make \
+            it not executable. Default: unchanged." },
     },
     "required": ["path", "content"],
 });
@@ -89,10 +100,12 @@ arguments!(EditFile {
     "type": "object",
     "properties": {
         "path": { "type": "string", "description": "The file." },
-        "expected_hash": { "type": "string", "description": "Its hash, as read_file or the last change showed it." },
+        "expected_hash": { "type": "string", "description": "Hash of the file, as read_file or the last \
+            change returned it." },
         "old_text": { "type": "string", "description": "The text to replace, exactly as it is in the file, without line numbers. It must be in the file once." },
-        "new_text": { "type": "string", "description": "What is to stand there instead. Empty to take the text out." },
-        "replace_all": { "type": "boolean", "description": "Whether to replace the text everywhere it is in the file." },
+        "new_text": { "type": "string", "description": "The replacement text. Empty to delete the old text." },
+        "replace_all": { "type": "boolean", "description": "True to replace every occurrence of the text in \
+            the file." },
     },
     "required": ["path", "expected_hash", "old_text", "new_text"],
 });

@@ -10,10 +10,12 @@ use super::{
 };
 use crate::scope::lines_of;
 
-pub(super) const DESCRIPTION: &str = "Replaces a text in a file by another. The file must be what you have read: give its hash \
-    as expected_hash. old_text must be in the file exactly once, with all its white space and without line numbers; take in \
-    lines around it until it is the only one, or set replace_all. Line breaks are those of the file. The answer has the new \
-    hash, which the next change of the file needs.";
+pub(super) const DESCRIPTION: &str = "Replaces text in a file. Read the file first, and give its hash as \
+    expected_hash. old_text must occur in the file exactly once, with all its white space and without line \
+    numbers; add neighbouring lines until it is unique, or set replace_all. Line breaks follow the file. \
+    Example: old_text `let a = 1;` and new_text `let a = 2;`. Returns the new hash, which the next change of \
+    the file needs. Fails and changes nothing if the file changed since you read it, or if old_text is \
+    missing or not unique.";
 
 /// Most lines that are named.
 const MAX_LINES: usize = 5;
@@ -44,7 +46,7 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
         (old.to_owned(), new.to_owned())
     };
     if old == new {
-        return Err("old_text and new_text are the same; nothing is to be changed".to_owned());
+        return Err("old_text and new_text are the same; give a different new_text".to_owned());
     }
     let (count, first) = places_of(content, old.as_bytes());
     match count {
@@ -53,8 +55,8 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
             let more = if count > first.len() { ", …" } else { "" };
             let first: Vec<_> = first.iter().map(|place| line_of(content, *place).to_string()).collect();
             return Err(format!(
-                "old_text is in the file {} times, in lines {}{more}; take in more of the lines around the one that you \
-                 mean, or set replace_all to true",
+                "old_text is in the file {} times, in lines {}{more}; add more neighbouring lines to make it \
+                 unique, or set replace_all to true",
                 count,
                 first.join(", ")
             ));
@@ -117,8 +119,8 @@ fn not_found(content: &[u8], old: &str) -> String {
     }
     match near_miss(content, old) {
         Some(line) => format!(
-            "old_text is not in the file, but line {} has it with other white space; read those lines again and copy \
-             them exactly",
+            "old_text is not in the file, but line {} has it with different white space; read the lines \
+             again and copy them exactly",
             line + 1
         ),
         None => "old_text is not in the file; read the file again and copy the text exactly, with all its white space".to_owned(),

@@ -47,7 +47,7 @@ impl BlockingWork {
         let work = move || {
             let _end = end;
             if is_given_up.swap(true, Ordering::AcqRel) {
-                return Err("it was given up before it began".to_owned());
+                return Err("it was cancelled before it started".to_owned());
             }
             work()
         };
@@ -60,7 +60,7 @@ impl BlockingWork {
 
     /// Returns the result of the job.
     pub(super) async fn answer(mut self) -> Result<String, String> {
-        let ending = || Err("the program is ending; nothing was done".to_owned());
+        let ending = || Err("the program is shutting down; nothing was done".to_owned());
         match &mut self.work {
             WorkProgress::Begun(handle) => {
                 handle.await.unwrap_or_else(|error| match error.try_into_panic() {

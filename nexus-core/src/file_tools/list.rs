@@ -9,10 +9,11 @@ use super::{
 };
 use crate::scope::{EntryKind, WalkOptions};
 
-pub(super) const DESCRIPTION: &str = "Lists files and folders, in the order of their names. Paths are relative to the root \
-    of your files, and can be given to the other tools as they are; one that stands in quotes is a JSON string. A folder \
-    ends with /. Symbolic links are named and not followed. What you may not read is not listed. If the list is long, the \
-    last line says how to go on.";
+pub(super) const DESCRIPTION: &str = "Lists files and folders by name. Use it to find paths for the other \
+    tools. Paths are relative to the root of your files, and the other tools accept them unchanged; a quoted \
+    path is a JSON string. A folder ends with /. Symbolic links are listed but not followed. Paths that you \
+    may not read are not listed. If the list is longer than the answer, the last line gives the offset to \
+    continue with. Fails if the path does not exist or is out of scope.";
 
 /// Default depth of a listing.
 const DEPTH: usize = 2;
@@ -51,14 +52,14 @@ pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<Stri
     }
     let first = asked.offset.unwrap_or(1).max(1);
     if first > lines.len() && first > 1 {
-        return Err(format!("there are {} entries; offset is behind the last", lines.len()));
+        return Err(format!("there are {} entries; offset is greater than that", lines.len()));
     }
     let mut answer = BoundedAnswer::new(shared);
     let shown = lines.iter().skip(first - 1).take_while(|line| answer.push(line)).count();
     let last = first + shown - 1;
     if last < lines.len() {
         let next = last + 1;
-        let said = format!("entries {first} to {last} of {}; go on with offset {next}", lines.len());
+        let said = format!("entries {first} to {last} of {}; continue with offset {next}", lines.len());
         remarks.insert(0, said);
     } else if lines.is_empty() {
         remarks.insert(0, "nothing is there".to_owned());
@@ -67,7 +68,8 @@ pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<Stri
         let left_out = shared.left_out.join(", ");
         let names = if left_out.is_empty() { left_out } else { format!(", or are called {left_out}") };
         remarks.push(format!(
-            "{not_entered} folders are listed and not gone into, as they are deeper than depth {depth}{names}"
+            "{not_entered} folders are listed without their content, because they are deeper than depth \
+            {depth}{names}"
         ));
     }
     Ok(answer.end(&remarks))

@@ -7,10 +7,11 @@ use super::{
 };
 use crate::scope::{ContentHash, lines_of};
 
-pub(super) const DESCRIPTION: &str = "Reads a text file by lines. The first line of the answer says how many lines and bytes \
-    the file has, and its hash, which edit_file and write_file ask for. Then come the lines, each with its number and a tab \
-    before it, which are not part of the file. A long file comes in parts: the last line of the answer says with which offset \
-    to go on. A long line is cut, which is marked; with limit 1 more of it is shown.";
+pub(super) const DESCRIPTION: &str = "Reads a text file by lines. The first line of the answer has the \
+    number of lines and bytes and the hash, which edit_file and write_file need. Each following line begins \
+    with its number and a tab, which are not part of the file. A long file is returned in parts: the last \
+    line of the answer gives the offset to continue with. A long line is shortened and marked; call again \
+    with limit 1 to see more of it. Fails if the file does not exist, is out of scope or is binary.";
 
 /// Bytes of a line that are shown among others. Source: our own bound.
 const LINE_BYTES: usize = 2_000;
@@ -24,12 +25,12 @@ pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String
     let content = read(shared, &path)?;
     let (bytes, shown_path) = (&content.bytes, name(&path));
     if bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
-        return Err(format!("{shown_path} is no text file: it has NUL bytes in it; go on without it"));
+        return Err(format!("{shown_path} is not a text file: it contains NUL bytes; continue without it"));
     }
     let count = lines_of(bytes).count();
     let first = asked.offset.unwrap_or(1).max(1);
     if first > count && first > 1 {
-        return Err(format!("{shown_path} has {count} lines; offset {first} is behind the last"));
+        return Err(format!("{shown_path} has {count} lines; offset {first} is greater than that"));
     }
 
     let mut answer = BoundedAnswer::new(shared);
@@ -47,11 +48,11 @@ pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String
     }
     let mut remarks = Vec::new();
     if last < count {
-        remarks.push(format!("lines {first} to {last} of {count}; go on with offset {}", last + 1));
+        remarks.push(format!("lines {first} to {last} of {count}; continue with offset {}", last + 1));
     }
     if content.is_cut {
         remarks.push(format!(
-            "the file is larger than {MAX_FILE_BYTES} bytes: what comes after them cannot be read or changed with these tools"
+            "the file is larger than {MAX_FILE_BYTES} bytes: these tools cannot read or change the rest"
         ));
     }
     Ok(answer.end(&remarks))

@@ -9,10 +9,11 @@ use super::{
 };
 use crate::scope::{LinePattern, NameGlob, PatternStyle, Search, SearchOptions};
 
-pub(super) const DESCRIPTION: &str = "Searches files for lines that have a pattern in them. Each line of the answer is the path, \
-    the line's number and the line: path:number: text. A path in quotes is a JSON string. Give a path, or names such as *.py, to \
-    search less. Binary files are left out, and symbolic links are not followed. The last lines of the answer say how many files \
-    were searched, and what was left out.";
+pub(super) const DESCRIPTION: &str = "Searches files for lines that match a pattern. Each line of the answer \
+    has the form path:number: text. A quoted path is a JSON string. Give path, or names such as *.py, to \
+    narrow the search. Skips binary files, and does not follow symbolic links. The last lines of the answer \
+    count the searched files and name the skipped ones. Fails if the pattern is not a valid regular \
+    expression.";
 
 /// Default number of matching lines.
 const MATCHES: usize = 100;
@@ -27,7 +28,7 @@ pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<
         ignore_case: asked.ignore_case.unwrap_or_default(),
     };
     let pattern = LinePattern::new(&asked.pattern, style).map_err(|error| {
-        let way_out = if style.literal { "" } else { ". To look for plain text, set literal to true" };
+        let way_out = if style.literal { "" } else { ". To search for plain text, set literal to true" };
         format!("pattern: {error}{way_out}")
     })?;
     let names = asked.names.as_deref().map(str::parse::<NameGlob>).transpose();
@@ -63,8 +64,11 @@ pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<
         found += shown;
         remark_on(&search, &mut remarks);
         if shown < search.matches.len() {
-            remarks
-                .push("more was found than fits: give a path, names, or a pattern that says more".to_owned());
+            remarks.push(
+                "more lines match than fit into the answer: give `path`, `names` or a more specific \
+                    pattern"
+                    .to_owned(),
+            );
             break;
         }
     }
@@ -84,7 +88,7 @@ fn remark_on(search: &Search, remarks: &mut Vec<String>) {
         remarks.push(format!("{} files left out as too large: {named}", search.large_files));
     }
     if search.long_lines > 0 {
-        remarks.push(format!("{} long lines searched in their first part only", search.long_lines));
+        remarks.push(format!("{} long lines were searched only at their beginning", search.long_lines));
     }
     if search.unreadable_files > 0 {
         let named = unreadable(&search.unreadable);

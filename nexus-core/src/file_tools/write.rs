@@ -7,12 +7,13 @@ use super::{
 };
 use crate::scope::{ContentHash, lines_of};
 
-pub(super) const WRITE_DESCRIPTION: &str = "Writes a whole file: a new one, or in place of one that you have read, whose hash \
-    you give as expected_hash. A file is written whole or not at all. To change a part of a file, use edit_file. The answer has \
-    the hash of what was written.";
+pub(super) const WRITE_DESCRIPTION: &str = "Writes a complete file: a new file, or a replacement for a file \
+    that you have read, whose hash you give as expected_hash. To change part of a file, use edit_file. The \
+    file is written completely or not at all. Returns the hash of the new content. Fails if the file exists \
+    and expected_hash is missing or out of date.";
 
-pub(super) const DELETE_DESCRIPTION: &str =
-    "Deletes a file. It cannot be brought back. Folders are not deleted.";
+pub(super) const DELETE_DESCRIPTION: &str = "Deletes a file. This cannot be undone. Does not \
+    delete folders.";
 
 /// The answer of `write_file`.
 pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<String, String> {
@@ -29,7 +30,7 @@ pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<Stri
     if let Some(is_executable) = asked.executable
         && let Err(error) = shared.files.set_executable(&path, is_executable)
     {
-        text.push_str(&format!("; but whether it is a program stays as it was: {}", fault(&path, &error)));
+        text.push_str(&format!("; but its executable mode could not be changed: {}", fault(&path, &error)));
     }
     Ok(text)
 }

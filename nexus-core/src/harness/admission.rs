@@ -41,8 +41,8 @@ pub fn admit(
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     if is_submitted(host.session(), request) {
-        let reason = "an answer was handed in before in the session of its tools, and that ended the session: \
-                      give each such turn a session of its own";
+        let reason = "the session of its tools has ended, because an answer was already submitted in it: \
+                      give each turn with a terminal tool its own session";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     if let Some(directory) = &request.working_directory {

@@ -105,7 +105,7 @@ impl<T> Drop for CancellableTask<T> {
 pub(crate) fn has_thread() -> bool {
     let trial = thread::Builder::new().name("nexus-trial".to_owned()).stack_size(SMALLEST_BYTES).spawn(|| ());
     if let Err(error) = &trial {
-        tracing::debug!(%error, "no thread can be started; the work is done in place");
+        tracing::debug!(%error, "no thread can be started; the work runs on the calling thread");
     }
     trial.is_ok()
 }

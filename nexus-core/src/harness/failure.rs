@@ -59,7 +59,7 @@ impl Failure {
             self.retry = capped;
             let words = self.message.get_or_insert_default();
             let hours = longest.as_secs() / 3_600;
-            words.push_str(&format!(" (it names a time beyond all sense; {hours} hours are believed)"));
+            words.push_str(&format!(" (the named time is too far away; {hours} hours are assumed)"));
         }
         self
     }

@@ -62,9 +62,9 @@ impl Outbox {
                 self.warned = true;
                 let why = match self.is_sink_slow {
                     true => "the event sink is slow",
-                    false => "more text came at once than is held for the event sink",
+                    false => "more text arrived at once than the event sink's buffer holds",
                 };
-                let text = "some text deltas are left out of the events; the result is whole";
+                let text = "some text deltas are missing from the events; the result is complete";
                 self.waiting.push_back(TurnEvent::warning(format!("{why}: {text}")));
             }
             return;
@@ -195,7 +195,7 @@ mod tests {
         let events: Vec<_> = sink.seen.iter().map(|envelope| &envelope.event).collect();
         assert!(matches!(events[0], TurnEvent::TextDelta(delta) if delta.text == "0123456789 and more"));
         let TurnEvent::Warning(warning) = events[1] else { panic!("{events:?}") };
-        assert!(warning.text.starts_with("more text came at once"), "{}", warning.text);
+        assert!(warning.text.starts_with("more text arrived at once"), "{}", warning.text);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Overrun {
     pub fn check(&self, session: &Session) -> Option<Failure> {
         if session.is_out_of_submissions() {
             let reason =
-                format!("{} submissions were refused, and no more are taken", session.refused_submissions());
+                format!("{} submissions were rejected, which is the limit", session.refused_submissions());
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let is_over = session.over_budget_calls() > self.told;
@@ -38,7 +38,7 @@ impl Overrun {
         if !is_over || may_hand_in {
             return None;
         }
-        let reason = format!("{} calls were made, and no more are allowed", session.calls_made());
+        let reason = format!("{} calls were made, which is the limit", session.calls_made());
         Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason))
     }
 }

@@ -48,7 +48,7 @@ impl RetryCause {
     /// The failure of a turn that does not wait for a retry which is further away than `longest`.
     pub fn beyond(&self, longest: Duration) -> Option<Failure> {
         let cause = self.0.as_ref().filter(|cause| cause.delay.is_some_and(|delay| delay > longest))?;
-        Some(cause.failure("the wait before the next try is not waited for"))
+        Some(cause.failure("the pause before the next attempt is too long to wait for"))
     }
 
     /// `failure` as the known cause explains it, if it is silence of the model, or the deadline.

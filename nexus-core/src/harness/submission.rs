@@ -37,7 +37,7 @@ pub fn with_submission(
         return outcome;
     }
     if let Err(failure) = outcome {
-        tracing::info!(kind = ?failure.kind, "failed after the answer was handed in");
+        tracing::info!(kind = ?failure.kind, "the turn failed after its answer was submitted");
     }
     Ok((FinishReason::Submitted, None))
 }

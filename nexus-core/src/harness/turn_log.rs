@@ -23,8 +23,7 @@ use crate::{
 const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 
 /// Warning about a finished message whose deltas do not add up to it.
-const OTHER_TEXT: &str =
-    "the text of a finished message differs from what was shown of it as it came; the finished one counts";
+const OTHER_TEXT: &str = "the text of a finished message differs from its deltas; the finished text counts";
 
 /// The events of a turn on their way to the sink, and their record.
 ///

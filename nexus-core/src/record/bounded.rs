@@ -81,7 +81,7 @@ impl<'a> Bounded<'a> {
         let mut text = value.to_string();
         if depth > MAX_DEPTH || text.len() > MAX_TEXT_BYTES.min(self.left.max(SHORT_BYTES)) {
             if depth > MAX_DEPTH && text.len() <= MAX_TEXT_BYTES {
-                self.cut(&format!("{field}, nested {depth} levels and kept as text"), 0);
+                self.cut(&format!("{field}, nested {depth} levels and stored as text"), 0);
             }
             self.text(field, &mut text);
             *value = Value::String(text);

@@ -71,7 +71,7 @@ pub enum RecordError {
         reason: String,
     },
     /// Lines could not be written.
-    #[error("{path}: {lines} {s} of the record cannot be written; those before are there", path = path.display(), s = if *lines == 1 { "line" } else { "lines" })]
+    #[error("{path}: {lines} {s} of the record cannot be written; the earlier lines are stored", path = path.display(), s = if *lines == 1 { "line" } else { "lines" })]
     Unwritten {
         /// The file.
         path: PathBuf,
@@ -82,7 +82,7 @@ pub enum RecordError {
         source: Arc<io::Error>,
     },
     /// The resume handle is larger than a record allows. The rest of the turn is written.
-    #[error("{path}: the handle to go on with has {bytes} bytes, and is left out", path = path.display())]
+    #[error("{path}: the resume handle has {bytes} bytes, too many for a record, and is left out", path = path.display())]
     HandleTooLarge {
         /// The file.
         path: PathBuf,
@@ -106,9 +106,7 @@ impl RecordFile {
                 return Err(unusable("this is a folder; name a file for the record".into()));
             }
             Ok(found) if !found.is_file() => {
-                return Err(unusable(
-                    "this is no file that a record can be kept in; name another file".into(),
-                ));
+                return Err(unusable("this is not a regular file; name another file for the record".into()));
             }
             _ => {}
         }
@@ -117,13 +115,14 @@ impl RecordFile {
             Ok(true) => {}
             Ok(false) => {
                 return Err(unusable(
-                    "what is there is no record of turns, and stays; name another file".into(),
+                    "the file exists and is not a record of turns; it was not changed; name another file"
+                        .into(),
                 ));
             }
             Err(error) => return Err(unusable(error.to_string())),
         }
         make_private(&file)
-            .map_err(|error| unusable(format!("it cannot be made readable for its owner alone: {error}")))?;
+            .map_err(|error| unusable(format!("its mode cannot be set to owner-only: {error}")))?;
         Ok(Self(Arc::new(LockedFile { path, file: Mutex::new(file) })))
     }
 

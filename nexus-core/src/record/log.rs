@@ -43,7 +43,7 @@ pub struct UnreadLine {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineFault {
     /// It breaks off: its writer was stopped in the middle.
-    #[error("it breaks off, as its writer was stopped in the middle")]
+    #[error("it is incomplete, because its writer was stopped")]
     Torn,
     /// It is not UTF-8.
     #[error("it is not UTF-8")]
@@ -55,7 +55,7 @@ pub enum LineFault {
         bytes: u64,
     },
     /// It is not a line of a record.
-    #[error("it is no line of a record: {reason}")]
+    #[error("it is not a line of a record: {reason}")]
     NoRecord {
         /// The fault.
         reason: String,
@@ -67,7 +67,7 @@ pub enum LineFault {
         name: String,
     },
     /// It belongs to a turn whose beginning could not be read.
-    #[error("it belongs to turn {turn:?}, whose beginning is not there")]
+    #[error("it belongs to turn {turn:?}, whose first line is missing")]
     Orphan {
         /// The turn.
         turn: String,
@@ -192,7 +192,7 @@ impl LogReader {
         let Began { version: _, name, time, request } =
             serde_json::from_value(line.data).map_err(|error| no_record(&error))?;
         if self.places.contains_key(&line.turn) {
-            return Err(LineFault::NoRecord { reason: format!("turn {:?} began before", line.turn) });
+            return Err(LineFault::NoRecord { reason: format!("turn {:?} began earlier", line.turn) });
         }
         self.places.insert(line.turn.clone(), self.log.turns.len());
         self.log.turns.push(TurnRecord {

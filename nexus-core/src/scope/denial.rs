@@ -126,7 +126,7 @@ fn kept_name(name: &str) -> &str {
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WrongToken => f.write_str("the token is not this session's"),
+            Self::WrongToken => f.write_str("the token belongs to another session"),
             Self::Closed => f.write_str("the session is over"),
             Self::UnknownTool { name, known, .. } if known.is_empty() => {
                 write!(f, "there is no tool named {name:?}; you have no tools")
@@ -134,13 +134,13 @@ impl fmt::Display for Denial {
             Self::UnknownTool { name, nearest, known, more } => {
                 write!(f, "there is no tool named {name:?}; ")?;
                 if let Some(nearest) = nearest {
-                    write!(f, "perhaps {nearest:?} was meant; ")?;
+                    write!(f, "did you mean {nearest:?}? ")?;
                 }
                 write!(f, "there are: {}", known.join(", "))?;
                 if *more > 0 { write!(f, ", and {more} more") } else { Ok(()) }
             }
             Self::NotAnObject { tool, problem: None } => {
-                write!(f, "the arguments of {tool:?} are no JSON object; write one JSON object")
+                write!(f, "the arguments of {tool:?} are not a JSON object; write one JSON object")
             }
             Self::NotAnObject { tool, problem: Some(problem) } => {
                 write!(f, "the arguments of {tool:?} are not JSON: {problem}; write one JSON object")
@@ -153,7 +153,7 @@ impl fmt::Display for Denial {
             }
             Self::Path { tool, denial } => write!(f, "{tool:?} was not called: {denial}"),
             Self::NotApproved { tool, why } => {
-                write!(f, "{tool:?} was not called, because it has to be approved: {why}")
+                write!(f, "{tool:?} was not called, because it needs an approval: {why}")
             }
             Self::OverBudget { budget, terminal } => {
                 write!(f, "the budget of {budget} tool calls is used up")?;
@@ -177,7 +177,7 @@ mod tests {
         let told = |name: &str, known: &[&str]| Denial::unknown(name, known.iter().copied()).to_string();
         assert_eq!(
             told("list_book", &["add", "list_books"]),
-            "there is no tool named \"list_book\"; perhaps \"list_books\" was meant; there are: add, list_books"
+            "there is no tool named \"list_book\"; did you mean \"list_books\"? there are: add, list_books"
         );
         assert_eq!(told("zzz", &["add"]), "there is no tool named \"zzz\"; there are: add");
         assert_eq!(told("add", &[]), "there is no tool named \"add\"; you have no tools");

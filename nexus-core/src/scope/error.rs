@@ -27,7 +27,7 @@ pub enum ScopeError {
         problem: String,
     },
     /// A rule of what must not be touched cannot be kept.
-    #[error("the do-not-touch rule {rule:?} cannot be kept: {problem}")]
+    #[error("the do-not-touch rule {rule:?} cannot be enforced: {problem}")]
     Rule {
         /// The rule.
         rule: PathRule,

@@ -198,7 +198,7 @@ impl ScopedFiles {
         self.run(path, PathAccess::Write, |files, real| {
             if self.root().is_some_and(|root| root.starts_with(real)) {
                 return Err(OpenFailure::Denied(
-                    "it is the root of the scope; name what in it is to go".to_owned(),
+                    "it is the root of the scope; name the file or folder in it to remove".to_owned(),
                 ));
             }
             files.remove_folder(real)
@@ -292,7 +292,7 @@ impl ScopedFiles {
 fn said_of(path: &str, access: PathAccess, trouble: OpenFailure) -> FileError {
     match trouble {
         OpenFailure::Changed => {
-            FileError::Denied(denial(path, access, "it keeps changing while it is opened".to_owned()))
+            FileError::Denied(denial(path, access, "it changed repeatedly while it was opened".to_owned()))
         }
         OpenFailure::Stale => FileError::Stale { path: path.to_owned() },
         OpenFailure::Denied(reason) => FileError::Denied(denial(path, access, reason)),

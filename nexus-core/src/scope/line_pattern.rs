@@ -55,8 +55,8 @@ impl LinePattern {
             return Err(InvalidLinePattern(format!("it is longer than {MAX_PATTERN_BYTES} bytes")));
         }
         if text.contains('\n') {
-            let problem =
-                "it has a line break in it, and lines are looked at one at a time; look for one of its lines";
+            let problem = "it contains a line break, but the search matches one line at a time; search for one of its \
+                lines";
             return Err(InvalidLinePattern(problem.to_owned()));
         }
         let literal = style.literal.then(|| regex::escape(text));
@@ -86,5 +86,5 @@ impl LinePattern {
 
 /// Reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it cannot be looked for: {0}")]
+#[error("it cannot be searched for: {0}")]
 pub struct InvalidLinePattern(String);

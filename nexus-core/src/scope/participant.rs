@@ -161,7 +161,7 @@ impl ParticipantScope {
 fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
     let wrong = |problem: &str| ScopeError::Root { root: root.to_owned(), problem: problem.to_owned() };
     if !root.is_absolute() {
-        return Err(wrong("is not absolute; nothing is taken from the working directory"));
+        return Err(wrong("is not absolute; relative paths are not supported here"));
     }
     let real = fs::canonicalize(root).map_err(|error| wrong(&format!("cannot be used: {error}")))?;
     if !real.is_dir() {

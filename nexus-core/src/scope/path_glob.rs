@@ -32,7 +32,7 @@ impl PathGlob {
 impl PathGlob {
     /// The glob `rule`, relative to `root`.
     pub(super) fn new(rule: &str, root: &str) -> Result<Self, String> {
-        let ready = |fold| set_below(rule, root, fold).map_err(|problem| format!("is no glob: {problem}"));
+        let ready = |fold| set_below(rule, root, fold).map_err(|problem| format!("is not a glob: {problem}"));
         Ok(Self([ready(str::to_owned)?, ready(folded)?]))
     }
 

@@ -23,8 +23,8 @@ const MAX_LISTED: usize = 10;
 const MAX_SHOWN: usize = 300;
 
 /// Denial for an agent that tries to write into a repository.
-const IN_REPOSITORY: &str = "a name in it is a repository, or is taken for one by some file system, and no commit takes it: leave it \
-                             as it is, or choose another name";
+const IN_REPOSITORY: &str = "a name in it is `.git`, or a file system may read it as `.git`, and Git cannot \
+                             commit it: leave it unchanged, or choose another name";
 
 /// The paths of a scope. Every path in it is absolute and real.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl PathPolicy {
         })?;
         self.judge(&walked, access)?;
         if (asked.ends_with('/') || asked.ends_with("/.")) && matches!(walked.kind, PathKind::File { .. }) {
-            return Err("it ends like a folder, and is a file".to_owned());
+            return Err("it ends like a folder, but it is a file".to_owned());
         }
         Ok(walked)
     }
@@ -89,7 +89,7 @@ impl PathPolicy {
             }
         }
         if !is_granted(access) {
-            return Err(format!("it may only be read; {}", self.places(access)));
+            return Err(format!("it is read-only; {}", self.places(access)));
         }
         if access == PathAccess::Write && self.is_in_repository(walked) {
             return Err(IN_REPOSITORY.to_owned());
@@ -125,8 +125,7 @@ impl PathPolicy {
             PathKind::File { names }
                 if names > 1 && !(self.allow_hard_links_for_reading && access == PathAccess::Read) =>
             {
-                Err("it is one of several names (hard links) of a file that may lie elsewhere, too"
-                    .to_owned())
+                Err("it is a hard link, and other links to the file may be out of scope".to_owned())
             }
             PathKind::File { .. } => Ok(()),
             PathKind::Special => Err("it is neither a file nor a folder".to_owned()),
@@ -161,7 +160,7 @@ impl PathPolicy {
     /// Refuses to make a folder that is out of scope for the sake of what is to be in it.
     pub(super) fn not_made(&self, folder: &Path) -> String {
         let shown = folder.strip_prefix(&self.root).unwrap_or(folder);
-        format!("the folder {shown:?} does not exist, and it is out of scope to make it")
+        format!("the folder {shown:?} does not exist, and creating it is out of scope")
     }
 
     fn grants(&self, access: PathAccess) -> impl Iterator<Item = &PathBuf> {
@@ -185,14 +184,16 @@ impl PathPolicy {
     fn search(&self, folder: &Path, protected: &[Protected<'_>]) -> Result<(), String> {
         let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
         while let Some(folder) = folders.pop() {
-            let unseen = |_| "not all of it can be searched for what must not be touched".to_owned();
+            let unseen = |_| "it cannot be searched completely for paths that must not be touched".to_owned();
             for entry in std::fs::read_dir(&folder).map_err(unseen)? {
                 let entry = entry.map_err(unseen)?;
                 seen += 1;
                 if seen > MAX_SEARCHED {
-                    return Err("it is too large to be searched for what must not be touched; name what is \
-                                to be written in it"
-                        .to_owned());
+                    return Err(
+                        "it is too large to be searched for paths that must not be touched; name the \
+                                paths in it to write"
+                            .to_owned(),
+                    );
                 }
                 let path = entry.path();
                 if let Some(rule) = self.rules.rule_against(&path) {
@@ -231,7 +232,7 @@ impl PathPolicy {
         shown.truncate(MAX_LISTED);
         let verb = if access == PathAccess::Read { "read" } else { "write" };
         match (shown.is_empty(), rest) {
-            (true, _) => format!("you may {verb} nowhere"),
+            (true, _) => format!("you may not {verb} any path"),
             (false, 0) => format!("you may {verb}: {}", shown.join(", ")),
             (false, rest) => format!("you may {verb}: {}, and {rest} more", shown.join(", ")),
         }
@@ -247,7 +248,7 @@ impl PathPolicy {
             problem: problem.to_owned(),
         };
         let text = path.to_str().ok_or_else(|| wrong("is not Unicode; rename it"))?;
-        spelling(text).map_err(|problem| wrong(&format!("is of no use: {problem}")))?;
+        spelling(text).map_err(|problem| wrong(&format!("cannot be used: {problem}")))?;
         if let Some(problem) = shell_shorthand(text) {
             return Err(wrong(&problem));
         }
@@ -255,15 +256,15 @@ impl PathPolicy {
             return Err(wrong("has `..` in it; write the path it leads to"));
         }
         let walked =
-            walk(&root.join(path)).map_err(|astray| wrong(&format!("is of no use: {}", astray.problem)))?;
+            walk(&root.join(path)).map_err(|astray| wrong(&format!("cannot be used: {}", astray.problem)))?;
         if walked.links.iter().any(|link| link.starts_with(root)) {
             return Err(wrong(&format!(
-                "leads to {:?} by a symbolic link; write that path if it is meant",
+                "leads to {:?} through a symbolic link; write that path if you mean it",
                 walked.path
             )));
         }
         if walked.path.to_str().is_none() {
-            return Err(wrong("leads to a path that is not Unicode; rename that"));
+            return Err(wrong("leads to a path that is not Unicode; rename it"));
         }
         Ok(walked.path)
     }
@@ -279,7 +280,7 @@ fn kept_off(rule: &PathRule) -> String {
 
 fn holds_protected(rule: &PathRule) -> String {
     format!(
-        "something in it must not be touched (rule {rule:?}); name what is to be written",
+        "a path in it must not be touched (rule {rule:?}); name the paths in it to write",
         rule = rule.as_str()
     )
 }

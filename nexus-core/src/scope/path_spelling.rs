@@ -21,7 +21,7 @@ pub(super) fn spelling(path: &str) -> Result<(), String> {
         return Err(format!("a name in it is longer than {MAX_NAME_BYTES} bytes"));
     }
     if cfg!(windows) && path.split(std::path::is_separator).any(is_special_on_windows) {
-        return Err("a name in it means something else to the system".to_owned());
+        return Err("a name in it has a special meaning on this operating system".to_owned());
     }
     Ok(())
 }
@@ -52,7 +52,7 @@ pub(super) fn shell_shorthand(path: &str) -> Option<String> {
         first == "~" || first.starts_with("${") || first.strip_prefix('$').is_some_and(is_variable);
     stands_for_another.then(|| {
         let way_out = format!("write the path it leads to, or \"./{first}\" if it is a name");
-        format!("begins with {first:?}, which stands for nothing here; {way_out}")
+        format!("begins with {first:?}, which is not expanded here; {way_out}")
     })
 }
 

@@ -108,7 +108,7 @@ pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
     while let Some(name) = walk.ahead.pop() {
         steps += 1;
         if steps > MAX_STEPS {
-            return Err(walk.astray(format!("it has more than {MAX_STEPS} names to go through")));
+            return Err(walk.astray(format!("it has more than {MAX_STEPS} names")));
         }
         walk.step(name)?;
     }
@@ -151,7 +151,7 @@ impl Walk {
         match self.kind {
             PathKind::Folder => {}
             PathKind::Missing if name == ".." => {
-                return Err(self.astray("a `..` in it comes after what does not exist"));
+                return Err(self.astray("a `..` in it follows a name that does not exist"));
             }
             PathKind::Missing => {
                 self.here.push(name);
@@ -159,7 +159,7 @@ impl Walk {
                 return Ok(());
             }
             PathKind::File { .. } | PathKind::Special => {
-                return Err(self.astray("what it goes through is a file, not a folder"));
+                return Err(self.astray("a parent in it is a file, not a folder"));
             }
         }
         if name == ".." {
@@ -175,7 +175,7 @@ impl Walk {
                 (self.here, self.kind) = (next, PathKind::Missing);
                 return Ok(());
             }
-            Err(error) => return Err(self.astray(format!("it cannot be looked at: {}", said(&error)))),
+            Err(error) => return Err(self.astray(format!("it cannot be inspected: {}", said(&error)))),
         };
         if metadata.is_symlink() {
             return self.follow(&next);
@@ -190,12 +190,10 @@ impl Walk {
     fn follow(&mut self, link: &Path) -> Result<(), Astray> {
         self.links.push(link.to_owned());
         if self.links.len() > MAX_LINKS {
-            return Err(self.astray("its symbolic links lead on and on"));
+            return Err(self.astray("it has too many symbolic links, perhaps a loop"));
         }
         if is_of_the_kernel(&self.here) {
-            return Err(
-                self.astray("it goes through a link of the system's that does not say where it leads")
-            );
+            return Err(self.astray("it contains a system link whose target cannot be read"));
         }
         match fs::read_link(link) {
             Ok(target) => {

@@ -87,7 +87,7 @@ impl<'s> Permit<'s> {
         let call = ToolCall::new(call, definition.name.as_str(), arguments);
         let panicked = |_panic| {
             let tool = &definition.name;
-            Ok(ToolResult::error(format!("the tool {tool:?} panicked; its work may be half done")))
+            Ok(ToolResult::error(format!("the tool {tool:?} panicked; part of its work may be done")))
         };
         // Also the making of the future may panic, so that happens inside.
         let result = match answerer {

@@ -491,7 +491,7 @@ impl Session {
         for path in &definition.paths {
             let mut check = |given: &str| {
                 let checked = self.scope.check_path(given, path.access)?;
-                let not_text = |_| PathDenial::new(given, path.access, "where it leads is no Unicode text");
+                let not_text = |_| PathDenial::new(given, path.access, "its target is not Unicode");
                 checked.into_os_string().into_string().map_err(not_text)
             };
             replace_paths(&mut arguments, path, &mut check).map_err(|obstacle| match obstacle {

@@ -43,7 +43,7 @@ impl PathPolicy {
             let wrong = |problem: String| ScopeError::Path { place: place(), path: path.clone(), problem };
             let real = Self::grant(&self.root, path, place)?;
             if !self.write.iter().any(|grant| real.starts_with(grant)) {
-                return Err(wrong("is outside of the write paths that it is a slice of".to_owned()));
+                return Err(wrong("is outside the write paths that are sliced".to_owned()));
             }
             if let Some(rule) = self.rules.rule_against(&real) {
                 return Err(wrong(format!("must not be touched (rule {:?})", rule.as_str())));

@@ -67,7 +67,7 @@ fn check(text: &str) -> Result<(), InvalidPattern> {
 
 /// A text that can match the name of no tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} names no tool: a pattern has 1 to {MAX_BYTES} letters, digits, `_`, `-` and `*`")]
+#[error("{text:?} cannot match a tool: a pattern has 1 to {MAX_BYTES} letters, digits, `_`, `-` and `*`")]
 pub struct InvalidPattern {
     /// The given text, shortened.
     pub text: String,

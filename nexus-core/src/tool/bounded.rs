@@ -73,7 +73,8 @@ impl ToolResult {
             }
         };
         kept.push(ToolContent::text(format!(
-            "[{missing} left out. The call itself is done. Ask the tool for less at once, or for a part, if it can.]"
+            "[{missing} left out. The call itself succeeded. Request less at once, or a part, if the tool \
+            supports it.]"
         )));
         self.content = kept;
         self

@@ -88,7 +88,7 @@ impl<T: IntoToolResult, E: fmt::Display> IntoToolResult for Result<T, E> {
         match self {
             Ok(value) => value.into_tool_result(),
             Err(error) => match format!("{error:#}") {
-                text if text.trim().is_empty() => ToolResult::error("the tool failed without saying why"),
+                text if text.trim().is_empty() => ToolResult::error("the tool failed without a reason"),
                 text => ToolResult::error(text),
             },
         }
@@ -206,7 +206,7 @@ mod tests {
         assert!(result.is_error);
         assert_eq!(text_of(&result), "the store is empty");
         let silent: Result<(), &str> = Err(" ");
-        assert_eq!(text_of(&silent.into_tool_result()), "the tool failed without saying why");
+        assert_eq!(text_of(&silent.into_tool_result()), "the tool failed without a reason");
     }
 
     #[test]

@@ -51,9 +51,7 @@ fn check(value: &Value, here: &ApplicableSchemas<'_>, steps: &[&str], place: &st
             if let Some(strange) = fields.keys().find(|key| !here.has_key(key)) {
                 let shown = &strange[..strange.floor_char_boundary(MAX_KEY_BYTES)];
                 let at = if place.is_empty() { String::new() } else { format!("at {place}: ") };
-                return Err(format!(
-                    "{at}there is no key {shown:?}; leave it out, or write the key that is meant"
-                ));
+                return Err(format!("{at}unknown key {shown:?}; leave it out, or correct its name"));
             }
             let mut wanted = fields.iter().filter(|(key, _)| *step == "*" || **key == unescaped(step));
             wanted.try_for_each(|(key, field)| on(key, field))
@@ -293,7 +291,7 @@ mod tests {
         let schema = schema::of::<Work>();
         let strange = |pointer: &str, arguments: Value| check_keys(&arguments, &schema, pointer);
         let told = strange("/path", json!({ "file_path": "x" })).unwrap_err();
-        assert!(told.starts_with("there is no key \"file_path\"; "), "{told}");
+        assert!(told.starts_with("unknown key \"file_path\"; "), "{told}");
         for (pointer, arguments, place) in [
             ("/pairs/*/from", json!({ "pairs": [{ "from": "x" }, { "source": "x" }] }), "at /pairs/1: "),
             ("/by_name/*/from", json!({ "by_name": { "a/b": { "source": "x" } } }), "at /by_name/a~1b: "),

@@ -12,7 +12,7 @@ use super::{Tool, ToolFault};
 use crate::turn::Effects;
 
 /// Answer to the model after an accepted submission.
-const TAKEN: &str = "It is handed in, and your work is done.";
+const TAKEN: &str = "The answer is submitted. Your work is done.";
 
 /// Check of a submitted value. Its error tells the model what is wrong.
 type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
@@ -87,7 +87,7 @@ impl<T> Submission<T> {
         }
         let mut place = self.place();
         if place.is_some() {
-            return Err("an answer was handed in before, and the first one counts".to_owned());
+            return Err("an answer was already submitted, and the first one counts".to_owned());
         }
         *place = Some(value);
         Ok(())

@@ -185,13 +185,17 @@ impl fmt::Display for QuarantineReason {
         match self {
             Self::NameTaken => f.write_str("an earlier tool has its name"),
             Self::NameNotAllowed => {
-                write!(f, "its name is not made of 1 to {MAX_NAME} letters, digits, `_` and `-`")
+                write!(f, "its name must be 1 to {MAX_NAME} letters, digits, `_` and `-`")
             }
             Self::NotASchema { problem } => write!(f, "its schema is not a JSON Schema: {problem}"),
-            Self::NotAnObjectSchema => f.write_str("its schema is not that of an object"),
-            Self::NotAPointer { pointer } => write!(f, "{pointer:?} is no JSON Pointer to an argument"),
+            Self::NotAnObjectSchema => f.write_str("its schema does not describe an object"),
+            Self::NotAPointer { pointer } => write!(f, "{pointer:?} is not a JSON Pointer to an argument"),
             Self::NoSuchArgument { pointer } => {
-                write!(f, "{pointer:?} leads to no argument of its schema; write where the path stands")
+                write!(
+                    f,
+                    "{pointer:?} does not match an argument of its schema; write the pointer of the \
+                    path argument"
+                )
             }
         }
     }

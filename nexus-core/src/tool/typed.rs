@@ -244,7 +244,7 @@ impl CheckedTool {
         let answer = AssertUnwindSafe(async { self.answer(arguments).await }).catch_unwind().await;
         answer.unwrap_or_else(|_panic| {
             ToolResult::error(format!(
-                "the tool {:?} panicked; its work may be half done",
+                "the tool {:?} panicked; part of its work may be done",
                 self.definition().name
             ))
         })

@@ -77,7 +77,7 @@ pub struct UnknownEffort(String);
 
 impl fmt::Display for UnknownEffort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no effort; one of minimal, low, medium, high, xhigh, max", self.0)
+        write!(f, "{:?} is not an effort; write minimal, low, medium, high, xhigh or max", self.0)
     }
 }
 

@@ -200,7 +200,8 @@ impl TryFrom<Written> for OutputSchema {
     type Error = &'static str;
 
     fn try_from(_written: Written) -> Result<Self, Self::Error> {
-        Err("an answer cannot be held to an output schema: nexus-core is built without its feature `schema`")
+        Err("an answer cannot be checked against an output schema: nexus-core is built without its feature \
+            `schema`")
     }
 }
 
@@ -279,7 +280,7 @@ mod tests {
         let quoted = json!({ "text": "<think>a</think> b" });
         assert_eq!(text.read(&format!("<think>so</think>{quoted}")), Ok(quoted.clone()));
         assert_eq!(text.read(&quoted.to_string()), Ok(quoted));
-        assert!(schema().read("<think>{\"n\": 1}").is_err(), "a thought is no answer");
+        assert!(schema().read("<think>{\"n\": 1}").is_err(), "a thought is not an answer");
         assert!(schema().read("<think>so</think> The n is 1.").is_err());
     }
 

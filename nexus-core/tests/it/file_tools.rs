@@ -125,9 +125,9 @@ fn a_list_names_what_may_be_read_and_says_how_to_go_on() {
     ground.put("docs/a\nsrc/forged", "");
     symlink(&ground.outside, ground.root.join("src/out")).unwrap();
     let all = ground.ok("list_files", json!({}));
-    let expected = "docs/\n\"docs/a\\nsrc\"/\n\"docs/a\\nsrc/forged\"\nsrc/\nsrc/.git/\nsrc/deep/\nsrc/deep/er/\n\
-                    src/out  (symbolic link, not followed)\n\
-                    [2 folders are listed and not gone into, as they are deeper than depth 2, or are called .git]";
+    let expected = "docs/\n\"docs/a\\nsrc\"/\n\"docs/a\\nsrc/forged\"\nsrc/\nsrc/.git/\nsrc/deep/\nsrc/deep/er/\nsrc/out  \
+                    (symbolic link, not followed)\n[2 folders are listed without their content, because they \
+                    are deeper than depth 2, or are called .git]";
     assert_eq!(all, expected);
     assert!(ground.ok("list_files", json!({ "path": "src/.git" })).starts_with("src/.git/config"));
     assert!(ground.ok("list_files", json!({ "path": "src", "depth": 9 })).contains("src/deep/er/file"));
@@ -135,7 +135,7 @@ fn a_list_names_what_may_be_read_and_says_how_to_go_on() {
     let denied = ground.error("list_files", json!({ "path": "." }));
     assert!(denied.contains("you may read: \"src\", \"docs\""), "{denied}");
     let missing = ground.error("list_files", json!({ "path": "src/gone" }));
-    assert_eq!(missing, "there is nothing at src/gone; list_files shows what there is");
+    assert_eq!(missing, "src/gone does not exist; list the folder with list_files");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_long_list_and_a_long_file_come_in_parts_that_are_the_whole() {
     }
     assert_eq!((names.len(), names.is_sorted()), (1500, true));
     let past = ground.error("list_files", json!({ "path": "src/many", "offset": 1501 }));
-    assert_eq!(past, "there are 1500 entries; offset is behind the last");
+    assert_eq!(past, "there are 1500 entries; offset is greater than that");
 
     let (mut offset, mut read) = (1, String::new());
     loop {
@@ -180,7 +180,11 @@ fn a_long_list_and_a_long_file_come_in_parts_that_are_the_whole() {
     let shown: Vec<_> = some.lines().skip(1).collect();
     assert_eq!(
         shown,
-        ["10\tline 9 xxxxxxxxx", "11\tline 10 xxxxxxxxxx", "[lines 10 to 11 of 1500; go on with offset 12]"]
+        [
+            "10\tline 9 xxxxxxxxx",
+            "11\tline 10 xxxxxxxxxx",
+            "[lines 10 to 11 of 1500; continue with offset 12]"
+        ]
     );
 }
 
@@ -205,7 +209,7 @@ fn a_file_is_shown_as_it_is_and_what_is_odd_about_it_is_said() {
     assert!(alone.len() > 8_000 && alone.len() <= 10_000, "{}", alone.len());
     ground.put("src/f", b"\x7fELF\0\0");
     let binary = ground.error("read_file", json!({ "path": "src/f" }));
-    assert!(binary.contains("no text file"), "{binary}");
+    assert!(binary.contains("not a text file"), "{binary}");
     ground.put("src/f", "a\n".repeat(9 << 20));
     let large = ground.ok("read_file", json!({ "path": "src/f" }));
     assert!(large.contains("more than 16777216 bytes") && !large.contains("hash"), "{large:.200}");
@@ -218,25 +222,25 @@ fn a_mistake_is_answered_with_what_to_do_next() {
     ground.put("src/a", "one\n");
     for (tool, arguments, said) in [
         ("read_file", json!({ "path": "docs" }), "docs is a folder, not a file; list_files shows"),
-        ("read_file", json!({ "path": "docs/a/b" }), "what it goes through is a file, not a folder"),
+        ("read_file", json!({ "path": "docs/a/b" }), "a parent in it is a file, not a folder"),
         ("read_file", json!({ "path": "docs/gone" }), "nothing at docs/gone; list_files shows"),
-        ("read_file", json!({ "path": "docs/a", "offset": 3 }), "has 2 lines; offset 3 is behind the last"),
+        ("read_file", json!({ "path": "docs/a", "offset": 3 }), "has 2 lines; offset 3 is greater than that"),
         ("read_file", json!({ "path": "../outside/file" }), "it is out of scope; you may read"),
         ("read_file", json!({}), "missing field `path`"),
-        ("read_file", json!({ "path": "docs/a", "file": "x" }), "there is no key \"file\""),
-        ("search_files", json!({ "pattern": "(" }), "To look for plain text, set literal to true"),
+        ("read_file", json!({ "path": "docs/a", "file": "x" }), "unknown key \"file\""),
+        ("search_files", json!({ "pattern": "(" }), "To search for plain text, set literal to true"),
         ("search_files", json!({ "pattern": "a(?=b)" }), "look-around"),
         ("search_files", json!({ "pattern": "a", "names": "[" }), "write a glob such as *.rs"),
-        ("search_files", json!({ "pattern": "a\nb" }), "look for one of its lines"),
-        ("search_files", json!({ "pattern": "a", "path": "src/gone" }), "nothing at src/gone"),
+        ("search_files", json!({ "pattern": "a\nb" }), "search for one of its lines"),
+        ("search_files", json!({ "pattern": "a", "path": "src/gone" }), "src/gone does not exist"),
         ("write_file", json!({ "path": "src/a", "content": "x" }), "give its hash as expected_hash"),
         (
             "write_file",
             json!({ "path": "docs/a", "content": "x" }),
-            "it may only be read; you may write: \"src\"",
+            "it is read-only; you may write: \"src\"",
         ),
         ("write_file", json!({ "path": "src/a", "content": "x", "expected_hash": "latest" }), "16 digits"),
-        ("write_file", json!({ "path": "src/a/b", "content": "x" }), "what it goes through is a file"),
+        ("write_file", json!({ "path": "src/a/b", "content": "x" }), "a parent in it is a file"),
         (
             "edit_file",
             json!({ "path": "src/a", "expected_hash": "0123456789abcdef", "old_text": "one", "new_text": "x" }),
@@ -245,10 +249,10 @@ fn a_mistake_is_answered_with_what_to_do_next() {
         (
             "edit_file",
             json!({ "path": "src/gone", "expected_hash": "0123456789abcdef", "old_text": "one", "new_text": "x" }),
-            "nothing at src/gone",
+            "src/gone does not exist",
         ),
         ("delete_file", json!({ "path": "src" }), "src is a folder, not a file"),
-        ("delete_file", json!({ "path": "docs/a" }), "it may only be read"),
+        ("delete_file", json!({ "path": "docs/a" }), "it is read-only"),
     ] {
         let error = ground.error(tool, arguments.clone());
         assert!(error.contains(said), "{tool} {arguments}: {error}");
@@ -281,7 +285,7 @@ fn files_are_found_changed_and_deleted() {
     let changed = ground.ok("edit_file", edit(&hash_in(&read), "pass", "return 'heron'", false));
     assert!(changed.starts_with("changed 1 place; wrote src/new/a.py: 2 lines"), "{changed}");
     let stale = ground.error("edit_file", edit(&hash_in(&read), "heron", "crane", true));
-    assert!(stale.contains("is not what it was when you read it"), "{stale}");
+    assert!(stale.contains("has changed since you read it"), "{stale}");
     let twice = ground.error("edit_file", edit(&hash_in(&changed), "heron", "crane", false));
     assert!(twice.contains("2 times, in lines 1, 2"), "{twice}");
     let changed = ground.ok("edit_file", edit(&hash_in(&changed), "heron", "crane", true));
@@ -309,7 +313,7 @@ fn a_search_says_what_it_left_out() {
     let found = ground.ok("search_files", json!({ "pattern": "needle|secret" }));
     assert_eq!(found.lines().filter(|line| line.starts_with("src/a:")).count(), 100);
     assert!(
-        found.contains("[100 lines found; ") && found.contains("there are more matches: give a path"),
+        found.contains("[100 lines found; ") && found.contains("there are more matches: give `path`"),
         "{found}"
     );
     let rest = ground.ok("search_files", json!({ "pattern": "needle|secret", "names": "[!a]*" }));
@@ -317,7 +321,7 @@ fn a_search_says_what_it_left_out() {
         rest.starts_with("\"src/x\\u202ey:1: z\":1: needle\n[1 lines found; 1 files searched]\n"),
         "{rest}"
     );
-    assert!(rest.contains("[1 binary files left out]") && rest.contains("hard links"), "{rest}");
+    assert!(rest.contains("[1 binary files left out]") && rest.contains("hard link"), "{rest}");
     assert!(!rest.contains("target/b") && !rest.contains("secret"), "{rest}");
     let inside = ground.ok("search_files", json!({ "pattern": "needle", "path": "src/target" }));
     assert!(inside.starts_with("src/target/b:1: needle"), "{inside}");
@@ -518,8 +522,8 @@ fn refused_changes(ground: &Ground, path: &str) -> Vec<String> {
     .into()
 }
 
-const NAMES_A_REPOSITORY: &str = "is a repository, or is taken for one by some file system, and no commit takes it: leave it as it \
-    is, or choose another name";
+const NAMES_A_REPOSITORY: &str = "is `.git`, or a file system may read it as `.git`, and Git cannot commit \
+    it: leave it unchanged, or choose another name";
 
 #[test]
 fn no_tool_changes_what_some_file_system_takes_for_a_repository() {

@@ -103,10 +103,7 @@ fn an_error_names_the_place_and_the_way_out() {
         &["write path 3 of the brief", "../out", "`..`", "write the path it leads to"],
     );
     for grant in ["~/x", "~", "$HOME", "${TMPDIR}/x"] {
-        has(
-            said(Brief::new(&root).writing(grant)),
-            &["write path 1 of the brief", "stands for nothing here"],
-        );
+        has(said(Brief::new(&root).writing(grant)), &["write path 1 of the brief", "is not expanded here"]);
     }
     assert!(may(&assembled(&Brief::new(&root).writing("./~")).unwrap(), "~/x", Write));
     has(said(Brief::new(&root).reading("")), &["read path 1 of the brief", "empty"]);
@@ -136,7 +133,7 @@ fn a_link_below_the_root_grants_nothing() {
     ] {
         let error = assembled(&Brief::new(&root).writing(&path)).unwrap_err().to_string();
         assert!(
-            error.contains("symbolic link") && error.contains("write that path if it is meant"),
+            error.contains("symbolic link") && error.contains("write that path if you mean it"),
             "{error}"
         );
     }
@@ -182,10 +179,10 @@ fn a_slice_takes_the_place_of_the_write_paths() {
     assert!(slice.with_write_slice(["src/a/deep"]).is_ok());
 
     for (path, words) in [
-        ("docs", "is outside of the write paths"),
-        (".", "is outside of the write paths"),
+        ("docs", "is outside the write paths"),
+        (".", "is outside the write paths"),
         ("src/../docs", "`..`"),
-        ("srcs", "is outside of the write paths"),
+        ("srcs", "is outside the write paths"),
         ("src/a/keys", "must not be touched"),
     ] {
         let error = scope.with_write_slice(["src/b", path]).unwrap_err().to_string();

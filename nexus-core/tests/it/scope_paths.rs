@@ -81,8 +81,8 @@ fn dots_lead_nowhere_else() {
         ground.denies(path, Read, "out of scope");
         ground.denies(path, Write, "out of scope");
     }
-    ground.denies("docs/file", Write, "may only be read; you may write: \"src\"");
-    ground.denies("src/missing/../../docs/new", Write, "`..` in it comes after what does not exist");
+    ground.denies("docs/file", Write, "is read-only; you may write: \"src\"");
+    ground.denies("src/missing/../../docs/new", Write, "`..` in it follows a name that does not exist");
     ground.denies("src/file/../file", Read, "not a folder");
     ground.denies("src/file/", Read, "ends like a folder");
     ground.denies("src/file/.", Read, "ends like a folder");
@@ -112,7 +112,7 @@ fn symbolic_links_are_followed_to_where_they_lead() {
     ground.allows("src/folder/file", Write, "src/deep/file");
     ground.allows("src/folder/../file", Write, "src/file");
     ground.allows("src/to_docs", Read, "docs/file");
-    ground.denies("src/to_docs", Write, "may only be read");
+    ground.denies("src/to_docs", Write, "is read-only");
     for path in
         ["src/out", "src/out/file", "src/out/new", "src/out_file", "src/etc/passwd", "src/out/../ws/secret"]
     {
@@ -134,13 +134,13 @@ fn dangling_and_endless_links_are_no_way_out() {
     ground.link("self/self", "src/self");
     ground.denies("src/dangling_out", Write, "out of scope");
     ground.allows("src/dangling_in", Write, "src/deep/new");
-    ground.denies("src/dangling_dots", Write, "`..` in it comes after what does not exist");
-    ground.denies("src/loop_a", Read, "on and on");
-    ground.denies("src/self", Write, "on and on");
+    ground.denies("src/dangling_dots", Write, "`..` in it follows a name that does not exist");
+    ground.denies("src/loop_a", Read, "perhaps a loop");
+    ground.denies("src/self", Write, "perhaps a loop");
     for step in 0..45 {
         ground.link(format!("chain{}", step + 1), &format!("src/chain{step}"));
     }
-    ground.denies("src/chain0", Write, "on and on");
+    ground.denies("src/chain0", Write, "perhaps a loop");
     ground.allows("src/chain6", Write, "src/chain45");
 }
 
@@ -155,10 +155,10 @@ fn links_of_the_kernel_are_not_followed() {
     for path in
         [format!("/proc/self/fd/{number}"), "/proc/self/root/etc/passwd".into(), "/proc/self/cwd/x".into()]
     {
-        denies(&scope, &path, Read, "does not say where it leads");
+        denies(&scope, &path, Read, "whose target cannot be read");
     }
     ground.link("/proc/self/root", "src/kernel");
-    denies(&scope, "src/kernel/etc/passwd", Read, "does not say where it leads");
+    denies(&scope, "src/kernel/etc/passwd", Read, "whose target cannot be read");
     ground.denies("src/kernel/etc/passwd", Read, "out of scope");
 }
 
@@ -166,13 +166,13 @@ fn links_of_the_kernel_are_not_followed() {
 fn a_file_of_several_names_is_not_written_and_read_only_if_the_brief_says_so() {
     let ground = Ground::new();
     fs::hard_link(ground.outside.join("file"), ground.root.join("src/hard")).unwrap();
-    ground.denies("src/hard", Write, "several names");
-    ground.denies("src/hard", Read, "several names");
+    ground.denies("src/hard", Write, "a hard link");
+    ground.denies("src/hard", Read, "a hard link");
     let lenient =
         |brief: Brief| ParticipantScope::assemble(&brief.allow_hard_links_for_reading(), None, None).unwrap();
     let scope = lenient(ground.brief());
     assert!(scope.check_path("src/hard", Read).is_ok());
-    denies(&scope, "src/hard", Write, "several names");
+    denies(&scope, "src/hard", Write, "a hard link");
     // Of something that must not be touched it is not even read.
     fs::hard_link(ground.root.join("secret/file"), ground.root.join("src/inner")).unwrap();
     let scope = lenient(ground.brief().do_not_touch("secret/file".parse().unwrap()));
@@ -274,14 +274,14 @@ fn a_folder_that_holds_something_protected_is_listed_and_not_written() {
     fs::create_dir_all(ground.root.join("src/deep/er")).unwrap();
     let scope = ground.scope(&["src/deep/er/keys"]);
     for path in ["src", "src/deep", "src/deep/er"] {
-        denies(&scope, path, Write, "something in it must not be touched");
+        denies(&scope, path, Write, "a path in it must not be touched");
         assert!(scope.check_path(path, Read).is_ok(), "{path}");
     }
     assert!(scope.check_path("src/deep/er/other", Write).is_ok());
     let scope = ground.scope(&["*.key"]);
     assert!(scope.check_path("src/deep", Write).is_ok());
     fs::write(ground.root.join("src/deep/er/1.KEY"), "").unwrap();
-    denies(&scope, "src/deep", Write, "something in it must not be touched (rule \"*.key\")");
+    denies(&scope, "src/deep", Write, "a path in it must not be touched (rule \"*.key\")");
     assert!(scope.check_path("src/deep", Read).is_ok());
 }
 
@@ -293,7 +293,7 @@ fn what_is_protected_below_a_name_that_is_not_unicode_is_found_when_a_folder_is_
     let scope = ground.scope(&["**/.env"]);
     scope.check_path("src/deep", Write).unwrap();
     fs::write(odd.join(".env"), "key").unwrap();
-    denies(&scope, "src/deep", Write, "something in it must not be touched");
+    denies(&scope, "src/deep", Write, "a path in it must not be touched");
 }
 
 #[test]
@@ -312,7 +312,7 @@ fn a_path_that_must_not_be_touched_is_said_to_be_that_first() {
     for path in ["docs/private/diary", "src/../docs/private/diary", "docs/x.pem"] {
         denies(&scope, path, Write, "it must not be touched");
     }
-    denies(&scope, "docs/file", Write, "it may only be read");
+    denies(&scope, "docs/file", Write, "it is read-only");
     denies(&scope, "secret/x.pem", Write, "it is out of scope");
 }
 

@@ -241,9 +241,9 @@ async fn an_unknown_name_is_answered_with_the_nearest_and_the_list() {
     let result = call(&tools, "list_book", json!({})).await;
     assert!(result.is_error);
     let told = text(&result);
-    assert!(told.contains("perhaps \"list_books\" was meant") && told.contains("add, list_books"), "{told}");
+    assert!(told.contains("did you mean \"list_books\"?") && told.contains("add, list_books"), "{told}");
     let far = call(&tools, &"z".repeat(1 << 20), json!({})).await;
-    assert!(text(&far).len() < 400 && !text(&far).contains("perhaps"), "{far:?}");
+    assert!(text(&far).len() < 400 && !text(&far).contains("did you mean"), "{far:?}");
     assert!(call(&Toolbox::new(), "add", json!({})).await.is_error);
 }
 

@@ -112,7 +112,7 @@ fn what_a_later_version_writes_is_named_and_passed_over() {
         [
             "3: it is of the kind \"summary\", which this version does not know",
             "4: it is of the kind \"event dreamt\", which this version does not know",
-            "5: it belongs to turn \"nobody\", whose beginning is not there",
+            "5: it belongs to turn \"nobody\", whose first line is missing",
         ]
     );
     assert!(said[3].starts_with("6: it is no line of a record"), "{said:?}");
@@ -163,7 +163,7 @@ fn what_is_no_record_stays_as_it_is() {
         fs::write(stage.path(), content).unwrap();
         fs::set_permissions(stage.path(), Permissions::from_mode(0o644)).unwrap();
         let said = refused(&stage.path());
-        assert!(said.contains("no record of turns") && said.contains("name another file"), "{said}");
+        assert!(said.contains("not a record of turns") && said.contains("name another file"), "{said}");
         assert_eq!(stage.text(), content);
         assert_eq!(fs::metadata(stage.path()).unwrap().permissions().mode() & 0o777, 0o644);
     }

@@ -93,7 +93,7 @@ async fn a_call_is_made_once_it_is_approved_and_has_effects_only_then() {
 async fn without_a_yes_the_tool_is_not_asked_and_the_model_is_told_why() {
     let reason = Some("not today".to_owned());
     for (approver, why, words) in [
-        (None, NotApproved::NobodyAsked, "there is nobody to ask"),
+        (None, NotApproved::NobodyAsked, "the host has no approver to ask"),
         (
             Some(says(Approval::Refused { reason: reason.clone() })),
             NotApproved::Refused { reason },
@@ -107,7 +107,7 @@ async fn without_a_yes_the_tool_is_not_asked_and_the_model_is_told_why() {
         (
             Some(Approver::new(|_| pending()).with_time_limit(Duration::from_millis(20))),
             NotApproved::TimedOut,
-            "nobody answered in time",
+            "the approver did not answer in time",
         ),
         (Some(Approver::new(|_| async { panic!("as it should") })), NotApproved::Failed, "approver failed"),
         (

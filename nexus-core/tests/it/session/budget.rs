@@ -130,7 +130,7 @@ async fn refused_submissions_end_the_turn_after_five() {
     assert_eq!(answered, 5, "invalid submissions were answered, and each is a paid call of a model");
     let failure = Overrun::default().check(&turn).unwrap();
     assert_eq!(failure.kind, ErrorKind::LimitReached(Limit::ToolCalls));
-    assert_eq!(failure.message.as_deref(), Some("5 submissions were refused, and no more are taken"));
+    assert_eq!(failure.message.as_deref(), Some("5 submissions were rejected, which is the limit"));
     // The bound holds for the session, so that a second turn of it does not begin anew, and for the one that is valid.
     let second = session.for_turn(None);
     let late = call(&second, "submit_verdict", json!({ "advances": true })).await;

@@ -69,7 +69,7 @@ async fn what_does_not_fit_the_tool_is_denied_and_counts() {
     let torn = told(call(&session, "page", json!("{\"number\": ")).await);
     assert!(torn.contains("are not JSON: EOF while parsing a value at line 1 column 11"), "{torn}");
     let list = told(call(&session, "page", json!([1])).await);
-    assert_eq!(list, "the arguments of \"page\" are no JSON object; write one JSON object");
+    assert_eq!(list, "the arguments of \"page\" are not a JSON object; write one JSON object");
     assert_eq!(told(call(&session, "page", json!({ "number": 1 })).await), "1");
     assert_eq!(session.calls_made(), 4);
     let denied = verdicts(&session).iter().filter(|(_, verdict)| verdict.is_err()).count();

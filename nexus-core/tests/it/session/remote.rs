@@ -336,7 +336,7 @@ async fn a_panic_on_the_way_is_an_error_of_a_call_that_may_have_been_made() {
     let tool = Tool::without_arguments("pay", "", || async {}).with_effects(Effects::Wrote);
     let remote = Session::remote("clerk", vec![tool.definition().clone()], Arc::new(Broken));
     let answer = call(&remote, "pay", json!({})).await;
-    assert!(answer.is_error && text(&answer).contains("half done"), "{answer:?}");
+    assert!(answer.is_error && text(&answer).contains("part of its work may be done"), "{answer:?}");
     assert_eq!((remote.calls_made(), remote.effects()), (1, Effects::Wrote));
     let own = ApprovalRequest::of_harness("Bash", ApprovalAction::Execute, json!({}));
     let why = NotApproved::Failed;

@@ -241,11 +241,11 @@ async fn a_path_by_another_name_reaches_no_tool() {
     let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
     let session = Session::mint("clerk", scope, Arc::new(tools));
     for (arguments, words) in [
-        (json!({ "file_path": "/etc/passwd" }), "there is no key \"file_path\""),
-        (json!({ "path": "out/a", "others": [{ "path": "/etc/passwd" }] }), "there is no key \"others\""),
+        (json!({ "file_path": "/etc/passwd" }), "unknown key \"file_path\""),
+        (json!({ "path": "out/a", "others": [{ "path": "/etc/passwd" }] }), "unknown key \"others\""),
         (
             json!({ "path": "out/a", "more": [{ "file_path": "/etc/passwd" }] }),
-            "at /more/0: there is no key \"file_path\"",
+            "at /more/0: unknown key \"file_path\"",
         ),
     ] {
         let told = call(&session, "write", arguments.clone()).await;
