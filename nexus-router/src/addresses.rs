@@ -38,7 +38,7 @@ impl fmt::Display for SharedAddress {
             let and = if number == 0 { "" } else { " and " };
             write!(f, "{and}{vendor} ({})", backends.join(", "))?;
         }
-        write!(f, " are asked at one address, {}", self.address)
+        write!(f, " share the address {}", self.address)
     }
 }
 
@@ -48,7 +48,8 @@ impl SharedAddress {
         match self.is_refused {
             true => "name another server in nexus.yaml, or leave `distinct: address` out of the panel",
             false => {
-                "if one server stands for both on purpose, say `distinct: vendor` in the panel; if it must not, say `distinct: address`"
+                "if the shared server is intended, write `distinct: vendor` in the panel; to reject it, \
+                write `distinct: address`"
             }
         }
     }

@@ -162,7 +162,8 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         request.limits.deadline = left.or(request.limits.deadline);
         if let Some(continuation) = continuation {
             let from = &continuation.failed.backend;
-            tracing::info!(backend = %from, to = %entry.id, "what was done is handed over");
+            tracing::info!(backend = %from, to = %entry.id, "the record of the work is passed to the next \
+                backend");
             self.prior.continued(&continuation.failed, &mut self.passed_over);
             request.prompt.push(PromptBlock::text(continuation.record));
         }
@@ -175,7 +176,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     fn announce(&mut self, entry: &ConfiguredBackend) {
         self.events.void_attempt();
         for skipped in self.passed_over.drain(..) {
-            tracing::info!(backend = %skipped.backend, to = %entry.id, "another backend takes over");
+            tracing::info!(backend = %skipped.backend, to = %entry.id, "falling back to another backend");
             self.events.push(Fallback::new(skipped, entry.id.clone()));
         }
         self.events.begin_attempt();

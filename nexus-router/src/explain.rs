@@ -290,7 +290,7 @@ impl fmt::Display for Explanation {
             }
             ExplainedTarget::Panel { name, min_vendors, seats } => {
                 let s = if *min_vendors == 1 { "" } else { "s" };
-                write!(f, " → panel {name}, of {min_vendors} vendor{s} at least")?;
+                write!(f, " → panel {name}, at least {min_vendors} vendor{s}")?;
                 for (index, seat) in seats.iter().enumerate() {
                     write!(f, "\n  seat {index}")?;
                     if let Some(lens) = &seat.lens {
@@ -323,7 +323,7 @@ impl ExplainedChain {
                 write!(f, ", model {model}")?;
             }
             if let Some(places) = entry.max_turns_at_once {
-                write!(f, " (at most {places} at once)")?;
+                write!(f, " (at most {places} turns at once)")?;
             }
         }
         Ok(())
@@ -334,18 +334,21 @@ impl Verdict {
     fn write(&self, f: &mut fmt::Formatter<'_>, as_of: SystemTime) -> fmt::Result {
         match self {
             Self::First => f.write_str("tried first"),
-            Self::Next => f.write_str("tried if none before it could run"),
-            Self::Probe { reason } => write!(f, "tried to find out whether this is over: {reason}"),
+            Self::Next => f.write_str("used if no backend above it can run"),
+            Self::Probe { reason } => write!(f, "probes whether the backend works again: {reason}"),
             Self::Held { reason, until, guessed, named_until } => {
                 let left = until.duration_since(as_of).unwrap_or_default();
                 if left.is_zero() {
-                    return write!(f, "skipped: a turn is finding out whether this is over: {reason}");
+                    return write!(
+                        f,
+                        "skipped: another turn probes whether the backend works again: {reason}"
+                    );
                 }
                 let about = if *guessed { "about " } else { "" };
-                write!(f, "skipped: held for {about}{}", Spoken(left))?;
+                write!(f, "skipped: on hold for {about}{}", Spoken(left))?;
                 if let Some(named) = named_until {
                     let named = named.duration_since(as_of).unwrap_or_default();
-                    write!(f, " (the vendor named {}, longer than a hold lasts)", Spoken(named))?;
+                    write!(f, " (the vendor named {}, longer than the longest hold)", Spoken(named))?;
                 }
                 write!(f, ": {reason}")
             }

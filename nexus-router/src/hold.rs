@@ -192,7 +192,7 @@ impl Holds {
                 }
             }
         }
-        tracing::warn!(%backend, "its hold is changed all the time, and not by this turn");
+        tracing::warn!(%backend, "other turns keep changing its hold; this turn's change is dropped");
         false
     }
 
@@ -218,7 +218,7 @@ impl Holds {
 }
 
 fn warn(error: &HoldStoreError) {
-    tracing::warn!(%error, "holds are those that were seen last");
+    tracing::warn!(%error, "the hold store failed; the last known holds apply");
 }
 
 impl Pass {

@@ -104,7 +104,7 @@ impl fmt::Display for Shortfall {
                 write!(f, "only {} answered", names.join(", "))?;
             }
         }
-        write!(f, ", and the panel asks for {} vendors", self.min_vendors)?;
+        write!(f, ", but the panel needs {} vendors", self.min_vendors)?;
         for SilentSeat { index, name, reason } in &self.silent {
             write!(f, "; seat {index}, {name}: {reason}")?;
         }

@@ -30,8 +30,9 @@ impl Run<'_> {
         if self.route.rule != FallbackRule::Restore || self.host.before_retry.is_some() {
             return Ok(());
         }
-        let message = "its fallback rule is `restore`, and this program does not say how to put back what a failed attempt \
-                       changed: use `before-writes`, or give the host a hook (TurnHost::with_before_retry)";
+        let message = "its fallback rule is `restore`, but this program has no hook that restores the \
+                       changes of a failed attempt: use `before-writes`, or give the host a hook \
+                       (TurnHost::with_before_retry)";
         let name = BackendId::new(self.route.name);
         Err(TurnError::new(ErrorKind::InvalidRequest, name).with_message(message))
     }
@@ -63,12 +64,12 @@ impl Run<'_> {
                     return Err(match obstacle {
                         Obstacle::Over(kind) => {
                             let message =
-                                format!("while what {} had changed was being put back", failed.backend);
+                                format!("while the changes of {} were being restored", failed.backend);
                             let error = TurnError::new(kind, next.clone()).with_message(message);
                             spent.into_own_error(error)
                         }
                         Obstacle::Failed(reason) => {
-                            let why = format!("what it changed could not be put back: {reason}");
+                            let why = format!("its changes could not be restored: {reason}");
                             spent.into_last_error(&failed, &why)
                         }
                     });
@@ -87,9 +88,9 @@ impl Run<'_> {
         deadline: Option<Instant>,
     ) -> Result<(), Obstacle> {
         let Some(hook) = &self.host.before_retry else {
-            return Err(Obstacle::Failed("the host does not say how".to_owned()));
+            return Err(Obstacle::Failed("the host has no hook for it".to_owned()));
         };
-        tracing::info!(backend = %failed.backend, to = %failed.next, "what it changed is put back");
+        tracing::info!(backend = %failed.backend, to = %failed.next, "the host restores the files");
         self.ask(async { hook.call(failed.clone()).await }, events, deadline).await
     }
 

@@ -95,7 +95,7 @@ impl ExecutionBackend for RoutedBackend {
             };
         };
         let Target::Binding(binding) = &work_type.target else {
-            return Availability::Unusable { reason: format!("{} is a panel now", self.id) };
+            return Availability::Unusable { reason: format!("{} is now a panel", self.id) };
         };
         let mut reasons = Vec::new();
         for entry in configuration.chain(binding) {

@@ -293,7 +293,7 @@ impl Router {
         if !configuration.backends.contains_key(backend) {
             let known: Vec<&str> = configuration.backends.keys().map(BackendId::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            let message = format!("the configuration does not have this backend; it has {known}");
+            let message = format!("the configuration does not contain this backend; it contains {known}");
             return Err(TurnError::new(ErrorKind::InvalidRequest, backend.clone()).with_message(message));
         }
         let binding = Binding::new(backend.as_str(), [backend.clone()]);
@@ -318,7 +318,7 @@ impl Router {
         let reason = match configuration.backends.get(handle.backend()).map(|entry| &entry.state) {
             Some(EntryState::Built(backend)) => return backend.forget(handle).await,
             Some(EntryState::Absent(reason)) => reason.clone(),
-            None => "the configuration does not have it".to_owned(),
+            None => "the configuration does not contain it".to_owned(),
         };
         Err(ForgetError::NoBackend { backend: handle.backend().clone(), reason })
     }

@@ -78,7 +78,7 @@ impl Run<'_> {
         let own: Vec<_> = chain.filter(|entry| entry.id == *handle.backend()).collect();
         if own.is_empty() {
             let message = format!(
-                "the conversation is one of {}, which is not in the group {}",
+                "the conversation belongs to {}, which is not in the group {}",
                 handle.backend(),
                 self.route.binding.group
             );
@@ -129,7 +129,10 @@ impl Run<'_> {
         let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
         if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {
             request.effort = None;
-            events.push(TurnEvent::warning(format!("{} has no effort to set: it is left out", entry.id)));
+            events.push(TurnEvent::warning(format!(
+                "{} has no effort setting: the effort is left out",
+                entry.id
+            )));
         }
         let limits = &mut request.limits;
         limits.deadline = time_left(deadline)?.or(limits.deadline);

@@ -60,7 +60,12 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
     let shown = shown("fallback");
     assert_shows(
         &shown,
-        &["answered by codex-cli", "passed over claude-cli", "hit your session limit", "skipped: held for "],
+        &[
+            "answered by codex-cli",
+            "passed over claude-cli",
+            "hit your session limit",
+            "skipped: on hold for ",
+        ],
     );
     assert!(
         shown.contains("held for 1h") || shown.contains("held for 59m"),

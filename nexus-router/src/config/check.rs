@@ -128,8 +128,7 @@ impl<'a> FileCheck<'a> {
         written: &BackendWritten,
     ) -> Option<ConfiguredBackend> {
         if let Some(kind) = &written.kind {
-            self.report
-                .add(kind.position, "this backend is registered by the program and has no `kind` here");
+            self.report.add(kind.position, "the program registers this backend: leave `kind` out");
         }
         for (key, _) in mapping(written) {
             if !BACKEND_KEYS.contains(&key.text.as_str()) {
@@ -166,7 +165,7 @@ impl<'a> FileCheck<'a> {
             Some(kind) if is_kind(&kind.value) => {
                 if is_kind(&key.text) && kind.value != key.text {
                     let message = format!(
-                        "{} is itself the name of a kind: give this backend a name of its own",
+                        "{} is the name of a kind: give this backend another name",
                         quoted(&key.text)
                     );
                     self.report.add(key.position, message);
@@ -176,7 +175,7 @@ impl<'a> FileCheck<'a> {
             }
             Some(kind) if self.written.backends.iter().any(|(other, _)| other.text == kind.value) => {
                 let message = format!(
-                    "`kind` names a kind of backend, and {} is a backend of this file",
+                    "`kind` must name a kind of backend, but {} is a backend of this file",
                     quoted(&kind.value)
                 );
                 self.report.add(kind.position, message);
@@ -404,7 +403,7 @@ impl<'a> FileCheck<'a> {
             let mut seen = BTreeSet::new();
             for name in &group.chain {
                 if !seen.insert(name.value.as_str()) {
-                    let message = format!("{} is in this chain already", quoted(&name.value));
+                    let message = format!("{} is already in this chain", quoted(&name.value));
                     self.report.add(name.position, message);
                     continue;
                 }
@@ -429,7 +428,7 @@ impl<'a> FileCheck<'a> {
         }
         let is_group = self.written.groups.iter().any(|(key, _)| key.text == name.value);
         if is_group {
-            let itself = if group.text == name.value { ", and this very one" } else { "" };
+            let itself = if group.text == name.value { ", the group itself" } else { "" };
             let message =
                 format!("{} is a group{itself}: a chain lists backends, not groups", quoted(&name.value));
             self.report.add(name.position, message);
@@ -566,10 +565,10 @@ impl<'a> FileCheck<'a> {
         let wanted = min_vendors(panel);
         if known.len() + unknown < wanted {
             let mut names: Vec<_> = known.iter().map(|vendor| vendor.as_str()).collect();
-            names.extend((unknown > 0).then_some("what is not part of this build"));
+            names.extend((unknown > 0).then_some("backends that this build leaves out"));
             let message = format!(
-                "the panel {} asks for answers of {wanted} vendors, and its seats would be filled by {}: name another \
-                 vendor, or say `min_vendors: {}`",
+                "the panel {} needs answers of {wanted} vendors, but its seats would be filled by {}: name \
+                 another vendor, or write `min_vendors: {}`",
                 quoted(&key.text),
                 names.join(", "),
                 known.len() + unknown,
@@ -597,7 +596,7 @@ impl<'a> FileCheck<'a> {
                 && let Some(other) = pairs.insert(pair.clone(), key.text.clone())
             {
                 let message = format!(
-                    "the tier {} and the phase {} are those of {} already",
+                    "the tier {} and the phase {} are already used by {}",
                     quoted(&pair.0),
                     quoted(&pair.1),
                     quoted(&other)

@@ -52,7 +52,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ConfigError> {
     let unreadable = |error: std::io::Error| {
         let reason = match error.kind() {
             ErrorKind::NotFound => "there is no such file",
-            ErrorKind::PermissionDenied => "the file may not be read",
+            ErrorKind::PermissionDenied => "permission to read the file is denied",
             _ => "the file cannot be read",
         };
         ConfigError::unreadable(reason, Some(error))
@@ -77,7 +77,7 @@ fn load_bytes(
         let end = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
         let kept = String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes));
         let message =
-            format!("here the file reaches {MAX_FILE_BYTES} bytes, more than any configuration needs");
+            format!("the file is larger than {MAX_FILE_BYTES} bytes, the limit for a configuration");
         report.add(end_of(&kept), message);
         return Err(report.into_error(&kept));
     }
@@ -89,7 +89,7 @@ fn load_bytes(
                 [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
                     "the file begins with a byte order mark of UTF-16: save it as UTF-8"
                 }
-                _ => "the file is not UTF-8: this byte is no character",
+                _ => "the file is not UTF-8: this byte is invalid",
             };
             report.add(end_of(&readable), message);
             return Err(report.into_error(&String::from_utf8_lossy(bytes)));

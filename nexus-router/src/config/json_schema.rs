@@ -15,27 +15,29 @@ pub fn json_schema(registry: &Registry) -> Value {
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "nexus.yaml",
-        "description": "Who runs a turn: groups of backends, what they call a model, and what each kind of work is bound to.",
+        "description": "Selects the backend of each turn: groups of backends, their names for each model, \
+            and the binding of each kind of work.",
         "type": "object",
         "additionalProperties": false,
         "patternProperties": {
             (format!("^{EXTENSION_PREFIX}")): { "description": "Free for the writer of the file, such as values with anchors." },
         },
         "properties": {
-            "groups": section("Ordered fallback chains: what is listed is what runs.", &json!({
+            "groups": section("Ordered fallback chains. Only the listed backends run.", &json!({
                 "type": "array",
                 "minItems": 1,
                 "uniqueItems": true,
                 "items": name("A backend: the name of a kind, or one from `backends`."),
             })),
             "backends": backends(registry),
-            "models": section("One portable name, and what each backend, group or vendor calls it; the first of these that is there counts.", &json!({
+            "models": section("A portable name, with the name of the model on each backend, group or vendor. \
+                The first match counts.", &json!({
                 "type": "object",
-                "additionalProperties": name("What this backend, group or vendor calls the model."),
+                "additionalProperties": name("Name of the model on this backend, group or vendor."),
             })),
-            "types": section("What a turn is for, and who runs it.", &work_type()),
-            "panels": section("Rosters of seats that are asked at once.", &panel()),
-            "lenses": section("The focus that a seat is given, as text after the system text.", &json!({
+            "types": section("Kinds of work, and the group or panel that runs each.", &work_type()),
+            "panels": section("Rosters of seats whose turns run in parallel.", &panel()),
+            "lenses": section("Focus of a seat, as text that follows the system text.", &json!({
                 "type": "string",
                 "minLength": 1,
             })),
@@ -62,14 +64,14 @@ fn name(description: &str) -> Value {
 
 fn work_type() -> Value {
     let mut properties = binding_properties();
-    properties.insert("tier".into(), name("The level at which the work stands. Goes with `phase`."));
-    properties.insert("phase".into(), name("The step of the work. Goes with `tier`."));
-    properties.insert("panel".into(), name("A name from `panels`, in place of `group`."));
+    properties.insert("tier".into(), name("Level of the work. Requires `phase`."));
+    properties.insert("phase".into(), name("Step of the work. Requires `tier`."));
+    properties.insert("panel".into(), name("A name from `panels`, instead of `group`."));
     let rules = FallbackRule::ALL.map(FallbackRule::as_str);
     properties.insert(
         "fallback".into(),
         json!({
-            "description": "When another backend may take a turn over.",
+            "description": "Condition for another backend to take over a turn.",
             "enum": rules,
             "default": FallbackRule::default().as_str(),
         }),
@@ -89,14 +91,15 @@ fn work_type() -> Value {
 fn panel() -> Value {
     let seats = json!({ "type": "array", "minItems": 1, "items": seat() });
     let min_vendors = json!({
-        "description": "How many vendors have to answer; 1 says that one is meant.",
+        "description": "Minimum number of vendors that must answer. Write 1 to accept a single vendor.",
         "type": "integer",
         "minimum": 1,
         "default": DEFAULT_MIN_VENDORS,
     });
     let distinct = json!({
-        "description": "What makes two vendors distinct. address: also the addresses of their servers, which are looked up when a task starts. \
-                        vendor: their names alone, as where one server stands for several. Default: their names, with a warning for one address.",
+        "description": "Rule for distinct vendors. address: their names and the addresses of their servers, \
+                        which are resolved when a task starts. vendor: only their names, for a server that \
+                        serves several vendors. Default: their names, with a warning for a shared address.",
         "enum": Distinct::ALL.map(Distinct::as_str),
     });
     let mapping = json!({
@@ -140,7 +143,7 @@ fn binding_properties() -> Map<String, Value> {
     properties.insert(
         "effort".into(),
         json!({
-            "description": "How hard the model is asked to think. Default: the vendor's choice.",
+            "description": "Reasoning effort of the model. Default: the vendor's choice.",
             "enum": Effort::ALL.map(Effort::as_str),
         }),
     );
@@ -172,7 +175,8 @@ fn backends(registry: &Registry) -> Value {
         "properties": common_properties(),
     }));
     json!({
-        "description": "Settings of backends, and new instances of a kind. What needs no settings needs no entry.",
+        "description": "Settings of backends, and new instances of a kind. A backend without settings needs \
+            no entry.",
         "type": ["object", "null"],
         "properties": named,
         "additionalProperties": { "anyOf": by_kind },
@@ -205,15 +209,15 @@ fn backend(settings: &Value, kind: &str, kind_is_required: bool) -> Value {
 
 fn common_properties() -> Map<String, Value> {
     let mut properties = Map::new();
-    properties.insert("parked".into(), name("Why it is not to be used for now."));
+    properties.insert("parked".into(), name("Reason why the backend is not used at present."));
     properties.insert(
         "max_turns_at_once".into(),
-        json!({ "description": "Turns it runs at once; others wait. Default: no bound.", "type": "integer", "minimum": 1 }),
+        json!({ "description": "Maximum number of parallel turns; further turns wait. Default: no limit.", "type": "integer", "minimum": 1 }),
     );
     properties.insert(
         "pool".into(),
         json!({
-            "description": "The pool of workers on other machines that runs its turns. Default: they run here.",
+            "description": "Pool of workers on other machines that runs its turns. Default: this machine.",
             "type": "string",
             "pattern": format!("^[A-Za-z0-9_-]{{1,{MAX_POOL_NAME}}}$"),
         }),

@@ -55,7 +55,7 @@ impl FoundProblems {
         if suggestion.is_none() {
             match valid.as_slice() {
                 [] => message.push_str("; there is none"),
-                few if few.len() <= 12 => message.push_str(&format!("; there is {}", few.join(", "))),
+                few if few.len() <= 12 => message.push_str(&format!("; valid: {}", few.join(", "))),
                 _ => {}
             }
         }
@@ -114,15 +114,19 @@ impl Node {
             }
             NodeValue::Text(text) => Some(Placed { value: text.clone(), position: self.position }),
             NodeValue::Number(number) => {
-                report.add(self.position, format!("{what} is text: write \"{number}\" in quotation marks"));
+                report.add(
+                    self.position,
+                    format!("{what} must be text: write \"{number}\" in quotation marks"),
+                );
                 None
             }
             NodeValue::Bool(value) => {
-                report.add(self.position, format!("{what} is text: write \"{value}\" in quotation marks"));
+                report
+                    .add(self.position, format!("{what} must be text: write \"{value}\" in quotation marks"));
                 None
             }
             _ => {
-                report.add(self.position, format!("{what} is text, and this is {}", self.kind()));
+                report.add(self.position, format!("{what} must be text, but this is {}", self.kind()));
                 None
             }
         }
@@ -133,7 +137,7 @@ impl Node {
         match &self.content {
             NodeValue::Mapping(entries) => Some(entries),
             _ => {
-                report.add(self.position, format!("{what} is a mapping, and this is {}", self.kind()));
+                report.add(self.position, format!("{what} must be a mapping, but this is {}", self.kind()));
                 None
             }
         }
@@ -144,7 +148,7 @@ impl Node {
         match &self.content {
             NodeValue::Sequence(items) => Some(items),
             _ => {
-                report.add(self.position, format!("{what} is a list, and this is {}", self.kind()));
+                report.add(self.position, format!("{what} must be a list, but this is {}", self.kind()));
                 None
             }
         }

@@ -285,7 +285,8 @@ impl BackendWritten {
 
 fn parked(node: &Node, report: &mut FoundProblems) -> Option<String> {
     if matches!(node.content, NodeValue::Bool(_)) {
-        report.add(node.position, "`parked` is the reason, as text; leave the key out to unpark the backend");
+        report
+            .add(node.position, "`parked` must be the reason, as text; leave the key out to use the backend");
         return None;
     }
     node.text("`parked`", report).map(|reason| reason.value)
@@ -297,7 +298,7 @@ fn pool(key: &MappingKey, node: &Node, report: &mut FoundProblems) -> Option<Pla
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.len() > MAX_POOL_NAME || !name.chars().all(is_allowed) {
         let message =
-            format!("`pool` is a name of at most {MAX_POOL_NAME} ASCII letters, digits, `-` and `_`");
+            format!("`pool` must be a name of at most {MAX_POOL_NAME} ASCII letters, digits, `-` and `_`");
         report.add(node.position, message);
         return None;
     }
@@ -311,7 +312,7 @@ fn count(node: &Node, name: &str, report: &mut FoundProblems) -> Option<NonZeroU
     };
     let count = number.and_then(NonZeroUsize::new);
     if count.is_none() {
-        report.add(node.position, format!("`{name}` is a whole number, 1 or more"));
+        report.add(node.position, format!("`{name}` must be a whole number of at least 1"));
     }
     count
 }
@@ -339,11 +340,15 @@ impl TypeWritten {
         }
         match (fields.key_position("group"), fields.key_position("panel")) {
             (None, None) => report.add(node.position, "a type needs a `group` or a `panel`"),
-            (Some(_), Some(position)) => report.add(position, "a type has a `group` or a `panel`, not both"),
+            (Some(_), Some(position)) => report.add(
+                position,
+                "a type cannot have both a `group` and a \
+                `panel`",
+            ),
             (None, Some(_)) => {
                 for name in ["model", "effort"] {
                     if let Some(position) = fields.key_position(name) {
-                        report.add(position, format!("each seat of the panel has its own `{name}`"));
+                        report.add(position, format!("write `{name}` in each seat of the panel"));
                     }
                 }
             }

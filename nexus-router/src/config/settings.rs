@@ -24,7 +24,7 @@ pub(crate) fn names_are_known(
     if let Some(wanted) = schema.get("type").and_then(Value::as_str)
         && let Some(type_name) = other_type(&node.content, wanted)
     {
-        report.add(node.position, format!("{what} is {type_name}, and this is {}", node.kind()));
+        report.add(node.position, format!("{what} must be {type_name}, but this is {}", node.kind()));
         return false;
     }
     match &node.content {

@@ -102,7 +102,7 @@ fn plain_words(error: &serde_yaml::Error) -> String {
             format!("values are nested deeper than {MAX_DEPTH} levels")
         } else {
             format!(
-                "the document is too large here: it may hold {MAX_NODES} values, {MAX_ALIASES} aliases and \
+                "the document is too large here: it may have {MAX_NODES} values, {MAX_ALIASES} aliases and \
                  {MAX_TEXT_BYTES} bytes of text, with every alias followed"
             )
         };
@@ -111,7 +111,7 @@ fn plain_words(error: &serde_yaml::Error) -> String {
         return "an alias stands inside the value of its own anchor, and no value can contain itself".into();
     }
     if words.starts_with("multiple YAML documents") {
-        return "a second document begins here; the configuration is one".into();
+        return "a second document begins here; write the configuration as one document".into();
     }
     if words.contains("tabs disallowed") {
         return "a tab cannot indent YAML; use spaces".into();

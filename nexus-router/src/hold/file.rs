@@ -109,7 +109,7 @@ impl FileHoldStore {
     ) -> Result<T, HoldStoreError> {
         let folder = Arc::clone(&self.0);
         let done: thread::Result<T> = run_blocking(move || work(&folder)).await;
-        done.map_err(|_| HoldStoreError::new("the work on its file was broken off"))
+        done.map_err(|_| HoldStoreError::new("the work on its file was interrupted"))
     }
 }
 
@@ -298,7 +298,7 @@ impl HoldFolder {
             }
         }
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(io::Error::other("there are more holds than a file may have"));
+            return Err(io::Error::other("there are more holds than the file may contain"));
         }
         // The caller holds the lock: unfinished files are those of writers that died.
         nexus_files::remove_unfinished(&self.folder);
@@ -311,7 +311,7 @@ impl HoldFolder {
         let is_free = |to: &PathBuf| matches!(fs::symlink_metadata(to), Err(error) if error.kind() == io::ErrorKind::NotFound);
         let names = (1..=MAX_ASIDE).map(|number| self.folder.join(format!("holds.json.unreadable-{number}")));
         let Some(to) = names.into_iter().find(is_free) else {
-            self.warn(&"too many unreadable files are kept beside holds.json: delete them");
+            self.warn(&"too many unreadable files lie beside holds.json: delete them");
             return false;
         };
         if let Err(error) = fs::rename(&path, &to) {
@@ -322,7 +322,7 @@ impl HoldFolder {
             file = %path.display(),
             moved_to = %to.display(),
             reason,
-            "the file of holds cannot be understood, and is moved aside"
+            "the hold file cannot be parsed and was renamed"
         );
         true
     }
@@ -368,7 +368,7 @@ impl HoldFolder {
             tracing::warn!(
                 folder = %self.folder.display(),
                 %reason,
-                "holds cannot be shared with other processes, and are kept in this one"
+                "holds cannot be shared with other processes; they apply to this process only"
             );
         }
     }

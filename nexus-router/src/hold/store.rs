@@ -84,7 +84,7 @@ pub enum Slot {
 }
 
 /// A slot that was taken. It is given back by the drop, which must not block.
-pub struct SlotClaim(#[expect(dead_code, reason = "its drop is what it is for")] Box<dyn Send + Sync>);
+pub struct SlotClaim(#[expect(dead_code, reason = "it is only dropped")] Box<dyn Send + Sync>);
 
 impl SlotClaim {
     /// A claim whose slot is given back when `guard` is dropped.

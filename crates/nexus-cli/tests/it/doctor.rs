@@ -76,7 +76,7 @@ fn two_vendors_at_one_server(rule: &str) -> String {
 #[test]
 fn two_vendors_at_one_address_are_told_or_refused() {
     let folder = folder_with_server("http://127.0.0.1:1/v1");
-    let words = "north (left) and south (right) are asked at one address, 127.0.0.1:1";
+    let words = "north (left) and south (right) share the address 127.0.0.1:1";
     for (rule, is_refused, is_told) in
         [("", false, true), ("distinct: address,", true, true), ("distinct: vendor,", false, false)]
     {

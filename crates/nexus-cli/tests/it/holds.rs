@@ -23,7 +23,7 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
     let refused = folder.nexus(&["run", "talker", "Hello"]);
     assert!(!refused.status.success(), "{refused:?}");
     let explained = folder.nexus(&["explain", "talker"]);
-    assert!(text(&explained.stdout).contains("skipped: held for "), "{explained:?}");
+    assert!(text(&explained.stdout).contains("skipped: on hold for "), "{explained:?}");
     let status = folder.nexus(&["status", "--json"]);
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     let passed_over = &status["kinds"][0]["runs_on"][0]["passed_over"][0];

@@ -127,7 +127,7 @@ const INPUTS: [(&str, bool, Damage); 11] = [
         [before.as_bytes(), &[0xff, 0xc3], after.as_bytes()].concat()
     }),
     ("the end is missing", true, |call| call.as_bytes()[..call.len() - 1].to_vec()),
-    ("the name stands twice", false, |call| format!(r#"{{"tool_name":"{}","x":NaN,{}"#, "Read", &call[1..]).into()),
+    ("the name occurs twice", false, |call| format!(r#"{{"tool_name":"{}","x":NaN,{}"#, "Read", &call[1..]).into()),
     ("nothing", false, |_| Vec::new()),
     ("half of a character in the name", false, |call| call.replace(r#""tool_name":""#, r#""tool_name":"\udc00"#).into()),
     ("no object", false, |_| b"[]".to_vec()),

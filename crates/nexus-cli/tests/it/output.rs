@@ -132,7 +132,7 @@ fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
     let file = folder.path().join("nexus.yaml");
     let one_vendor = fs::read_to_string(&file).unwrap().replace("vendor: two", "vendor: one");
     fs::write(&file, &one_vendor).unwrap();
-    let warning = "the panel \"jury\" asks for answers of 2 vendors, and its seats would be filled by one";
+    let warning = "the panel \"jury\" needs answers of 2 vendors, but its seats would be filled by one";
     let check = folder.nexus(&["check"]);
     assert_eq!(check.status.code(), Some(0), "{}", text(&check.stderr));
     assert!(
@@ -148,7 +148,7 @@ fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("= 2 of 2 seats answered, from 1 vendor (2 asked for)"), "{said}");
     assert!(
-        said.contains("nexus: the panel does not count: only one answered, and the panel asks for 2 vendors"),
+        said.contains("nexus: the panel does not count: only one answered, but the panel needs 2 vendors"),
         "{said}"
     );
     let output = folder.nexus(&["run", "judges", "hello", "--json"]);

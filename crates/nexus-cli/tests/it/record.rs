@@ -250,7 +250,7 @@ fn a_conversation_of_a_record_is_forgotten() {
     let output = stage.nexus(&["forget", "turns.jsonl", "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
-    assert!(said["reason"].as_str().unwrap().contains("the configuration does not have it"), "{said}");
+    assert!(said["reason"].as_str().unwrap().contains("the configuration does not contain it"), "{said}");
     fs::write(&path, config).unwrap();
     assert_eq!(stage.nexus(&["forget", "turns.jsonl"]).status.code(), Some(0));
     let output = stage.nexus(&["forget", "absent.jsonl"]);

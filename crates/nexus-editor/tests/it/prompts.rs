@@ -59,8 +59,8 @@ async fn an_answer_is_streamed_with_its_thinking_and_who_ran_it() {
             assert_eq!(editor.said(), "Half and half[2J.");
             assert_eq!(
                 editor.told(),
-                "Hm.[nexus] the text of a finished message differs from what was shown of it as it came; the finished \
-                 one counts\n\n"
+                "Hm.[nexus] the text of a finished message differs from its deltas; the finished text \
+                 counts\n\n"
             );
             let ids: Vec<_> = editor
                 .seen()

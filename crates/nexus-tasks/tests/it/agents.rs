@@ -139,7 +139,7 @@ async fn an_agent_whose_submissions_are_refused_five_times_is_silent_and_the_rea
     let turn: Vec<Act> = refused(300).chain([submit(7)]).collect();
     let (report, backend) = run(vec![turn, vec![submit(7)]]).await;
     let failure = report.answer.unwrap_err();
-    assert_eq!(failure.to_string(), "alpha failed: 5 of its submissions were refused, and no more are taken");
+    assert_eq!(failure.to_string(), "alpha failed: 5 of its submissions were rejected, which is the limit");
     let taken = backend.answers();
     let over = taken.iter().filter(|answer| text_of(answer) == "the session is over").count();
     assert_eq!((taken.len() - over, report.turns.len()), (5, 1));
@@ -152,7 +152,7 @@ async fn the_bound_on_refused_submissions_holds_over_the_reminder() {
     let (report, _) = run(vec![first, second]).await;
     assert_eq!(purposes(&report), [Work, Reminder]);
     let failure = report.answer.unwrap_err().to_string();
-    assert_eq!(failure, "alpha failed: 5 of its submissions were refused, and no more are taken");
+    assert_eq!(failure, "alpha failed: 5 of its submissions were rejected, which is the limit");
 }
 
 #[tokio::test]

@@ -97,11 +97,7 @@ async fn four_units_work_at_once_and_their_work_is_reviewed_as_one() {
     for listed in answers.iter().filter(|answer| answer.starts_with("src/")) {
         assert_eq!(listed.matches("new").count(), 1, "{listed}");
     }
-    assert_eq!(
-        answers.iter().filter(|answer| answer.contains("it may only be read")).count(),
-        4,
-        "{answers:?}"
-    );
+    assert_eq!(answers.iter().filter(|answer| answer.contains("it is read-only")).count(), 4, "{answers:?}");
     let read = seats[0].answered();
     assert_eq!(read[0].matches("new file mode").count(), 4, "{}", read[0]);
     assert_eq!(

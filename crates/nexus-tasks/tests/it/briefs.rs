@@ -186,7 +186,7 @@ fn slices_of_a_band_have_nothing_in_common_and_lie_in_what_may_be_written() {
         assert!(error.to_string().contains("plan[0]"), "{other}: {error}");
     }
     let error = tree.accept(draft(vec![unit("g", &["src/a"]), unit("g", &["docs"])])).unwrap_err();
-    assert!(error.to_string().contains("outside of the write paths"), "{error}");
+    assert!(error.to_string().contains("outside the write paths"), "{error}");
     // What is done one after the other may write the same.
     assert!(tree.accept(draft(vec![unit("g", &["src/a"]), unit("h", &["src/a"])])).is_ok());
 }

@@ -110,7 +110,7 @@ fn slips_are_answered_with_the_name_that_was_meant() {
             types.overlay("operations", "reveiw").map(|_| ()),
             "unknown phase \"reveiw\"; did you mean \"review\"?",
         ),
-        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; there is implement"),
+        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; valid: implement"),
         (
             types.with_tier_overlay("Execution", Overlay::new()).map(|_| ()),
             "unknown tier \"Execution\"; did you mean \"execution\"?",
@@ -215,12 +215,12 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         (r#"{ "types": { "Field": { "tier": "execution", "phase": "b" } } }"#, "which is reserved"),
         (
             r#"{ "types": { "a": { "tier": "execution", "phase": "b", "surface": ["a b"] } } }"#,
-            "names no tool",
+            "cannot match a tool",
         ),
         (r#"{ "types": { "a": { "tier": "execution", "phase": "b", "topics": [""] } } }"#, "the topics of"),
         (r#"{ "tiers": { "operations": { "overlays": {} } } }"#, "unknown field `overlays`"),
         (r#"{ "tier": {} }"#, "unknown field `tier`"),
-        (r#"{ "tiers": { "operations": { "overlay": { "tools": ["a b"] } } } }"#, "names no tool"),
+        (r#"{ "tiers": { "operations": { "overlay": { "tools": ["a b"] } } } }"#, "cannot match a tool"),
     ];
     for (text, words) in cases {
         let error = serde_json::from_str::<AgentTypes>(text).unwrap_err().to_string();

@@ -102,29 +102,29 @@ const FAULTS: &[Fault] = &[
     ("an effort and a rule that do not exist", "effort: high", "effort: hihg", 10, 83, "unknown effort", Some("high")),
     ("an effort and a rule that do not exist", "panel: review }", "panel: review, fallback: continu }", 11, 71, "unknown rule of `fallback`", Some("continue")),
     ("an empty chain and an empty panel", "[alpha-cli]", "[]", 2, 8, "the chain is empty", None),
-    ("a backend that is in its chain already", "[beta-cli, beta-native]", "[beta-cli, beta-cli]", 3, 19, "\"beta-cli\" is in this chain already", None),
+    ("a backend that is in its chain already", "[beta-cli, beta-native]", "[beta-cli, beta-cli]", 3, 19, "\"beta-cli\" is already in this chain", None),
     ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, two]", 2, 20, "\"two\" is a group: a chain lists backends, not groups", None),
-    ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, one]", 2, 20, "\"one\" is a group, and this very one", None),
-    ("a wrong type at every level", "[alpha-cli]", "alpha-cli", 2, 8, "a group is a list, and this is text", None),
+    ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, one]", 2, 20, "\"one\" is a group, the group itself", None),
+    ("a wrong type at every level", "[alpha-cli]", "alpha-cli", 2, 8, "a group must be a list, but this is text", None),
     ("a wrong type at every level", "[alpha-cli]", "[[alpha-cli]]", 2, 9, "text, and this is a list", None),
     ("a wrong type at every level", "[alpha-cli]", "[7]", 2, 9, "write \"7\" in quotation marks", None),
-    ("a wrong type at every level", "at_once: 2", "at_once: two", 5, 34, "a whole number, 1 or more", None),
-    ("a wrong type at every level", "at_once: 2", "at_once: 0", 5, 34, "a whole number, 1 or more", None),
-    ("a wrong type at every level", "at_once: 2", "at_once: -1", 5, 34, "a whole number, 1 or more", None),
-    ("a wrong type at every level", "at_once: 2", "at_once: 1.5", 5, 34, "a whole number, 1 or more", None),
+    ("a wrong type at every level", "at_once: 2", "at_once: two", 5, 34, "a whole number of at least 1", None),
+    ("a wrong type at every level", "at_once: 2", "at_once: 0", 5, 34, "a whole number of at least 1", None),
+    ("a wrong type at every level", "at_once: 2", "at_once: -1", 5, 34, "a whole number of at least 1", None),
+    ("a wrong type at every level", "at_once: 2", "at_once: 1.5", 5, 34, "a whole number of at least 1", None),
     ("a wrong type at every level", "at_once: 2", "at_once: 2, parked: true", 5, 45, "the reason, as text", None),
     ("a wrong type at every level", "at_once: 2", "at_once: 2, parked: \"\"", 5, 45, "cannot be empty", None),
     ("a wrong type at every level", "edges: Look at the edges.", "edges: [x]", 17, 10, "text, and this is a list", None),
     ("a type is bound to a group or to a panel", "phase: review, panel: review", "phase: review", 11, 12, "a type needs a `group` or a `panel`", None),
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, group: one }", 11, 46, "not both", None),
-    ("a type is bound to a group or to a panel", "panel: review }", "panel: review, effort: max }", 11, 61, "each seat of the panel has its own `effort`", None),
+    ("a type is bound to a group or to a panel", "panel: review }", "panel: review, effort: max }", 11, 61, "write `effort` in each seat of the panel", None),
     ("a type is bound to a group or to a panel", "tier: execution, phase: review, panel", "phase: review, panel", 11, 14, "needs a `tier`", None),
     ("a type is bound to a group or to a panel", "phase: review, panel", "phase: implement, panel", 11, 20, "are those of \"writer\" already", None),
     ("a seat needs a group", "{ group: two, effort: max, lens", "{ effort: max, lens", 15, 7, "a seat needs a `group`", None),
     ("settings that a kind refuses are found in the file", "base_url: \"http://127.0.0.1\"", "base_url: \"ftp://127.0.0.1\"", 6, 41, "`base_url` of local: not an http address", None),
     ("settings that a kind refuses are found in the file", "base_url: \"http://127.0.0.1\"", "credential: { env: \"\" }", 6, 50, "`credential.env` of local: not the name of a variable", None),
-    ("a setting of another type", "base_url: \"http://127.0.0.1\"", "credential: { env: 7 }", 6, 50, "beta-native.credential.env is text, and this is a number", None),
-    ("a setting of another type", "base_url: \"http://127.0.0.1\"", "credential: [x]", 6, 43, "beta-native.credential is a mapping, and this is a list", None),
+    ("a setting of another type", "base_url: \"http://127.0.0.1\"", "credential: { env: 7 }", 6, 50, "beta-native.credential.env must be text, but this is a number", None),
+    ("a setting of another type", "base_url: \"http://127.0.0.1\"", "credential: [x]", 6, 43, "beta-native.credential must be a mapping, but this is a list", None),
 ];
 
 #[test]
@@ -142,8 +142,8 @@ type FaultyFile = (&'static str, &'static str, usize, usize, &'static str, Optio
 const FAULTY_FILES: &[FaultyFile] = &[
     ("an empty chain and an empty panel", "groups: { one: [alpha-cli] }\npanels:\n  review: []\n", 3, 11, "the panel is empty", None),
     ("a backend that bears the name of another kind", "backends:\n  alpha-cli: { kind: beta-cli }\n", 2, 3, "\"alpha-cli\" is itself the name of a kind", None),
-    ("a wrong type at every level", "types: [a]\n", 1, 8, "`types` is a mapping, and this is a list", None),
-    ("a wrong type at every level", "- groups\n", 1, 1, "the file is a mapping, and this is a list", None),
+    ("a wrong type at every level", "types: [a]\n", 1, 8, "`types` must be a mapping, but this is a list", None),
+    ("a wrong type at every level", "- groups\n", 1, 1, "the file must be a mapping, but this is a list", None),
     ("columns count characters", "lenses: { ä: \"日本語\", b: [] }\n", 1, 24, "a lens is text", None),
 ];
 
@@ -220,8 +220,8 @@ fn a_panel_of_one_vendor_is_warned_of() {
     assert_eq!((warning.position.line, warning.position.column), (13, 3));
     assert_eq!(
         warning.message,
-        "the panel \"review\" asks for answers of 2 vendors, and its seats would be filled by beta: name another vendor, \
-         or say `min_vendors: 1`"
+        "the panel \"review\" needs answers of 2 vendors, but its seats would be filled by beta: name \
+         another vendor, or write `min_vendors: 1`"
     );
     assert!(warning.source_line.contains("review"), "{warning:?}");
 }
@@ -251,7 +251,7 @@ fn a_panel_with_a_seat_whose_vendor_is_not_part_of_the_build_may_have_that_vendo
         .replace("{ group: two } ]", "{ group: two }, { group: one } ]")
         .replace("vendors: 2", "vendors: 3");
     let message = warning(&three).message;
-    assert!(message.contains("filled by alpha, what is not part of this build: "), "{message}");
+    assert!(message.contains("filled by alpha, backends that this build leaves out: "), "{message}");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_panel_as_a_mapping() {
         &wrong(&format!("{{ min_vendors: 0, {seats} }}"))[0],
         2,
         29,
-        "whole number, 1 or more",
+        "whole number of at least 1",
         None,
     );
     assert_problem(
@@ -496,7 +496,7 @@ fn ten_megabytes_of_aliases_cost_next_to_nothing() {
     let begun = Instant::now();
     let error = file_error(&path);
     assert_eq!(error.all()[0].position.line, 149_795);
-    assert!(error.all()[0].message.contains("more than any configuration needs"), "{error}");
+    assert!(error.all()[0].message.contains("the limit for a configuration"), "{error}");
     assert!(begun.elapsed().as_secs() < 30);
 }
 

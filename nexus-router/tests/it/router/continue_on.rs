@@ -95,7 +95,7 @@ async fn the_next_one_is_told_of_each_call_and_how_it_ended_and_goes_on() {
     assert_eq!(result.tool_calls.len(), 4);
 
     let (heading, record) = record(&beta.last()).unwrap();
-    assert!(heading.contains("do nothing a second time") && !heading.contains("alpha"), "{heading}");
+    assert!(heading.contains("do not do anything twice") && !heading.contains("alpha"), "{heading}");
     assert_eq!(
         record,
         json!({
@@ -159,7 +159,7 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
         ),
         (read(), TurnHost::new().with_file_changes(panicking), "the hook panicked: as it should"),
         // So many calls that they cannot be told.
-        (worker(vec![wrote("one"); 2_000], None), TurnHost::new(), "too much to be told"),
+        (worker(vec![wrote("one"); 2_000], None), TurnHost::new(), "the record of its work is larger"),
     ];
     for (worker, host, said) in cases {
         let (beta, events, outcome) = taken_over(worker, host).await;
@@ -303,7 +303,7 @@ async fn effects_that_no_call_tells_of_are_not_gone_on_from() {
         }))
     };
     let (beta, _, outcome) = taken_over(quiet(), TurnHost::new()).await;
-    assert!(outcome.unwrap_err().to_string().contains("not told what it changed"));
+    assert!(outcome.unwrap_err().to_string().contains("its changes are unknown"));
     assert_eq!(beta.turns(), 0);
     // Unless the files tell.
     let (beta, _, outcome) = taken_over(quiet(), changes("+one\n")).await;

@@ -38,7 +38,7 @@ fn every_entry_has_its_reason() {
       1. alpha-cli    skipped: parked: stalls on long turns
       2. gamma-cli    skipped: gamma-cli is not part of this build
       3. beta-cli     tried first
-      4. beta-native  tried if none before it could run (at most 3 at once)
+      4. beta-native  used if no backend above it can run (at most 3 turns at once)
     ");
     let ExplainedTarget::Chain(chain) = &explained.target else { panic!("{explained:?}") };
     assert_eq!(chain.entries[2].vendor, Some("beta".into()));
@@ -50,14 +50,14 @@ fn every_entry_has_its_reason() {
 fn a_panel_is_explained_seat_by_seat() {
     let explained = router().explain("jury").unwrap().to_string();
     assert_snapshot!(explained, @r"
-    jury → panel jury, of 2 vendors at least
+    jury → panel jury, at least 2 vendors
       seat 0 (edges) → one
         1. alpha-cli    skipped: parked: stalls on long turns
         2. gamma-cli    skipped: gamma-cli is not part of this build
         3. beta-cli     tried first
-        4. beta-native  tried if none before it could run (at most 3 at once)
+        4. beta-native  used if no backend above it can run (at most 3 turns at once)
       seat 1 → two, model large
-        1. beta-native  tried first (at most 3 at once)
+        1. beta-native  tried first (at most 3 turns at once)
       seat 2 → mine
         1. my-agent  tried first
     ");
@@ -76,14 +76,14 @@ fn a_model_is_named_by_backend_by_vendor_or_by_group() {
     assert_snapshot!(explained("alpha: a, Beta: b, beta-native: own"), @r"
     work → one
       1. alpha-cli    tried first, model a
-      2. beta-cli     tried if none before it could run, model b
-      3. beta-native  tried if none before it could run, model own
+      2. beta-cli     used if no backend above it can run, model b
+      3. beta-native  used if no backend above it can run, model own
     ");
     assert_snapshot!(explained("one: group, beta: b, beta-native: own"), @r"
     work → one, model group
       1. alpha-cli    tried first
-      2. beta-cli     tried if none before it could run
-      3. beta-native  tried if none before it could run, model own
+      2. beta-cli     used if no backend above it can run
+      3. beta-native  used if no backend above it can run, model own
     ");
 }
 

@@ -192,7 +192,7 @@ async fn a_chain_with_nobody_left_says_who_and_why_and_when() {
     assert_eq!(error.partial().text, "half of beta");
     assert_eq!(error.partial().usage.input_tokens, Some(20));
     assert_eq!(error.partial().tool_calls.len(), 1);
-    assert!(error.to_string().starts_with("work has nobody left to run the turn: alpha: limit reached"));
+    assert!(error.to_string().starts_with("work has no backend left to run the turn: alpha: limit reached"));
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn a_backend_that_is_alone_judges_itself_what_it_can_do() {
     let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
     let request = TurnRequest::new("x").with_block(picture);
     let error = run(&router(&chain("alpha"), &[&alpha]), request).await.1.unwrap_err();
-    assert_eq!(error.to_string(), "alpha does not support what the request asks: pictures");
+    assert_eq!(error.to_string(), "alpha does not support a feature that the request needs: pictures");
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_backend_that_is_alone_and_parked_is_a_chain_that_ran_out() {
     let text = format!("{}backends: {{ alpha: {{ parked: \"for now\" }} }}\n", chain("alpha"));
     let error = run(&router(&text, &[&alpha]), TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Exhausted, Retry::Never));
-    assert_eq!(error.to_string(), "work has nobody left to run the turn: alpha: parked: for now");
+    assert_eq!(error.to_string(), "work has no backend left to run the turn: alpha: parked: for now");
 }
 
 #[tokio::test(start_paused = true)]

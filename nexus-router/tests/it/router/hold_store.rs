@@ -100,7 +100,7 @@ async fn a_refusal_counts_for_other_processes_and_so_does_a_success() {
     assert!(other.holds().is_empty());
     assert_eq!(other.refresh_holds().await, one.holds());
     let text = other.explain("work").unwrap().to_string();
-    assert_eq!(text, "work → main\n  1. alpha  skipped: held for 5m 0s: slow down");
+    assert_eq!(text, "work → main\n  1. alpha  skipped: on hold for 5m 0s: slow down");
     let error = run(&other, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(
         (error.kind(), error.message(), alpha.turns()),

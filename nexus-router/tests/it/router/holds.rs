@@ -106,7 +106,7 @@ async fn no_vendor_holds_a_backend_for_more_than_a_day_and_explain_says_so() {
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     let text = router.explain("work").unwrap().to_string();
     assert!(
-        text.contains("held for 1d 0h (the vendor named 1157407d 9h, longer than a hold lasts): go away"),
+        text.contains("held for 1d 0h (the vendor named 1157407d 9h, longer than the longest hold): go away"),
         "{text}"
     );
     clock.advance(LONGEST_HOLD);
@@ -155,7 +155,7 @@ async fn a_hold_can_be_let_go_by_hand_and_shows_in_explain() {
     let router = builder(&[&alpha]).clock(ManualClock::new()).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     let text = router.explain("work").unwrap().to_string();
-    assert_eq!(text, "work → main\n  1. alpha  skipped: held for 5m 0s: slow down");
+    assert_eq!(text, "work → main\n  1. alpha  skipped: on hold for 5m 0s: slow down");
     assert!(router.release(&"alpha".into()).await);
     assert!(!router.release(&"alpha".into()).await);
     let explained = router.explain("work").unwrap();

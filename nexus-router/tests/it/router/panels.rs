@@ -55,7 +55,7 @@ async fn vendors_that_differ_only_in_how_they_are_written_are_one() {
             .unwrap();
         let warnings: Vec<String> = router.warnings().into_iter().map(|warning| warning.message).collect();
         assert!(
-            warnings.concat().contains("asks for answers of 2 vendors"),
+            warnings.concat().contains("needs answers of 2 vendors"),
             "{one:?} and {other:?}: {warnings:?}"
         );
         let outcome = run(&router, "review", TurnRequest::new("x")).await;
@@ -272,7 +272,7 @@ async fn two_vendors_have_to_answer_unless_the_panel_says_otherwise() {
     let routed = router(PANEL, &[&alpha, &beta, &gamma]);
     let outcome = run(&routed, "review", TurnRequest::new("x")).await;
     assert_eq!(outcome.answers().count(), 3);
-    assert_eq!(short(&outcome).unwrap(), "only gamma answered, and the panel asks for 2 vendors");
+    assert_eq!(short(&outcome).unwrap(), "only gamma answered, but the panel needs 2 vendors");
 
     let one = PANEL.replace("  jury:\n", "  jury:\n    min_vendors: 1\n    seats:\n");
     let outcome = run(&router(&one, &[&alpha, &beta, &gamma]), "review", TurnRequest::new("x")).await;
@@ -301,7 +301,7 @@ async fn a_panel_that_is_short_says_who_gave_no_vote() {
         run(&router(PANEL, &[&alpha, &beta, &answering("gamma")]), "jury", TurnRequest::new("x")).await;
     assert_eq!(
         short(&outcome).unwrap(),
-        "only gamma answered, and the panel asks for 2 vendors; seat 0, one (edges): alpha answered nothing; \
+        "only gamma answered, but the panel needs 2 vendors; seat 0, one (edges): alpha answered nothing; \
          seat 1, two (promises): beta declined to answer: I would rather not"
     );
     let shortfall = outcome.shortfall().unwrap();
@@ -312,7 +312,7 @@ async fn a_panel_that_is_short_says_who_gave_no_vote() {
     let silent = || [Act::Answer(String::new())];
     let all = [fake("alpha", silent()), fake("beta", silent()), fake("gamma", silent())];
     let outcome = run(&router(PANEL, &[&all[0], &all[1], &all[2]]), "jury", TurnRequest::new("x")).await;
-    assert!(short(&outcome).unwrap().starts_with("no vendor answered, and the panel asks for 2 vendors"));
+    assert!(short(&outcome).unwrap().starts_with("no vendor answered, but the panel needs 2 vendors"));
 }
 
 #[tokio::test]

@@ -307,11 +307,11 @@ fn the_name_of_a_pool_is_short_and_of_plain_characters() {
     for name in ["a.b", "a b", "'>'", "'*'", "a/b", "büro", "\"a\\n\"", &too_long] {
         let (line, column, message) = only_problem(load(name));
         assert_eq!((line, column), (3, 22), "{name}");
-        assert_eq!(message, "`pool` is a name of at most 64 ASCII letters, digits, `-` and `_`");
+        assert_eq!(message, "`pool` must be a name of at most 64 ASCII letters, digits, `-` and `_`");
     }
     assert_eq!(only_problem(load("''")), (3, 22, "`pool` cannot be empty".into()));
-    assert_eq!(only_problem(load("7")).2, "`pool` is text: write \"7\" in quotation marks");
-    assert!(only_problem(load("[a]")).2.starts_with("`pool` is text"));
+    assert_eq!(only_problem(load("7")).2, "`pool` must be text: write \"7\" in quotation marks");
+    assert!(only_problem(load("[a]")).2.starts_with("`pool` must be text"));
 }
 
 #[test]

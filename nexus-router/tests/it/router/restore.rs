@@ -204,7 +204,7 @@ async fn a_host_that_fails_ends_the_turn_with_the_error_of_the_attempt_and_the_r
         let (outcome, beta) = after_a_write(TurnHost::new().with_before_retry(hook), Limits::new()).await;
         let error = outcome.unwrap_err();
         assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::Transport, "alpha"));
-        let words = format!("what it changed could not be put back: {reason}");
+        let words = format!("its changes could not be restored: {reason}");
         assert!(error.to_string().contains(&words), "{error}");
         assert!(error.skipped().is_empty(), "{:?}", error.skipped());
         assert_eq!(beta.turns(), 0);
@@ -222,7 +222,7 @@ async fn deadline_and_cancellation_hold_while_things_are_put_back() {
         (error.kind(), begun.elapsed()),
         (ErrorKind::LimitReached(Limit::Deadline), Duration::from_secs(60))
     );
-    assert!(error.to_string().contains("while what alpha had changed was being put back"), "{error}");
+    assert!(error.to_string().contains("while the changes of alpha were being restored"), "{error}");
     assert_eq!(beta.turns(), 0);
 
     let cancel = CancelToken::new();

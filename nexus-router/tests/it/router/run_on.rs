@@ -37,7 +37,7 @@ async fn a_backend_that_is_not_there_is_told_with_those_that_are() {
     assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::InvalidRequest, "alpah"));
     let message = error.to_string();
     assert!(
-        message.contains("the configuration does not have this backend; it has alpha, local"),
+        message.contains("the configuration does not contain this backend; it contains alpha, local"),
         "{message}"
     );
     // A kind that the configuration does not name is none of its backends.
@@ -67,7 +67,7 @@ async fn a_hold_is_that_of_all_turns() {
     let error = run_on(&router, "alpha").await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::RateLimited, Retry::At(router.holds()[0].until)));
     assert_eq!(alpha.turns(), 1, "a held backend was asked");
-    assert!(router.explain("work").unwrap().to_string().contains("held for 5m 0s: slow down"));
+    assert!(router.explain("work").unwrap().to_string().contains("on hold for 5m 0s: slow down"));
     clock.advance(Duration::from_secs(300));
     assert_eq!(run_on(&router, "alpha").await.unwrap().text, "again");
     assert!(router.holds().is_empty());

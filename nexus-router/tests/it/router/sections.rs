@@ -73,7 +73,7 @@ fn what_is_wrong_in_a_section_is_told_with_its_place() {
     );
     let deep = refusal("shop:\n  places:\n    - { town: Ulm, hours: 8 }\n    - { town: Bonn, hours: 900 }\n");
     assert!(deep.contains(":4:28: shop: places.1.hours: invalid value"), "{deep}");
-    assert!(refusal("shop: [1]\n").contains("is a mapping, and this is a list"));
+    assert!(refusal("shop: [1]\n").contains("must be a mapping, but this is a list"));
     // It is one problem among those of the file.
     assert_eq!(load("gruops: {}\nshop: { places: 1 }\n").unwrap_err().all().len(), 2);
 }

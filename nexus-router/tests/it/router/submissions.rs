@@ -125,6 +125,9 @@ async fn a_host_whose_answer_was_handed_in_runs_no_other_turn() {
     run_with(&router, TurnRequest::new("x"), host.clone()).await.1.unwrap();
     let error = run_with(&router, TurnRequest::new("x"), host).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
-    assert!(error.message().unwrap().contains("give each such turn a session of its own"), "{error:?}");
+    assert!(
+        error.message().unwrap().contains("give each turn with a terminal tool its own session"),
+        "{error:?}"
+    );
     assert_eq!(word(&place).unwrap(), "alpha");
 }

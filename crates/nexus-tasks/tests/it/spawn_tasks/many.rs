@@ -241,7 +241,7 @@ async fn what_is_written_outside_of_a_slice_ends_the_step_and_the_note_of_a_call
     let turn = tokio::spawn(async move { tasks.run_turn(asked).await.unwrap() });
     world
         .until(|world| {
-            world.agents.answers.lock().unwrap().iter().any(|(_, answer)| answer.contains("only be read"))
+            world.agents.answers.lock().unwrap().iter().any(|(_, answer)| answer.contains("is read-only"))
         })
         .await;
     // No tool does this: a program of the agent's own would.
