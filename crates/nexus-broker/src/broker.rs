@@ -220,12 +220,13 @@ impl Reach {
         match self {
             Self::Now => "it is handled next",
             Self::RunningTurn => {
-                "the agent is at work: it has it between two tool calls, else with its next turn"
+                "the agent is in a turn: it receives the message between two tool calls or with its next turn"
             }
             Self::NextTurn => {
-                "the agent is at work: it has it with its next turn, or when it waits for messages"
+                "the agent is in a turn: it receives the message with its next turn, or when it waits for \
+                messages"
             }
-            Self::Inbox => "it waits until it is asked for",
+            Self::Inbox => "the caller must fetch it",
         }
     }
 }
@@ -326,12 +327,13 @@ impl Broker {
                 return Ok(());
             }
             if record.manager.is_some() {
-                return conflict(format!("{name} is a worker, whose files are there"), "start another one");
+                return conflict(format!("{name} is a worker whose files still exist"), "start another one");
             }
             if self.directory().is_at_work(record) {
                 return conflict(
                     format!("a turn of {name} runs"),
-                    "wait for its end, or stop it there; one whose broker was killed counts for a minute",
+                    "wait until it ends, or stop it there; after its broker was killed, it counts as running \
+                    for a minute",
                 );
             }
             record.machine.clone_from(&self.options().machine);
@@ -388,17 +390,20 @@ impl Broker {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
                 format!(
-                    "the message says that it is from {}, and it is sent by {sender}",
+                    "the message names {} as its sender, but {sender} sends it",
                     envelope.source_agent_id
                 ),
-                "leave out who it is from",
+                "leave the sender of the message out",
             ));
         }
         if envelope.hops > self.options().max_hops {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
-                format!("{} turns have begun each other by messages, which is as many as may", envelope.hops),
-                "say what you have as your result: a person begins anew, and `max_hops` of nexus.yaml sets the bound",
+                format!(
+                    "a chain of {} turns have started each other by messages, which is the limit",
+                    envelope.hops
+                ),
+                "end your turn with your present result: a person must start new work; `max_hops` in nexus.yaml sets the limit",
             ));
         }
         let agents = Agents(self.directory().clone());
@@ -427,7 +432,7 @@ impl Broker {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
                 self.too_many_turns(&envelope.chain()),
-                "say what you have as your result: a person begins anew, and `max_turns_per_message` of nexus.yaml sets the bound",
+                "end your turn with your present result: a person must start new work; `max_turns_per_message` in nexus.yaml sets the limit",
             ));
         }
         let outcome = self.store().put(&queue_of(&target), &envelope).await?;
@@ -458,8 +463,8 @@ impl Broker {
         };
         Err(BrokerError::new(
             BrokerErrorKind::Conflict,
-            format!("a message with the id {id} was sent before, {what}: this one is not sent"),
-            "give each message an id of its own",
+            format!("a message with the id {id} was already sent, {what}: this one was not sent"),
+            "give each message a unique id",
         ))
     }
 
@@ -504,7 +509,7 @@ impl Broker {
         Err(BrokerError::new(
             BrokerErrorKind::NotAllowed,
             format!("{sender} may not write to {target}"),
-            "write to your manager, to your workers, or to whom list_agents names",
+            "write to your manager, to your workers, or to an agent that list_agents marks with you_may_write",
         ))
     }
 
@@ -645,7 +650,7 @@ impl Broker {
         if matches!(has_spoken.await, Ok(Ok(true))) {
             return Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
-                format!("there was an agent {:?} before, whose sessions are kept", order.name),
+                format!("an earlier agent had the name {:?}, and its sessions are still stored", order.name),
                 "take another name",
             ));
         }

@@ -63,7 +63,7 @@ impl Broker {
             };
             let pause = pause_after(failures);
             failures = failures.saturating_add(1);
-            tracing::warn!(caller, %error, seconds = pause.as_secs(), "a message was not delivered: it is tried again");
+            tracing::warn!(caller, %error, seconds = pause.as_secs(), "a message was not delivered; the broker tries again");
             tokio::select! {
                 () = drain.cancelled() => {}
                 () = tokio::time::sleep(pause) => {}
@@ -83,13 +83,13 @@ impl Broker {
             Err(error) if error.kind == BrokerErrorKind::Invalid => {
                 let pause = pause_after(delivery.deliveries.saturating_sub(1));
                 let (id, seconds) = (&delivery.envelope.message_id, pause.as_secs());
-                tracing::warn!(%id, %error, seconds, "a message was refused: it is tried again, and those behind it go on");
+                tracing::warn!(%id, %error, seconds, "a message was rejected; the broker tries again, and delivers the next ones");
                 self.store().extend(&delivery.lease, pause).await
             }
             Err(error) => {
                 let id = &delivery.envelope.message_id;
                 if let Err(error) = self.store().put_back(&delivery.lease).await {
-                    tracing::debug!(%id, %error, "a message is given out again later");
+                    tracing::debug!(%id, %error, "a message will be delivered again later");
                 }
                 Err(BrokerError::new(error.kind, format!("{id}: {error}"), ""))
             }

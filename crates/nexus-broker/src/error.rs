@@ -34,7 +34,7 @@ pub type BrokerError = ServiceError<BrokerErrorKind>;
 impl ServiceErrorKind for BrokerErrorKind {
     const RETRY: &'static str = "try again";
     const FIND: &'static str = "name one that exists";
-    const RESTORE: &'static str = "put the file back as it was; nothing was changed";
+    const RESTORE: &'static str = "restore the file; nothing was changed";
 
     fn of(fault: ServiceFault) -> Self {
         match fault {

@@ -121,7 +121,7 @@ impl Broker {
         for lease in passed {
             // If the message cannot be returned now, the queue has it again when the lease lapses.
             if let Err(error) = self.store().put_back(&lease).await {
-                tracing::debug!(queue, %error, "a message is given out again later");
+                tracing::debug!(queue, %error, "a message will be delivered again later");
             }
         }
         found
@@ -148,7 +148,10 @@ impl Broker {
                     let id = mark.and_then(|mark| String::from_utf8(mark).ok()?.parse().ok());
                     awaited.extend(id);
                 }
-                Err(error) => tracing::debug!(path = %path.display(), %error, "no mark of one that waits"),
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "the mark of a waiting process \
+                    cannot be read")
+                }
             }
         }
         Ok(awaited)

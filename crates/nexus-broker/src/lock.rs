@@ -51,7 +51,7 @@ impl Broker {
     ) -> Result<String, BrokerError> {
         Address::agent(name)?;
         let Some(folder) = project_folder(agent) else {
-            return Err(BrokerError::invalid("there is no folder to lock anything in", ""));
+            return Err(BrokerError::invalid("the agent has no folder, so it cannot take locks", ""));
         };
         let (key, file) = (key(&folder, name), folder.join(FOLDER).join(format!("{name}.lock")));
         let now = self.options().clock.now();
@@ -72,11 +72,11 @@ impl Broker {
                                 held.agent_id,
                                 rfc3339::millis(held.expires_at)
                             ),
-                            "ask for it later",
+                            "take the lock again at a later time",
                         ));
                     }
                     reported = format!(
-                        "; {} had it, and let it expire at {}",
+                        "; {} had it until it expired at {}",
                         held.agent_id,
                         rfc3339::millis(held.expires_at)
                     );
@@ -91,8 +91,8 @@ impl Broker {
             |error| match error.kind {
                 BrokerErrorKind::Conflict => BrokerError::new(
                     BrokerErrorKind::Conflict,
-                    format!("another agent took the lock {name:?} just now"),
-                    "ask for it later",
+                    format!("another agent has just taken the lock {name:?}"),
+                    "take the lock again at a later time",
                 ),
                 _ => error,
             },
@@ -121,14 +121,14 @@ impl Broker {
     pub(crate) async fn release_locks(&self, agent: &str) {
         let documents = match self.store().documents(DocumentKind::Lock).await {
             Ok(documents) => documents,
-            Err(error) => return tracing::warn!(agent, %error, "its locks stay until they expire"),
+            Err(error) => return tracing::warn!(agent, %error, "its locks remain until they expire"),
         };
         for document in documents {
             let Ok(held) = read(&document) else { continue };
             if held.agent_id == agent
                 && let Err(error) = self.release(&document, &held).await
             {
-                tracing::warn!(agent, key = %document.key, %error, "a lock stays until it expires");
+                tracing::warn!(agent, key = %document.key, %error, "the lock remains until it expires");
             }
         }
     }
@@ -166,7 +166,7 @@ fn key(folder: &Path, name: &str) -> String {
 fn check_folder(folder: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(folder)?.is_dir() {
         true => Ok(()),
-        false => Err(std::io::Error::other("it is a link, or no folder")),
+        false => Err(std::io::Error::other("it is a link or not a folder")),
     }
 }
 
@@ -186,8 +186,8 @@ fn refuse_foreign(file: &Path) -> Result<(), BrokerError> {
         Err(_) => Ok(()),
         Ok(_) => Err(BrokerError::new(
             BrokerErrorKind::Conflict,
-            format!("{} is there, and no agent made it", file.display()),
-            "whoever made it removes it",
+            format!("{} exists, but no agent created it", file.display()),
+            "the program that created it must remove it",
         )),
     }
 }

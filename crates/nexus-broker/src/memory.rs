@@ -245,7 +245,7 @@ impl MemoryIndex {
             .map(|word| format!("\"{word}\""))
             .collect();
         if words.is_empty() {
-            return Err(BrokerError::invalid("there is no word to look for", "name some"));
+            return Err(BrokerError::invalid("the text has no word to search for", "name some"));
         }
         let at_most = at_most.clamp(1, MOST_FOUND);
         let mut found = self.find(&words.join(" AND "), at_most, &may_read)?;
@@ -325,17 +325,17 @@ fn failed(path: &Path, error: &rusqlite::Error) -> BrokerError {
     let shared_file = |failure: &rusqlite::ffi::Error| failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
     let (kind, instead) = match error.sqlite_error() {
         Some(failure) if failure.code == ErrorCode::DiskFull || shared_file(failure) => {
-            (BrokerErrorKind::NoSpace, "make room: what is missing is taken in the next time")
+            (BrokerErrorKind::NoSpace, "free disk space: missing messages are indexed at the next attempt")
         }
         Some(failure) if matches!(failure.code, ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            (BrokerErrorKind::Damaged, "remove the file: it is made anew from the conversations")
+            (BrokerErrorKind::Damaged, "remove the file: the broker rebuilds it from the conversations")
         }
         Some(failure) if matches!(failure.code, ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
             (BrokerErrorKind::Failed, "give this user the right to write it")
         }
         Some(_) => (BrokerErrorKind::Failed, ""),
         // SQLite reported no error: a stored value has another type than this version writes.
-        None => (BrokerErrorKind::Damaged, "remove the file: it is made anew from the conversations"),
+        None => (BrokerErrorKind::Damaged, "remove the file: the broker rebuilds it from the conversations"),
     };
     BrokerError::new(kind, format!("{}: {error}", path.display()), instead)
 }

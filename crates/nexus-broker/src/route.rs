@@ -45,7 +45,7 @@ impl Route for ByAddress {
             Address::ManagerOf(worker) => match agents.get(worker).await?.manager {
                 Some(manager) => Address::agent(&manager),
                 None => Err(BrokerError::unknown(
-                    format!("the agent {worker:?} is no worker, so it has no manager"),
+                    format!("the agent {worker:?} is not a worker, so it has no manager"),
                     "name the agent",
                 )),
             },

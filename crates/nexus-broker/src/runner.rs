@@ -36,7 +36,7 @@ impl Broker {
             let wait = match self.begin_turns(&mut turns, &drain, &end).await {
                 Ok(()) => LOOK_EVERY,
                 Err(error) => {
-                    tracing::warn!(%error, "the broker cannot see what waits");
+                    tracing::warn!(%error, "the broker cannot list the waiting messages");
                     AFTER_FAILURE
                 }
             };
@@ -80,7 +80,7 @@ impl Broker {
             turns.spawn(async move {
                 let entered = EnteredAgent { broker: &broker, name: &name };
                 if let Err(error) = turn::handle(&broker, &name, &drain, &end).await {
-                    tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
+                    tracing::warn!(agent = %name, %error, "a message could not be handled and will be delivered again");
                     broker.suspend(&name, AFTER_FAILURE);
                 }
                 drop(entered);
@@ -105,6 +105,6 @@ impl Drop for EnteredAgent<'_> {
 
 fn report(ended: Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
-        tracing::error!(%error, "a turn of the broker broke down");
+        tracing::error!(%error, "a turn of the broker panicked");
     }
 }

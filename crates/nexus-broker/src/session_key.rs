@@ -82,7 +82,7 @@ impl FromStr for SessionKey {
     fn from_str(text: &str) -> Result<Self, BrokerError> {
         match text.parse()? {
             Address::Session { agent, context } => Ok(Self { agent, context }),
-            _ => Err(BrokerError::invalid(format!("{text:?} is no session"), "write agent:NAME:CONTEXT")),
+            _ => Err(BrokerError::invalid(format!("{text:?} is not a session"), "write agent:NAME:CONTEXT")),
         }
     }
 }

@@ -152,10 +152,10 @@ impl BrokerSettings {
                 return fault(&["agents", name], error.to_string());
             }
             if agent.folder.as_ref().is_some_and(|folder| !folder.is_absolute()) {
-                return fault(&["agents", name, "folder"], "is no absolute path".to_owned());
+                return fault(&["agents", name, "folder"], "is not absolute: write a full path".to_owned());
             }
             if agent.folder.is_none() && agent.access != ToolAccess::ScopedOnly {
-                let reason = format!("is {}, and there is no folder", agent.access.as_str());
+                let reason = format!("is {}, but the agent has no folder", agent.access.as_str());
                 return fault(&["agents", name, "access"], reason);
             }
             if agent.max_workers > MOST_WORKERS {
@@ -210,13 +210,13 @@ fn url_fault(url: &str) -> Option<&'static str> {
     };
     let is_here = matches!(host, Some("127.0.0.1" | "localhost" | "::1"));
     if authority.contains('@') {
-        return Some("has a user or a password: the signature says who sends");
+        return Some("must not contain a user or a password: the signature identifies the sender");
     }
     match scheme {
         "https" if !authority.is_empty() => None,
         "http" if is_here => None,
-        "http" => Some("is http to another machine: take https"),
-        _ => Some("is no https:// address"),
+        "http" => Some("uses http for another machine: write https"),
+        _ => Some("must be an address that begins with https://"),
     }
 }
 
@@ -231,7 +231,7 @@ impl ConfigSection for BrokerSection {
 
     fn schema(&self) -> Value {
         let mut schema = settings_schema::of::<BrokerSettings>();
-        schema["description"] = "Agents that reach each other through a broker.".into();
+        schema["description"] = "Agents that exchange messages through a broker.".into();
         schema
     }
 

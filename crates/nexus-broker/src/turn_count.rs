@@ -80,7 +80,7 @@ impl Broker {
         }
         Err(BrokerError::new(
             BrokerErrorKind::Conflict,
-            format!("the count of turns of {root} was written by others {MAX_CONFLICTS} times in a row"),
+            format!("other processes changed the turn count of {root} {MAX_CONFLICTS} times in a row"),
             "",
         ))
     }
@@ -88,7 +88,7 @@ impl Broker {
     /// The reason why a message begins no turn.
     pub(crate) fn too_many_turns(&self, chain: &Chain) -> String {
         format!(
-            "{} turns have come of the message {}, which is as many as may",
+            "{} turns were started because of the message {}, which is the limit",
             self.options().max_turns_per_message,
             chain.root
         )

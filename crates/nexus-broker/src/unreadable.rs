@@ -21,7 +21,11 @@ pub async fn unreadable_records(store: &dyn BrokerStore) -> Result<Vec<BrokerErr
     let mut found = Vec::new();
     for aside in store.set_aside(MAX_MESSAGES).await? {
         let (message, queue) = (aside.message, aside.queue);
-        found.push(damaged(format!("the message {message} for {queue:?} is set aside: {}", aside.problem)));
+        found.push(damaged(format!(
+            "the message {message} for {queue:?} cannot be read and is not delivered: \
+            {}",
+            aside.problem
+        )));
     }
     found.extend(Directory::unreadable(&store.documents(DocumentKind::Agent).await?));
     for document in store.documents(DocumentKind::Trigger).await? {

@@ -154,8 +154,8 @@ fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
     }
     Err(BrokerError::new(
         BrokerErrorKind::Conflict,
-        format!("{} was not written by a broker, and is left as it is", path.display()),
-        "move it away, or have the views in another folder (`nexus broker run --views FOLDER`)",
+        format!("{} was not written by a broker, and was not changed", path.display()),
+        "move it away, or write the views to another folder (`nexus broker run --views FOLDER`)",
     ))
 }
 

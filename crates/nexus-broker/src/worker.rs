@@ -58,7 +58,7 @@ impl Workers {
         let manager = directory.get(manager).await?;
         let scope = &manager.scope;
         if scope.max_workers == 0 || scope.max_depth == 0 {
-            return refused(format!("{} may start no workers", manager.name), "do the work yourself");
+            return refused(format!("{} may not start workers", manager.name), "do the work yourself");
         }
         // One after the other: two calls of one answer would both count the others.
         let _one = self.starting.lock().await;
@@ -66,15 +66,15 @@ impl Workers {
             directory.all().await?.into_iter().filter(|agent| agent.manager.as_ref() == Some(&manager.name));
         let own = own.filter(|agent| !is_over(agent)).count();
         if own >= scope.max_workers as usize {
-            let message = format!("{} has {own} workers, which is as many as it may have", manager.name);
+            let message = format!("{} has {own} workers, which is the limit", manager.name);
             return refused(message, "wait for a result, or stop one");
         }
         let kind = order.kind.clone().unwrap_or_else(|| manager.kind.clone());
         if kind != manager.kind && !scope.worker_kinds.contains(&kind) {
             let kinds = [std::slice::from_ref(&manager.kind), &scope.worker_kinds].concat().join(", ");
             return refused(
-                format!("workers of {} are not of the type {kind:?}", manager.name),
-                &format!("take one of {kinds}"),
+                format!("workers of {} may not have the type {kind:?}", manager.name),
+                &format!("use one of {kinds}"),
             );
         }
         router
@@ -83,7 +83,7 @@ impl Workers {
         let max_depth = scope.max_depth - 1;
         if order.max_workers > 0 && max_depth == 0 {
             return refused(
-                format!("workers of {} may have none themselves", manager.name),
+                format!("workers of {} may not start workers", manager.name),
                 "leave out max_workers",
             );
         }
@@ -183,8 +183,8 @@ impl Workers {
             true => Ok(()),
             false => Err(BrokerError::new(
                 BrokerErrorKind::Failed,
-                format!("{} is no folder", folder.display()),
-                "make it, or name another one in nexus.yaml",
+                format!("{} is not a folder", folder.display()),
+                "create it, or name another folder in nexus.yaml",
             )),
         })
         .await
@@ -250,7 +250,7 @@ impl Workers {
             return Ok(format!("{name} worked in your own folder: there is nothing to land"));
         };
         let Some(kept_as) = tree.refs.last().cloned() else {
-            return Ok(format!("{name} changed nothing so far"));
+            return Ok(format!("{name} has not changed anything yet"));
         };
         let message = format!("Merge the work of {name}\n\nAgent: {name}");
         let landed = try_blocking(move || {
@@ -277,14 +277,14 @@ impl Workers {
             }
             Landing::Patch { obstacle, .. } => Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
-                format!("not landed: {obstacle}; the commit is kept as {kept_as}"),
+                format!("not landed: {obstacle}; the commit is stored as {kept_as}"),
                 format!(
-                    "a person can `git merge {kept_as}`, and a new worker begins with the branch as it is now"
+                    "a person can run `git merge {kept_as}`; a new worker starts from the present branch"
                 ),
             )),
             _ => Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
-                format!("not landed; the commit is kept as {kept_as}"),
+                format!("not landed; the commit is stored as {kept_as}"),
                 "",
             )),
         }
@@ -302,7 +302,7 @@ impl Workers {
             Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead))
         };
         if record.manager.is_none() {
-            return conflict(format!("{name} is no worker"), "take it out of nexus.yaml");
+            return conflict(format!("{name} is not a worker"), "take it out of nexus.yaml");
         }
         if directory.is_at_work(&record) || !is_over(&record) {
             return conflict(format!("{name} has not ended"), "wait for it, or stop it first");
@@ -315,17 +315,17 @@ impl Workers {
             if !is_kept && !even_unlanded {
                 return conflict(
                     format!(
-                        "what {name} made is not landed: it is kept as {}",
+                        "the changes of {name} are not landed: they are stored as {}",
                         tree.refs.last().cloned().unwrap_or_default()
                     ),
-                    "land it first; a person removes it by `nexus broker clean --unlanded`",
+                    "land them first, or let a person remove them with `nexus broker clean --unlanded`",
                 );
             }
             // From here on no turn of it is begun.
             directory
                 .update(name, |record| {
                     if directory.is_at_work(record) {
-                        let message = format!("{name} is at work again");
+                        let message = format!("{name} is working again");
                         return Err(BrokerError::new(BrokerErrorKind::Conflict, message, "wait for it"));
                     }
                     record.status = AgentStatus::Stopped;
@@ -343,7 +343,7 @@ impl Workers {
                         return Err(BrokerError::new(
                             BrokerErrorKind::Conflict,
                             format!("{} has changes that no turn has committed", work.display()),
-                            "a person removes them by `nexus broker clean --unlanded`",
+                            "let a person remove them with `nexus broker clean --unlanded`",
                         ));
                     }
                 }
@@ -400,7 +400,7 @@ fn newest(tree: &WorkerTree, of: &Tree) -> Result<CommitId, BrokerError> {
     match tree.commits.last() {
         None => Ok(of.base().commit.clone()),
         Some(commit) => commit.parse().map_err(|error| {
-            BrokerError::new(BrokerErrorKind::Damaged, format!("{commit:?} is no commit: {error}"), "")
+            BrokerError::new(BrokerErrorKind::Damaged, format!("{commit:?} is not a commit: {error}"), "")
         }),
     }
 }

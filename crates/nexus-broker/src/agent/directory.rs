@@ -57,7 +57,7 @@ impl Directory {
         let names = self.all().await.unwrap_or_default();
         let names: Vec<_> = names.into_iter().take(20).map(|record| record.name).collect();
         let instead = match names.is_empty() {
-            true => "there is none: name agents in the section `broker` of nexus.yaml".to_owned(),
+            true => "no agent exists: name agents in the section `broker` of nexus.yaml".to_owned(),
             false => format!("write to one of {}", names.join(", ")),
         };
         BrokerError::unknown(format!("there is no agent {name:?}"), instead)

@@ -57,7 +57,7 @@ fn checked(name: &str, whole: &str) -> Result<String, BrokerError> {
     }
     let shown: String = whole.chars().take(80).collect();
     Err(BrokerError::invalid(
-        format!("{shown:?} is no address"),
+        format!("{shown:?} is not an address"),
         "write NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME, each name of 1 to 40 small letters, digits, `_` and `-`",
     ))
 }
@@ -75,7 +75,7 @@ impl FromStr for Address {
                 let (agent, context) = rest.split_once(':').unwrap_or((rest, ""));
                 Ok(Self::Session { agent: name(agent)?, context: name(context)? })
             }
-            Some(_) => Err(name("").expect_err("an empty name is none")),
+            Some(_) => Err(name("").expect_err("an empty name is not valid")),
         }
     }
 }

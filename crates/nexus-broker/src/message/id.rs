@@ -61,7 +61,7 @@ fn check_id(text: &str) -> Result<(), BrokerError> {
     match (1..=MAX_ID_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
         true => Ok(()),
         false => Err(BrokerError::invalid(
-            format!("{:?} is no id of a message", text.chars().take(80).collect::<String>()),
+            format!("{:?} is not an id of a message", text.chars().take(80).collect::<String>()),
             format!("write 1 to {MAX_ID_BYTES} bytes without control characters"),
         )),
     }
@@ -77,7 +77,7 @@ impl JsonSchema for EnvelopeId {
             "type": "string",
             "minLength": 1,
             "maxLength": MAX_ID_BYTES,
-            "description": "Tells one message from every other. A message that is sent again has the same."
+            "description": "Unique id of the message. A message that is sent again has the same id."
         })
     }
 }

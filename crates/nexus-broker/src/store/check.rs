@@ -32,7 +32,7 @@ fn name(what: &str, text: &str) -> Result<(), BrokerError> {
         return Ok(());
     }
     Err(BrokerError::invalid(
-        format!("{:?} is no {what}", text.chars().take(80).collect::<String>()),
+        format!("{:?} is not a valid {what}", text.chars().take(80).collect::<String>()),
         format!("write 1 to {MAX_NAME_BYTES} bytes without control characters"),
     ))
 }
@@ -61,12 +61,8 @@ pub(crate) fn message(
     let json = serde_json::to_string(envelope).map_err(unwritable)?;
     if json.len() > limits.max_message_bytes {
         return Err(BrokerError::invalid(
-            format!(
-                "the message {id} has {} bytes, and a message {} at most",
-                json.len(),
-                limits.max_message_bytes
-            ),
-            "put what is large into a file, and say where it is".to_owned(),
+            format!("the message {id} has {} bytes, more than {}", json.len(), limits.max_message_bytes),
+            "write large content to a file, and send its path".to_owned(),
         ));
     }
     // A key of `other` with the name of a known field would make the message unreadable for its recipient.
@@ -81,7 +77,7 @@ pub(crate) fn outcome(
 ) -> Result<Vec<StorableMessage>, BrokerError> {
     if outcome.len() > MAX_OUTCOME {
         return Err(BrokerError::invalid(
-            format!("{} messages came of one, and {MAX_OUTCOME} may", outcome.len()),
+            format!("one message produced {} messages, more than {MAX_OUTCOME}", outcome.len()),
             String::new(),
         ));
     }
@@ -91,8 +87,8 @@ pub(crate) fn outcome(
     let bytes: usize = checked.iter().map(|message| message.json.len()).sum();
     if bytes > limits.max_outcome_bytes {
         return Err(BrokerError::invalid(
-            format!("what came of the message has {bytes} bytes, and may have {}", limits.max_outcome_bytes),
-            "put what is large into files, and say where they are".to_owned(),
+            format!("the result of the message has {bytes} bytes, more than {}", limits.max_outcome_bytes),
+            "write large content to files, and send their paths".to_owned(),
         ));
     }
     Ok(checked)
@@ -104,10 +100,7 @@ pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerEr
     let json = value.to_string();
     if json.len() > MAX_DOCUMENT_BYTES {
         return Err(BrokerError::invalid(
-            format!(
-                "the document {key_text} has {} bytes, and one has {MAX_DOCUMENT_BYTES} at most",
-                json.len()
-            ),
+            format!("the document {key_text} has {} bytes, more than {MAX_DOCUMENT_BYTES}", json.len()),
             String::new(),
         ));
     }
@@ -118,7 +111,7 @@ pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerEr
 pub(crate) fn lease(time: Duration) -> Result<i64, BrokerError> {
     if time > MAX_LEASE {
         return Err(BrokerError::invalid(
-            "a message is held for 30 days at most".to_owned(),
+            "a message can be leased for at most 30 days".to_owned(),
             "extend the lease from time to time".to_owned(),
         ));
     }
@@ -162,7 +155,7 @@ pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
 pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Conflict,
-        format!("the message {} of the queue {} is not held any more", held.message, held.queue),
+        format!("the lease on the message {} of the queue {} has ended", held.message, held.queue),
         "take it again",
     )
 }
@@ -171,8 +164,8 @@ pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
 pub(crate) fn full(queue: &str, limits: &QueueLimits) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::QueueFull,
-        format!("the queue {queue} has {} messages, as many as it may have", limits.max_waiting),
-        "put it again when some of them have been handled",
+        format!("the queue {queue} has {} messages, which is the limit", limits.max_waiting),
+        "send it again after some of them were handled",
     )
 }
 
@@ -180,7 +173,7 @@ pub(crate) fn full(queue: &str, limits: &QueueLimits) -> BrokerError {
 pub(crate) fn not_as_expected(kind: DocumentKind, key: &str) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Conflict,
-        format!("the document {key} ({}) is not as expected: another wrote it", kind_name(kind)),
+        format!("the document {key} ({}) was changed by another process", kind_name(kind)),
         "read it again",
     )
 }

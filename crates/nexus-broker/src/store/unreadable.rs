@@ -24,6 +24,6 @@ impl Told {
         if told.len() < MAX_REMEMBERED {
             told.insert(error.message.clone());
         }
-        tracing::warn!(%error, "a record is passed over");
+        tracing::warn!(%error, "a record cannot be read and is skipped");
     }
 }

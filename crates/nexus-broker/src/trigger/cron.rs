@@ -33,17 +33,17 @@ impl CronTimes {
     pub(super) fn parse(expression: &str, time_zone: &str) -> Result<Self, BrokerError> {
         let shown: String = expression.chars().take(80).collect();
         let fail = |problem: &dyn fmt::Display, instead: &str| {
-            let message = format!("the cron expression {shown:?} cannot be taken: {problem}");
+            let message = format!("the cron expression {shown:?} is not valid: {problem}");
             BrokerError::invalid(message, instead)
         };
         let five = "write minute, hour, day of month, month and day of week, such as `30 9 * * 1-5`";
         if expression.len() > MAX_EXPRESSION_BYTES {
-            return Err(fail(&format_args!("it has {} bytes, 256 are taken", expression.len()), five));
+            return Err(fail(&format_args!("it has {} bytes, more than 256", expression.len()), five));
         }
         let zone: Tz = time_zone.parse().map_err(|_| {
             let shown: String = time_zone.chars().take(80).collect();
-            let message = format!("there is no time zone {shown:?}");
-            let instead = "take a name of the IANA database, such as Europe/Berlin, America/New_York or UTC";
+            let message = format!("unknown time zone {shown:?}");
+            let instead = "write a name of the IANA database, such as Europe/Berlin, America/New_York or UTC";
             BrokerError::invalid(message, instead)
         })?;
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build();
@@ -52,8 +52,8 @@ impl CronTimes {
         let times = Self { patterns: vec![cron], zone };
         if times.next(UNIX_EPOCH + Duration::from_secs(FIRST_TIME)).is_none() {
             return Err(fail(
-                &"no day is like this",
-                "take days that there are: February has at most 29, and `year` ends before 5000",
+                &"no day matches all of its fields",
+                "write days that exist: February has at most 29, and `year` ends before 5000",
             ));
         }
         let patterns = times.patterns.into_iter().flat_map(|cron| written_out(&parser, expression, cron));
@@ -227,7 +227,7 @@ mod tests {
                 if expression.ends_with("1999") { format!("0 {expression}") } else { expression.to_owned() };
             let error = CronTimes::parse(&expression, zone).map(drop).unwrap_err();
             assert_eq!(error.kind, crate::error::BrokerErrorKind::Invalid);
-            assert!(error.to_string().contains("no day is like this"), "{error}");
+            assert!(error.to_string().contains("no day matches all of its fields"), "{error}");
         }
         for expression in [
             "",
@@ -245,6 +245,6 @@ mod tests {
         let long = "1,".repeat(200);
         assert!(CronTimes::parse(&long, "UTC").is_err());
         let error = CronTimes::parse("@daily", "Mars/Olympus").map(drop).unwrap_err();
-        assert!(error.to_string().contains("there is no time zone \"Mars/Olympus\""), "{error}");
+        assert!(error.to_string().contains("unknown time zone \"Mars/Olympus\""), "{error}");
     }
 }

@@ -40,8 +40,8 @@ fn check_id(text: &str) -> Result<(), BrokerError> {
     }
     let shown: String = text.chars().take(80).collect();
     Err(BrokerError::invalid(
-        format!("{shown:?} is no id of a trigger"),
-        "take 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit first",
+        format!("{shown:?} is not an id of a trigger"),
+        "write 1 to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or a digit",
     ))
 }
 
@@ -131,12 +131,12 @@ impl Trigger {
             BrokerError::new(
                 BrokerErrorKind::Damaged,
                 format!("the trigger {key:?} cannot be read: {problem}"),
-                "delete it, and make it again",
+                "delete it, and create it again with create_trigger",
             )
         };
         let trigger = Self::deserialize(value).map_err(|error| damaged(&error))?;
         if trigger.id.as_str() != key {
-            return Err(damaged(&format_args!("it calls itself {:?}", trigger.id.as_str())));
+            return Err(damaged(&format_args!("the document contains the id {:?}", trigger.id.as_str())));
         }
         trigger.check().map_err(|error| damaged(&error))?;
         Ok(trigger)
@@ -159,7 +159,7 @@ impl Trigger {
         if self.action.trim().is_empty() || self.action.len() > MAX_ACTION_BYTES {
             return Err(BrokerError::invalid(
                 format!("the action has {} bytes", self.action.len()),
-                format!("say in 1 to {MAX_ACTION_BYTES} bytes what is to be done"),
+                format!("describe the work in 1 to {MAX_ACTION_BYTES} bytes"),
             ));
         }
         self.schedule.check()

@@ -102,7 +102,7 @@ impl TriggerFirer {
         }
         Err(BrokerError::new(
             BrokerErrorKind::Conflict,
-            format!("the trigger {id} was written by others {MAX_CONFLICTS} times in a row"),
+            format!("other processes changed the trigger {id} {MAX_CONFLICTS} times in a row"),
             "",
         ))
     }

@@ -51,7 +51,10 @@ impl TriggerSchedule {
                 if is_text(&event.name) {
                     return Ok(());
                 }
-                Err(BrokerError::invalid("the name of the event is no line of 1 to 256 bytes", "shorten it"))
+                Err(BrokerError::invalid(
+                    "the name of the event must be one line of 1 to 256 bytes",
+                    "shorten it",
+                ))
             }
             Self::Webhook(webhook) => webhook.check(),
             Self::File(file) => file.check(),
@@ -255,7 +258,7 @@ impl WebhookSchedule {
             // The error never repeats the name: it may be the secret.
             Some(reason) => Err(BrokerError::invalid(
                 format!("`secret_environment` {reason}"),
-                "name a variable, and make the trigger anew",
+                "name a variable, and create the trigger again",
             )),
         }
     }
@@ -314,7 +317,7 @@ impl CompletionSchedule {
     fn check(&self) -> Result<(), BrokerError> {
         if self.agent.is_none() && self.task.is_none() {
             return Err(BrokerError::invalid(
-                "the trigger names neither an agent nor a task",
+                "the trigger names neither an agent nor a task to wait for",
                 "name one of them",
             ));
         }
@@ -323,7 +326,7 @@ impl CompletionSchedule {
         }
         if self.task.as_deref().is_some_and(|task| !is_text(task)) {
             return Err(BrokerError::invalid(
-                "`task` is no line of 1 to 256 bytes",
+                "`task` must be one line of 1 to 256 bytes",
                 "name the task by its id",
             ));
         }

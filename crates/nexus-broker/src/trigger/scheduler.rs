@@ -171,7 +171,7 @@ impl Scheduler {
         let now: HashSet<_> =
             list.damaged.iter().map(|(key, error)| (key.clone(), error.message.clone())).collect();
         for (key, problem) in now.difference(&told) {
-            tracing::warn!(key, problem, "a trigger fires nothing: its document cannot be read");
+            tracing::warn!(key, problem, "a trigger does not fire, because its document cannot be read");
         }
         *told = now;
     }

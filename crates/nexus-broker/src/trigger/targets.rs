@@ -51,7 +51,7 @@ impl TriggerTargets for StoreTargets {
         }
         Err(BrokerError::new(
             BrokerErrorKind::NotAllowed,
-            format!("{agent} may not have a trigger address {target}"),
+            format!("a trigger of {agent} may not address {target}"),
             "leave the target out, or name yourself or your manager",
         ))
     }

@@ -85,7 +85,7 @@ impl Triggers {
         if trigger.decided().is_some() && trigger.next_run.is_none() {
             return Err(BrokerError::invalid(
                 "the time of the trigger has passed",
-                "take one that is still to come",
+                "choose a time in the future",
             ));
         }
         let value = trigger.to_value();
@@ -98,8 +98,8 @@ impl Triggers {
         written.await.map_err(|error| match error.kind {
             BrokerErrorKind::Conflict => BrokerError::new(
                 BrokerErrorKind::Conflict,
-                format!("there is a trigger {} already", trigger.id),
-                "delete it, or take another id",
+                format!("a trigger {} already exists", trigger.id),
+                "delete the existing trigger, or choose another id",
             ),
             _ => error,
         })?;
@@ -143,7 +143,7 @@ impl Triggers {
             {
                 return Err(BrokerError::invalid(
                     format!("the time of the trigger {id} has passed"),
-                    "delete it, and make one for a time that is still to come",
+                    "delete it, and create a trigger with a time in the future",
                 ));
             }
             state = self.state_of_files(&found).await?;
@@ -192,7 +192,9 @@ impl Triggers {
         if event_id.is_empty() || event_id.len() > MAX_EVENT_ID_BYTES {
             return Err(BrokerError::invalid(
                 format!("the id of the event has {} bytes", event_id.len()),
-                format!("take 1 to {MAX_EVENT_ID_BYTES} that tell it from other events of this name"),
+                format!(
+                    "write 1 to {MAX_EVENT_ID_BYTES} bytes that are unique among the events of this name"
+                ),
             ));
         }
         let mut firings = Vec::new();
@@ -224,7 +226,7 @@ impl Triggers {
         });
         // The message is there; when it was is a convenience.
         if let Err(error) = moved.await {
-            tracing::debug!(trigger = %trigger.id, %error, "the last run of a trigger was not written");
+            tracing::debug!(trigger = %trigger.id, %error, "the last run of a trigger could not be stored");
         }
         Ok(firing)
     }
@@ -281,7 +283,7 @@ impl Triggers {
 }
 
 fn unknown(id: &TriggerId) -> BrokerError {
-    BrokerError::unknown(format!("there is no trigger {id}"), "list the triggers to see which there are")
+    BrokerError::unknown(format!("there is no trigger {id}"), "list the triggers to find its id")
 }
 
 /// Returns the time of the next firing, by the clock alone.

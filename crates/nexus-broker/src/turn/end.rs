@@ -33,7 +33,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
             Ok(result) => {
                 diff = match broker.workers().keep(broker.directory(), name, envelope).await {
                     Ok(diff) => diff,
-                    Err(error) => Some(format!("its changes could not be kept: {error}")),
+                    Err(error) => Some(format!("its changes could not be committed: {error}")),
                 };
                 (Ok(result.text), AgentStatus::Done)
             }
@@ -50,7 +50,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
                 // Retain the changes of the failed turn, too.
                 let kept = broker.workers().keep(broker.directory(), name, envelope).await;
                 if let Err(error) = kept {
-                    tracing::warn!(agent = name, %error, "the changes of a turn that failed are not kept");
+                    tracing::warn!(agent = name, %error, "the changes of a failed turn are discarded");
                 }
                 (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed)
             }
@@ -66,7 +66,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
             )
         }
         AgentTurnEnd::Tools(missing) => {
-            let message = format!("{name} has not every tool that the task needs: {missing}");
+            let message = format!("{name} lacks tools that the task needs: {missing}");
             (Err(Some(prompt::problem(&envelope.message_id, "no_tool", &message))), AgentStatus::Failed)
         }
         AgentTurnEnd::Folder(error) => {
@@ -108,7 +108,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
             Ok(_) => ended.push(&envelope.message_id),
             // It is delivered again, and the broker reports its turn to its sender as lost.
             Err(error) => {
-                tracing::warn!(agent = name, %error, "a message that a turn took is given out again");
+                tracing::warn!(agent = name, %error, "a message that a turn took will be delivered again");
             }
         }
     }
@@ -186,7 +186,8 @@ pub(super) async fn lost(
         message.follow(&envelope.chain());
         // A manager whose queue is full sees it by list_agents.
         if let Err(error) = broker.store().put(&queue_of(&message.target_agent_id), &message).await {
-            tracing::warn!(agent = %record.name, %error, "its manager could not be told of a lost turn");
+            tracing::warn!(agent = %record.name, %error, "the report of a lost turn could not be sent to the \
+                manager");
         }
     }
     finish(broker, &record.name, lease, envelope, Some(told)).await?;

@@ -108,7 +108,7 @@ async fn handle_message(
             "too_many_turns",
             &broker.too_many_turns(&envelope.chain()),
         );
-        tracing::warn!(agent = name, root = %envelope.chain().root, "a message begins no turn: as many as may came of one");
+        tracing::warn!(agent = name, root = %envelope.chain().root, "a message starts no turn: its chain has reached the limit of turns");
         return finish(broker, name, lease, envelope, Some(problem)).await;
     }
     let turn = match OngoingTurn::begin(broker, name, queue, delivery.clone()).await {

@@ -137,7 +137,7 @@ impl OngoingTurn {
             Ok(())
         });
         if let Err(error) = beat.await {
-            tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs");
+            tracing::warn!(agent = name, %error, "the broker cannot record that a turn is running");
         }
     }
 
@@ -152,7 +152,7 @@ impl OngoingTurn {
                 return Err(BrokerError::new(
                     BrokerErrorKind::QueueFull,
                     format!("the turn has {MOST_UNENDED} messages"),
-                    "end it: the next ones begin turns of their own",
+                    "end the turn: the next messages start new turns",
                 ));
             }
             if !turn.taken.contains(id) {

@@ -23,7 +23,7 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
         envelope.message_id
     );
     let answered = match envelope.payload {
-        Payload::Query { .. } => "\n\n(What you say last goes back to who asks.)",
+        Payload::Query { .. } => "\n\n(Your final message is sent to the sender as the answer.)",
         _ => "",
     };
     // No line of a text looks like the head of a message.
@@ -70,7 +70,7 @@ pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
         format!("; its files are in {}", tree.workspace.join("work").display())
     });
     let message = format!(
-        "the broker ended or stood still while {} was at {id}: what it did by then is done, and it is not begun again{tree}",
+        "the broker ended or stalled while {} handled {id}: its changes up to then remain, and the message is not handled again{tree}",
         agent.name
     );
     problem(id, "turn_lost", &message)

@@ -154,7 +154,7 @@ async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
             puppet.refused("start_worker", order("w1", "worker", 0)).await;
             puppet.done("start_worker", order("w2", "worker", 0)).await;
             let full = puppet.refused("start_worker", order("w3", "worker", 0)).await;
-            assert!(full.contains("as many as it may have"), "{full}");
+            assert!(full.contains("workers, which is the limit"), "{full}");
             puppet.refused("stop_worker", json!({ "name": "stranger" })).await;
             is_full.send_replace(true);
             Ok("done".to_owned())

@@ -12,7 +12,7 @@ fn broker_has_a_question_answered_in_mid_task_and_a_person_heard_in_mid_turn() {
             "[sign] -> [manager-of:sign] [query]: Until when does it go?",
             "[manager] -> [sign] [message]: (in reply to ",
             "[tides] -> [manager-of:tides] [status_update]: Task tides: in_progress, 3 %",
-            "is told: the agent is at work: it has it between two tool calls",
+            "is told: the agent is in a turn: it receives the message between two tool calls",
             "[caller:person] -> [tides] [message]: That is enough.",
             "[sign] -> [manager] [result]: Task sign is done: The sign says: The ferry. Until ten in the evening.",
             "[tides] -> [manager] [result]: Task tides is done: The water is high, and a person said in mid-turn: That is enough.",

@@ -284,7 +284,7 @@ fn what_cannot_be_done_is_said_with_the_way_out() {
         (&["broker", "send", "clerk", " "], 2, "the message is empty"),
         (&["broker", "send", "clerk", "x", "--priority", "very"], 2, "low, normal, high or urgent"),
         (&["broker", "send", "clerk", "x", "--wait", "1"], 1, "no answer came within 1 s"),
-        (&["broker", "clean", "clerk"], 1, "clerk is no worker"),
+        (&["broker", "clean", "clerk"], 1, "clerk is not a worker"),
         (&["broker", "land", "nobody"], 1, "there is no agent"),
     ] {
         let output = stage.nexus(arguments);
@@ -296,7 +296,7 @@ fn what_cannot_be_done_is_said_with_the_way_out() {
     fs::write(&config, written.replace("max_workers: 2", "max_workers: 2, access: read-only")).unwrap();
     let output = stage.nexus(&["broker", "status"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("there is no folder"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("the agent has no folder"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -332,7 +332,7 @@ fn triggers_are_made_fired_switched_and_deleted() {
         (&["trigger", "cron", "clerk", "61 * * * *", "x"][..], "61"),
         (&["trigger", "cron", "clerk", "* * 31 2 *", "x"], ""),
         (&["trigger", "cron", "clerk", "* * * * *", "x", "--zone", "Mars/Base"], "Mars/Base"),
-        (&["trigger", "at", "clerk", "2001-01-01T00:00:00Z", "x"], "still to come"),
+        (&["trigger", "at", "clerk", "2001-01-01T00:00:00Z", "x"], "in the future"),
         (&["trigger", "at", "clerk", "tomorrow", "x"], "2026-01-31T12:00:00Z"),
         (&["trigger", "event", "clerk", "deployed", "x", "--id", "look"], "already"),
         (&["trigger", "completion", "clerk", "x"], "--of-agent or --of-task"),

@@ -93,8 +93,10 @@ fn a_person_is_heard(program: Program, is_steered: bool) {
     let sent = stage.said(&["send", "lead", "Turn left.", "--as", "second"]);
     is_sent.store(true, Ordering::SeqCst);
     let (reach, went) = match is_steered {
-        true => ("the agent is at work: it has it between two tool calls", "I turn left."),
-        false => ("the agent is at work: it has it with its next turn", "I went straight on."),
+        true => ("the agent is in a turn: it receives the message between two tool calls", "I turn left."),
+        false => {
+            ("the agent is in a turn: it receives the message with its next turn", "I went straight on.")
+        }
     };
     assert!(sent.contains(reach), "{sent}");
     let first = text(&first.wait_with_output().unwrap());
@@ -271,7 +273,7 @@ fn a_lost_turn_is_told_of(worker: Program, manager: Program) {
     running.drain();
     assert!(is_written(&half) && work.join("poem.txt").is_file(), "the tree is there");
     assert_eq!(stage.agent("helper").unwrap()["status"], "failed");
-    assert_eq!(stage.calls(worker, "helper").len(), asked, "it is not begun again");
+    assert_eq!(stage.calls(worker, "helper").len(), asked, "the message is not handled again");
     let errors = stage.messages();
     let errors = errors.iter().filter(|message| message["type"] == "error").count();
     assert_eq!(errors, 1, "it is told of once");

@@ -39,7 +39,7 @@ pub(super) fn store(what: &str, error: NatsStoreError) -> BrokerError {
         NatsStoreError::Unclear(reason) if NatsStoreError::is_out_of_space(&error) => BrokerError::new(
             BrokerErrorKind::NoSpace,
             format!("{what}: the servers have no room ({reason})"),
-            "make room: nothing that was stored is lost",
+            "free space: no stored message is lost",
         ),
         error => server(&error.into()),
     }
@@ -51,8 +51,8 @@ pub(super) fn request(what: &str) -> impl FnOnce(NatsError) -> BrokerError {
         NatsError::Unclear { reason } => unclear(what, &reason),
         NatsError::NotSetUp { .. } => BrokerError::new(
             BrokerErrorKind::Failed,
-            format!("{what}: the stream of messages is not there any more"),
-            "start the broker again, which makes it",
+            format!("{what}: the stream of messages no longer exists"),
+            "restart the broker, which creates the stream again",
         ),
         error => server(&error),
     }

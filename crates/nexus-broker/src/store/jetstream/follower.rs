@@ -110,7 +110,13 @@ impl Followed {
                 // A missing permission does not pass with time: report it as it is.
                 let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
-                let unclear = || fault::unclear("the stream of messages", &"it is not read on");
+                let unclear = || {
+                    fault::unclear(
+                        "the stream of messages",
+                        &"reading the stream does not \
+                    advance any more",
+                    )
+                };
                 return Err(lasting.unwrap_or_else(unclear));
             }
         }
@@ -119,7 +125,7 @@ impl Followed {
     fn apply(&self, number: u64, record: StreamRecord) {
         let unreadable = match &record {
             StreamRecord::UnreadablePut(_) => Some("a message"),
-            StreamRecord::UnreadableState(..) => Some("how far a message is"),
+            StreamRecord::UnreadableState(..) => Some("the stored state of a message"),
             _ => None,
         };
         if let Some(what) = unreadable {
@@ -196,7 +202,9 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
                 Ok(Either::Left((Some(Ok(message)), _))) => break Some(message),
                 Ok(Either::Left((Some(Err(error)), _))) => return Err(requests.unread(&error)),
                 Ok(Either::Left((None, _))) => return Err(fault::unclear(what, &"it ended")),
-                Ok(Either::Right(_)) => return Err(fault::unclear(what, &"it is read anew")),
+                Ok(Either::Right(_)) => {
+                    return Err(fault::unclear(what, &"it is read again from its beginning"));
+                }
                 Err(_elapsed) => {}
             }
             if Instant::now() >= look {

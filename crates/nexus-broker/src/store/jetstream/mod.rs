@@ -70,7 +70,7 @@ impl JetStreamStore {
             return Err(BrokerError::new(
                 BrokerErrorKind::Invalid,
                 format!(
-                    "messages may have {} bytes, and the servers take {largest}",
+                    "messages may have {} bytes, but the servers accept only {largest}",
                     limits.max_message_bytes
                 ),
                 "raise `max_payload` of the servers",

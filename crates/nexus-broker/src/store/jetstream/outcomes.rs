@@ -40,10 +40,10 @@ impl JetStreamStore {
             return Err(BrokerError::new(
                 BrokerErrorKind::Invalid,
                 format!(
-                    "what came of the message has {} bytes, and the servers take {largest}",
+                    "the result of the message has {} bytes, but the servers accept only {largest}",
                     inside.len()
                 ),
-                "raise `max_payload` of the servers, or put what is large into files",
+                "raise `max_payload` of the servers, or write large content to files",
             ));
         }
         Ok(Some(inside))
@@ -106,7 +106,7 @@ impl JetStreamStore {
         hash: Hash,
         entry: &IndexedMessage,
     ) -> Result<Option<MessageOutcome>, BrokerError> {
-        let what = format!("what came of the message {}", entry.number);
+        let what = format!("the result of the message {}", entry.number);
         let unreadable = |reason: &dyn std::fmt::Display| check::unreadable(STREAM, &what, reason);
         let Some(read) = self.0.requests.message(entry.revision).await? else {
             self.catch_up().await?;

@@ -141,7 +141,7 @@ impl JetStreamStore {
         entry: &IndexedMessage,
         message: PublishMessage,
     ) -> Result<bool, BrokerError> {
-        let what = "how far a message is";
+        let what = "the stored state of a message";
         let written =
             self.0.requests.store(what, &hash.state_subject(), message, Some(entry.revision)).await?;
         if let Some(number) = written {

@@ -66,15 +66,16 @@ impl JetStreamStore {
             let problem = match (stage, &entry) {
                 (Some(Stage::SetAside), _) => match readable {
                     Err(error) => error.message,
-                    Ok(_) => "it can be read again, and waits when the store is opened anew".to_owned(),
+                    Ok(_) => "it is readable again, and will wait in its queue after the broker restarts"
+                        .to_owned(),
                 },
                 (Some(Stage::Finishing), Some(entry)) => {
                     if let Some(outcome) = self.0.requests.message(entry.revision).await? {
                         stored = outcome.payload;
                     }
-                    "it is handled, and what came of it cannot be read".to_owned()
+                    "it was handled, but its result cannot be read".to_owned()
                 }
-                (Some(_), _) => "how far it is cannot be read".to_owned(),
+                (Some(_), _) => "its state cannot be read from the stream".to_owned(),
                 (None, _) => "its headers cannot be read".to_owned(),
             };
             let queue = entry.map_or_else(String::new, |entry| entry.queue.as_ref().to_owned());

@@ -51,8 +51,8 @@ impl Requests {
             let found = found.map_or_else(|| "none".to_owned(), |version| version.to_string());
             return Err(BrokerError::new(
                 BrokerErrorKind::Damaged,
-                format!("the stream {STREAM} is of version {found}, and this program knows {VERSION}"),
-                "use the version of Nexus that made it",
+                format!("the stream {STREAM} has version {found}, but this program supports only {VERSION}"),
+                "use the version of Nexus that created it",
             ));
         }
         Ok(requests)

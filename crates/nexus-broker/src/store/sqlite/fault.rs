@@ -47,30 +47,30 @@ fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
     let (kind, what, instead) = match error.sqlite_error() {
         Some(failure) => match failure.code {
             ErrorCode::DiskFull => {
-                (BrokerErrorKind::NoSpace, "the disk is full", "make room: nothing that was stored is lost")
+                (BrokerErrorKind::NoSpace, "the disk is full", "free space: no stored message is lost")
             }
             // The file that processes share in memory is made as long as it has to be when it is opened.
             ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
-                (BrokerErrorKind::NoSpace, "the disk is full", "make room: nothing that was stored is lost")
+                (BrokerErrorKind::NoSpace, "the disk is full", "free space: no stored message is lost")
             }
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => (
                 BrokerErrorKind::Damaged,
                 "the file is damaged",
-                "move it away to begin anew, or put back a copy of it",
+                "move it away to start with an empty store, or restore a copy of it",
             ),
             ErrorCode::ReadOnly => (
                 BrokerErrorKind::Failed,
                 "the file cannot be written",
-                "give this user the right to, or name another file",
+                "give this user write permission, or name another file",
             ),
             ErrorCode::CannotOpen | ErrorCode::PermissionDenied => (
                 BrokerErrorKind::Failed,
                 "the file cannot be opened",
-                "give this user the right to, or name another file",
+                "give this user write permission, or name another file",
             ),
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
                 BrokerErrorKind::Unavailable,
-                "another process has kept the file to itself for too long",
+                "another process has locked the file for too long",
                 "try again",
             ),
             _ => (BrokerErrorKind::Failed, "the file could not be used", ""),
@@ -78,7 +78,7 @@ fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
         // SQLite reported no error: a stored value has another type than this version writes.
         None => (
             BrokerErrorKind::Damaged,
-            "the file has not what this version writes",
+            "the content of the file does not belong to this version",
             "use the version of Nexus that wrote it",
         ),
     };

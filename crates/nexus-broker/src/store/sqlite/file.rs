@@ -88,7 +88,7 @@ impl OpenedFile {
                 return Err(BrokerError::new(
                     BrokerErrorKind::Damaged,
                     format!("{}: the file was removed or replaced while it was open", path.display()),
-                    "put it back where it was, then start the broker again",
+                    "restore the file, then restart the broker",
                 ));
             }
         }
@@ -118,7 +118,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, OpenedFile), BrokerError>
 
 fn unusable(path: &Path, error: &io::Error) -> BrokerError {
     BrokerError {
-        message: format!("{}: the file cannot be made or opened ({error})", path.display()),
+        message: format!("{}: the file cannot be created or opened ({error})", path.display()),
         advice: "name one in a folder that this user may write to".to_owned(),
         ..BrokerError::unusable(path, error)
     }
@@ -231,10 +231,13 @@ fn check_version(path: &Path, connection: &Connection) -> Result<i32, Fault> {
         (0, 0, 0) => Ok(0),
         (APPLICATION, VERSION, _) => Ok(VERSION),
         (APPLICATION, newer, _) if newer > VERSION => Err(damaged(
-            format!("a newer version of Nexus made the file (schema {newer}; this one knows {VERSION})"),
+            format!(
+                "a newer version of Nexus created the file (schema {newer}; this version supports \
+                {VERSION})"
+            ),
             "use that version, or name another file",
         )
         .into()),
-        _ => Err(damaged("the file is another program's".to_owned(), "name another file").into()),
+        _ => Err(damaged("the file belongs to another program".to_owned(), "name another file").into()),
     }
 }

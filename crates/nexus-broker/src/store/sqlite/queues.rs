@@ -255,7 +255,9 @@ impl QueueTransaction<'_> {
             let (number, message): (i64, String) = (row.get(0)?, row.get(1)?);
             let problem = match (self.body(number, &message)?, check::stored_id(self.place, &message)) {
                 (Err(error), _) | (_, Err(error)) => error.message,
-                (Ok(_), Ok(_)) => "it can be read again, and waits when the store is opened anew".to_owned(),
+                (Ok(_), Ok(_)) => {
+                    "it is readable again, and will wait in its queue after the broker restarts".to_owned()
+                }
             };
             let stored = self.stored(number)?.unwrap_or_default();
             let stored = String::from_utf8_lossy(&stored).into_owned();

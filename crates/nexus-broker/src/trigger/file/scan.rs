@@ -127,12 +127,12 @@ impl FileScan {
                 };
                 if metadata.is_dir() && schedule.recursive {
                     if depth == MAX_DEPTH {
-                        return Err(too_many(format_args!("folders more than {MAX_DEPTH} deep")));
+                        return Err(too_many(format_args!("folders more than {MAX_DEPTH} levels deep")));
                     }
                     folders.push((path, depth + 1));
                 } else if metadata.is_file() && glob.is_none_or(|glob| glob.is_match(&path)) {
                     if self.files.len() == MAX_FILES {
-                        return Err(too_many(format_args!("more than {MAX_FILES} files that fit")));
+                        return Err(too_many(format_args!("more than {MAX_FILES} matching files")));
                     }
                     self.files.insert(path.to_string_lossy().into_owned(), FileStamp::of(&metadata));
                 }

@@ -98,7 +98,7 @@ impl SystemWatch {
             Err(_) => {
                 self.watcher = Arc::default();
                 self.folders.clear();
-                return Err(notify::Error::generic("the folder does not answer"));
+                return Err(notify::Error::generic("the file system does not respond"));
             }
         }
         if is_there {

@@ -146,13 +146,13 @@ impl<'t> FileWatch<'t> {
                 scan
             }
             None => {
-                files.tell("its files do not answer");
+                files.tell("the file system of its files does not respond");
                 files.touched = touched;
                 files.look_at = Instant::now() + LOOK_FOR;
                 return;
             }
             Some(Err(error)) => {
-                files.tell(&format!("its files cannot be looked at: {error}"));
+                files.tell(&format!("its files cannot be listed: {error}"));
                 files.look_at = Instant::now() + interval.unwrap_or(LOOK_FOR);
                 return;
             }
@@ -161,7 +161,10 @@ impl<'t> FileWatch<'t> {
             // The folder has come, or another has its name.
             let watching = system.watch(&schedule, scan.folder.is_some()).await;
             if let Err(error) = &watching {
-                files.tell(&format!("the system does not tell of changes, so it is looked at: {error}"));
+                files.tell(&format!(
+                    "the operating system does not report changes, so the files are polled: \
+                    {error}"
+                ));
             }
             let is_new = watching.is_ok() && files.folder != scan.folder;
             files.folder = scan.folder.filter(|_| watching.is_ok());

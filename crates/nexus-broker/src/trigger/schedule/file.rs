@@ -100,12 +100,12 @@ impl FileSchedule {
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(BrokerError::invalid(
                 "the path of the trigger has `..` in it",
-                "write where it leads",
+                "write the path without `..` that it leads to",
             ));
         }
         if !self.folder && (path.file_name().is_none() || self.pattern.is_some() || self.recursive) {
             return Err(BrokerError::invalid(
-                "`pattern` and `recursive` are of folders",
+                "`pattern` and `recursive` apply only to folders",
                 "name the folder as `path`, and set `folder`",
             ));
         }
@@ -126,8 +126,8 @@ impl FileSchedule {
         }
         if self.machine.as_deref().is_some_and(|machine| !is_text(machine)) {
             return Err(BrokerError::invalid(
-                "`machine` is no name",
-                "take the name that its broker is given",
+                "`machine` is not a valid name of a machine",
+                "write the name that the configuration gives its broker",
             ));
         }
         Ok(())
@@ -136,7 +136,7 @@ impl FileSchedule {
     /// The glob of `pattern`.
     pub(in super::super) fn glob(&self, pattern: &str) -> Result<globset::GlobMatcher, BrokerError> {
         if !is_text(pattern) {
-            return Err(BrokerError::invalid("`pattern` is no line of 1 to 256 bytes", "shorten it"));
+            return Err(BrokerError::invalid("`pattern` must be one line of 1 to 256 bytes", "shorten it"));
         }
         let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(|error| {
             BrokerError::invalid(

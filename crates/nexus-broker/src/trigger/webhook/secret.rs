@@ -62,8 +62,8 @@ impl WebhookSecrets {
             Ok(true) => Ok(secret),
             Ok(false) => Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
-                format!("the webhook {id} has a secret already"),
-                "delete the trigger to have it deleted, or take another id",
+                format!("the webhook {id} already has a secret"),
+                "delete the trigger, which also deletes the secret, or choose another id",
             )),
             Err(error) => Err(self.failed(id, &error)),
         }
@@ -85,27 +85,30 @@ impl WebhookSecrets {
         let no_secret = || {
             BrokerError::new(
                 BrokerErrorKind::Damaged,
-                format!("the secret of the webhook {id} is none"),
-                "it is `whsec_` and the base64 of 24 to 64 bytes",
+                format!("the secret of the webhook {id} is not valid"),
+                "write `whsec_` and the base64 of 24 to 64 bytes",
             )
         };
         if let Some(name) = &schedule.secret_environment {
             let Some(secret) = (self.environment)(name).map(Secret::new) else {
                 let message = format!("the webhook {id} has its secret in {name}, which is not set");
-                return Err(BrokerError::unknown(message, "set it for the broker"));
+                return Err(BrokerError::unknown(
+                    message,
+                    "set the variable in the environment of the broker",
+                ));
             };
             return WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret);
         }
         match self.file(id).read().map(Secret::new) {
             Ok(secret) => WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret),
             Err(SecretFileError::Missing) => Err(BrokerError::unknown(
-                format!("the webhook {id} has no secret here"),
-                "copy its file from the machine that made it, or have it in an environment variable",
+                format!("the secret of the webhook {id} is not on this machine"),
+                "copy its file from the machine that created it, or store it in an environment variable",
             )),
             Err(SecretFileError::Exposed(_)) => Err(BrokerError::new(
                 BrokerErrorKind::Damaged,
                 format!("the file of the secret of the webhook {id}: others can read it"),
-                "delete the trigger, and make it again",
+                "delete the trigger, and create it again",
             )),
             Err(SecretFileError::Unreadable(error)) => Err(self.failed(id, &error)),
         }

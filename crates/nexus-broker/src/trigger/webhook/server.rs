@@ -174,8 +174,12 @@ impl WebhookRejection {
     fn answer(self) -> Response<ResponseBody> {
         let (status, words) = match self {
             Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here\n"),
-            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "the request is not signed as it must be\n"),
-            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body did not come whole, or not in time\n"),
+            Self::Unauthenticated => (
+                StatusCode::UNAUTHORIZED,
+                "the signature of the request is missing or \
+                wrong\n",
+            ),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body was incomplete or too late\n"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
             Self::Busy(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests: try again later\n"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "try again later\n"),
@@ -270,7 +274,7 @@ impl WebhookHandler {
         match key {
             Ok(Ok(key)) => Ok(key),
             Ok(Err(error)) => {
-                tracing::warn!(trigger = %trigger.id, %error, "a webhook takes no request");
+                tracing::warn!(trigger = %trigger.id, %error, "a webhook cannot accept a request");
                 Err(WebhookRejection::NotFound)
             }
             Err(_) => Err(WebhookRejection::Unavailable),

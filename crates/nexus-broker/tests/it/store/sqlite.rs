@@ -121,7 +121,7 @@ async fn a_file_of_a_newer_version_or_of_another_program_is_refused_and_left_as_
     let before = fs::read(file.path()).unwrap();
     let error = open(&file.path()).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Damaged);
-    assert!(error.message.contains("another program's"), "{error}");
+    assert!(error.message.contains("belongs to another program"), "{error}");
     assert_eq!(fs::read(file.path()).unwrap(), before);
 }
 
