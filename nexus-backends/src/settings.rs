@@ -261,7 +261,10 @@ mod tests {
         assert_eq!(source_of("openai").unwrap().describe(), "the keyring (service nexus, user openai)");
         for name in ["", "openai-codex@/home", "two words"] {
             let error = source_of(name).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("credential: {name:?} is no name of a key")), "{error}");
+            assert!(
+                error.starts_with(&format!("credential: {name:?} is not a valid name of a key")),
+                "{error}"
+            );
         }
     }
 

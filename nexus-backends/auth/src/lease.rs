@@ -130,7 +130,8 @@ impl Lease {
         for written in self.written.drain(..) {
             if let Err(error) = written.erase() {
                 let path = written.path.display();
-                tracing::warn!(%path, %error, "what was lent to a child could not be erased");
+                tracing::warn!(%path, %error, "a credential that was lent to a child process could not be \
+                    erased");
             }
         }
     }

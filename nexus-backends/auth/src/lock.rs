@@ -76,7 +76,11 @@ impl RefreshLock {
     pub(crate) fn attempt(&self) -> Result<LockAttempt, StoreError> {
         let path = self.path();
         if !is_name(&self.name) {
-            return Err(StoreError::new(path.display().to_string(), "the login's name is not a file's name"));
+            return Err(StoreError::new(
+                path.display().to_string(),
+                "the login's name is not valid as a file \
+                name",
+            ));
         }
         self.attempt_at(&path).map_err(|error| StoreError::new(path.display().to_string(), explained(&error)))
     }
@@ -129,7 +133,7 @@ fn explained(error: &io::Error) -> String {
              file system"
         )
     } else {
-        format!("the login cannot be locked: {error}; its folder has to be ours, and writable")
+        format!("the login cannot be locked: {error}; its folder must belong to this user and be writable")
     }
 }
 
@@ -165,7 +169,7 @@ mod tests {
         }
         for errno in [Errno::ACCESS, Errno::ROFS, Errno::NOSPC] {
             let reason = explained(&io::Error::from(errno));
-            assert!(reason.ends_with("its folder has to be ours, and writable"), "{reason}");
+            assert!(reason.ends_with("its folder must belong to this user and be writable"), "{reason}");
         }
     }
 

@@ -93,7 +93,7 @@ pub enum SignInError {
         reason: String,
     },
     /// The person did not answer in time.
-    #[error("nobody finished the sign-in within {}", span(*.after))]
+    #[error("the sign-in was not finished within {}", span(*.after))]
     TimedOut {
         /// Duration of the wait.
         after: Duration,
@@ -105,7 +105,7 @@ pub enum SignInError {
         reason: String,
     },
     /// The issuer sent what cannot be read.
-    #[error("the issuer's answer makes no sense: {reason}")]
+    #[error("the issuer's answer is invalid: {reason}")]
     Malformed {
         /// Its fault, without any part that may be secret.
         reason: String,
@@ -156,13 +156,13 @@ pub enum RefreshError {
         reason: String,
     },
     /// An answer came that cannot be read. The token may be spent or not.
-    #[error("the issuer's answer makes no sense: {reason}")]
+    #[error("the issuer's answer is invalid: {reason}")]
     Malformed {
         /// Its fault, without any part that may be secret.
         reason: String,
     },
     /// The issuer was not asked. Nothing is spent.
-    #[error("the issuer was not asked: {reason}")]
+    #[error("no request was sent to the issuer: {reason}")]
     Unasked {
         /// Why not.
         reason: String,
@@ -176,7 +176,7 @@ impl RefreshError {
     /// If the issuer rotates refresh tokens, the presented one is spent, and the login is over, as after any
     /// other refusal: a person signs in again. Its access token is lent until it expires.
     pub fn of_another() -> Self {
-        Self::Refused { reason: "its refresh came back for another account".to_owned() }
+        Self::Refused { reason: "its refresh returned a token of another account".to_owned() }
     }
 }
 
@@ -203,7 +203,7 @@ mod tests {
             (Duration::from_secs(120), "within 2 minutes"),
             (Duration::from_secs(15 * 60), "within 15 minutes"),
         ] {
-            let words = format!("nobody finished the sign-in {words}");
+            let words = format!("the sign-in was not finished {words}");
             assert_eq!(SignInError::TimedOut { after }.to_string(), words);
         }
     }

@@ -72,7 +72,7 @@ impl StaticToken {
         let place = self.place.clone();
         match run_blocking(move || place.token()).await {
             Ok(token) => token,
-            Err(_) => Err(self.place.unreadable("it could not be looked for, as the program ends")),
+            Err(_) => Err(self.place.unreadable("it could not be read because the program is ending")),
         }
     }
 }
@@ -86,7 +86,7 @@ impl TokenLocation {
             },
             Self::Variable { .. } => Err(self.missing("set it, or name another source in the configuration")),
             Self::File(path) => read_private_file(path).map_err(|problem| match problem {
-                TokenFileProblem::Missing => self.missing("write the token there, readable by you alone"),
+                TokenFileProblem::Missing => self.missing("write the token there, with file mode 600"),
                 TokenFileProblem::Unreadable(reason) => self.unreadable(reason),
             }),
             #[cfg(feature = "keyring")]
@@ -105,7 +105,7 @@ impl TokenLocation {
     fn describe(&self) -> String {
         match self {
             Self::Variable { name, .. } if variable_name_fault(name).is_some() => {
-                "a variable whose name is not shown, since it is none".to_owned()
+                "a variable, whose invalid name is not shown".to_owned()
             }
             Self::Variable { name, .. } => format!("the variable {name}"),
             Self::File(path) => format!("the file {}", path.display()),
@@ -288,7 +288,7 @@ mod tests {
         for (bytes, reason) in [
             (large.as_bytes(), "it is larger than 65536 bytes"),
             (b"canary\xff", "it is not text"),
-            (b"canary two", "it holds more than one word"),
+            (b"canary two", "it consists of more than one word"),
             ("\u{feff}canary".as_bytes(), "it begins with a byte order mark: save it without one"),
             (b"\xff\xfec\0a\0n\0", "it begins with a byte order mark of UTF-16: save it as UTF-8"),
         ] {

@@ -14,10 +14,10 @@ pub(crate) fn unusable(token: &str) -> Option<&'static str> {
         return Some("it begins with a byte order mark: save it without one");
     }
     if token.contains(char::is_whitespace) {
-        return Some("it holds more than one word");
+        return Some("it consists of more than one word");
     }
     let is_visible = token.bytes().all(|byte| byte.is_ascii_graphic());
-    (!is_visible).then_some("it holds characters that no token has")
+    (!is_visible).then_some("it contains characters that are not allowed in a token")
 }
 
 /// Why bytes that are not UTF-8 cannot be a token.

@@ -106,7 +106,7 @@ impl Capture {
             "stderr_failed": self.stderr.failed.map(|kind| kind.to_string()),
         });
         if let Err(error) = write_json(self.exit, &written) {
-            tracing::warn!(%error, "the end of a record could not be written");
+            tracing::warn!(%error, "the end of a recording could not be written");
         }
     }
 }
@@ -129,7 +129,7 @@ impl Recorded {
 
     fn append(&mut self, shown: &[u8]) {
         if let Err(error) = self.file.write_all(shown) {
-            tracing::warn!(%error, "a record stopped short");
+            tracing::warn!(%error, "a recording stopped early because of an error");
             self.failed = Some(error.kind());
         }
     }

@@ -60,7 +60,7 @@ pub enum EnvironmentError {
         name: OsString,
     },
     /// The value holds a NUL byte.
-    #[error("the value of environment variable {name:?} holds a NUL byte")]
+    #[error("the value of the environment variable {name:?} contains a NUL byte")]
     Value {
         /// Name of the variable.
         name: OsString,

@@ -31,7 +31,7 @@ pub struct ExecutableStamp {
 #[non_exhaustive]
 pub enum ExecutableError {
     /// No file of that name is in any of the places.
-    #[error("no executable {name:?}, looked in {}", places(.looked_in))]
+    #[error("no executable {name:?} was found in {}", places(.looked_in))]
     Missing {
         /// The name or path as given.
         name: OsString,
@@ -179,7 +179,7 @@ impl Executable {
 
 fn places(folders: &[PathBuf]) -> String {
     if folders.is_empty() {
-        return "no folder at all: the search path is empty".to_owned();
+        return "no folder, because the search path is empty".to_owned();
     }
     let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     names.join(", ")

@@ -196,7 +196,7 @@ impl Drop for RegisteredRun {
             let mut written = self.lock().clone();
             written.owner.process = None;
             if self.write(&written).is_ok() {
-                return tracing::warn!(run = %self.run, "something is left of the run, for the next sweep");
+                return tracing::warn!(run = %self.run, "parts of the run remain for the next sweep");
             }
         }
         let _ = fs::remove_file(&self.path);
@@ -260,7 +260,8 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
         let survivors = tree.kill(KILL_PATIENCE);
         if tree.is_unsure() {
             return Err(io::Error::other(
-                "who is left of the run cannot be seen for want of descriptors or memory",
+                "the remaining processes of the run cannot be listed: too few descriptors or too little \
+                memory",
             ));
         }
         if !survivors.is_empty() {

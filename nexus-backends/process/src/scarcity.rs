@@ -15,12 +15,12 @@ pub fn is_scarcity(error: &io::Error) -> bool {
 pub fn way_out(error: &io::Error) -> Option<&'static str> {
     Some(match errno(error)? {
         Errno::MFILE => "raise this program's limit on open files (`ulimit -n`), or run fewer turns at once",
-        Errno::NFILE => "the machine has no descriptor left: run fewer programs at once",
+        Errno::NFILE => "the machine has no free file descriptors: run fewer programs at once",
         Errno::AGAIN => {
             "raise the limits on processes (`ulimit -u`, `pids.max` of the cgroup), or run fewer turns at once"
         }
-        Errno::NOMEM => "the machine, or this program's limit, has no memory left: run fewer turns at once",
-        Errno::NOSPC | Errno::DQUOT => "the disk is full: make room, or choose another NEXUS_HOME",
+        Errno::NOMEM => "the machine or this program's limit has no free memory: run fewer turns at once",
+        Errno::NOSPC | Errno::DQUOT => "the disk is full: free space, or choose another NEXUS_HOME",
         _ => return None,
     })
 }

@@ -34,13 +34,14 @@ pub enum VersionError {
     Spawn(#[from] SpawnError),
     /// It took too long, now or a moment ago.
     #[error(
-        "the version was not told within {} s; it is asked for again after {} s, or once the program is another",
+        "the program did not print its version within {} s; the next attempt is after {} s, or when the \
+        program changes",
         TIME_LIMIT.as_secs(),
         HUNG_FOR.as_secs()
     )]
     TooSlow,
     /// It ended without telling.
-    #[error("no version was told ({status:?}): {stderr_tail}")]
+    #[error("the program printed no version ({status:?}): {stderr_tail}")]
     Silent {
         /// How it ended.
         status: ExitStatus,

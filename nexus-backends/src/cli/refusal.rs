@@ -83,7 +83,7 @@ mod tests {
         let said = |errno| (failure(errno).kind, failure(errno).message.unwrap());
         let descriptors = "/x cannot be written: raise this program's limit on open files (`ulimit -n`), or run fewer turns at once";
         assert_eq!(said(24), (ErrorKind::Crashed, descriptors.to_owned()));
-        let full = "/x cannot be written: the disk is full: make room, or choose another NEXUS_HOME";
+        let full = "/x cannot be written: the disk is full: free space, or choose another NEXUS_HOME";
         assert_eq!(said(28), (ErrorKind::InvalidRequest, full.to_owned()));
         assert_eq!(
             said(30),

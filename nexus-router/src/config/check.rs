@@ -428,7 +428,7 @@ impl<'a> FileCheck<'a> {
         }
         let is_group = self.written.groups.iter().any(|(key, _)| key.text == name.value);
         if is_group {
-            let itself = if group.text == name.value { ", the group itself" } else { "" };
+            let itself = if group.text == name.value { " (the same group)" } else { "" };
             let message =
                 format!("{} is a group{itself}: a chain lists backends, not groups", quoted(&name.value));
             self.report.add(name.position, message);

@@ -135,11 +135,16 @@ fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
         .collect::<Result<_, _>>()
         .map_err(|error| format!("it cannot be read as PEM: {error}"))?;
     if authorities.is_empty() {
-        return Err("it holds no certificate in PEM".into());
+        return Err("it contains no certificate in PEM".into());
     }
     let mut store = RootCertStore::empty();
     for authority in &authorities {
-        store.add(authority.clone()).map_err(|error| format!("it holds no usable authority: {error}"))?;
+        store.add(authority.clone()).map_err(|error| {
+            format!(
+                "it contains no usable certificate authority: \
+            {error}"
+            )
+        })?;
     }
     Ok(authorities)
 }

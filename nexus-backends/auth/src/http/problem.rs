@@ -17,7 +17,7 @@ pub(super) const MAX_HEADERS: usize = 500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HttpProblem {
     /// `reqwest` refused the configuration of the client.
-    #[error("the HTTP client cannot be made")]
+    #[error("the HTTP client cannot be created")]
     Client,
     /// `rustls` refused the configuration.
     #[error("TLS cannot be set up")]
@@ -29,21 +29,19 @@ pub enum HttpProblem {
     #[error("nothing listens at the server's address")]
     ConnectionRefused,
     /// This process may open no more files, or the system.
-    #[error(
-        "no file can be opened any more: raise the limit of open files (`ulimit -n`), or do less at once"
-    )]
+    #[error("the limit of open files is reached: raise it (`ulimit -n`), or run fewer turns at once")]
     NoDescriptor,
     /// No connection, for another reason than the ones that have a variant.
     #[error("the server cannot be reached")]
     Unreachable,
     /// The connect timeout passed.
-    #[error("no connection was made in time")]
+    #[error("no connection was established in time")]
     ConnectTimeout,
     /// The proxy refused, or cannot be reached.
-    #[error("no connection was made through the proxy")]
+    #[error("no connection was established through the proxy")]
     Proxy,
     /// No trusted authority signed the certificate.
-    #[error("the server's certificate is of an unknown authority")]
+    #[error("the server's certificate was issued by an unknown authority")]
     UnknownAuthority,
     /// The certificate has expired.
     #[error("the server's certificate has expired, or the clock here is wrong")]
@@ -58,7 +56,7 @@ pub enum HttpProblem {
     #[error("the server's certificate was refused")]
     Certificate,
     /// The received bytes are not a TLS record.
-    #[error("what answers does not speak TLS")]
+    #[error("the server at this address does not use TLS")]
     NotTls,
     /// The handshake failed for another reason.
     #[error("TLS failed")]
@@ -67,7 +65,7 @@ pub enum HttpProblem {
     #[error("the connection was lost before an answer began")]
     LostBeforeAnswer,
     /// The head of the response is not HTTP/1.1.
-    #[error("what answered is not HTTP that can be read")]
+    #[error("the answer is not valid HTTP")]
     UnreadableHead,
     /// The head of the response has more bytes or more headers than are read.
     #[error("the head of the answer is longer than {} KiB, or has more than {} headers", MAX_READ_BYTES >> 10, MAX_HEADERS)]
@@ -76,10 +74,10 @@ pub enum HttpProblem {
     #[error("the connection was lost in the middle of the answer")]
     LostInAnswer,
     /// Chunked encoding or content length are violated.
-    #[error("the answer is not framed as HTTP wants it")]
+    #[error("the framing of the answer is not valid HTTP")]
     UnreadableFraming,
     /// The body is not valid gzip.
-    #[error("the answer is compressed in a way that cannot be undone")]
+    #[error("the answer cannot be decompressed")]
     Undecodable,
 }
 

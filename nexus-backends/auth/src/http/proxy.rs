@@ -110,9 +110,9 @@ fn proxy_url(setting: &str) -> Result<Url, String> {
         true => Url::parse(setting),
         false => Url::parse(&format!("http://{setting}")),
     };
-    let url = url.map_err(|error| format!("it is no URL: {error}"))?;
+    let url = url.map_err(|error| format!("it is not a URL: {error}"))?;
     // Rules consist of URIs, which allow fewer characters than URLs: an invalid URI would be ignored silently.
-    http::Uri::try_from(url.as_str()).map_err(|error| format!("it is no URL: {error}"))?;
+    http::Uri::try_from(url.as_str()).map_err(|error| format!("it is not a URL: {error}"))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
         "http" | "https" => Err("it names no host".into()),

@@ -23,7 +23,7 @@ pub async fn finish_refreshes() {
         tracing::error!(
             login,
             place,
-            "a refreshed login could not be written, and is lost if this process ends now"
+            "a refreshed login could not be written; it is lost if this process ends now"
         );
     }
 }

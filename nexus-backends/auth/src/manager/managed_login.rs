@@ -78,7 +78,8 @@ impl ManagedLogin {
         if !request.is_usable(&stored.login, self.now()) {
             return Err(error);
         }
-        tracing::warn!(login = self.sign_in.name(), %error, "a login was not renewed; its token is alive and goes on");
+        tracing::warn!(login = self.sign_in.name(), %error, "a login was not renewed; its present token is \
+            still valid");
         Ok(Some(decision::credential(&stored.login)))
     }
 

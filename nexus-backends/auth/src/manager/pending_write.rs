@@ -31,12 +31,13 @@ impl PendingWrite {
     pub(super) fn save(mut self) -> Result<HeldRefreshLock, Box<(Self, StoreError)>> {
         match replace_spent(&*self.store, None, self.spent.as_ref(), &mut self.stored) {
             Ok(WriteOutcome::Written) => {
-                tracing::info!(login = self.name, "a refreshed login could be written after all");
+                tracing::info!(login = self.name, "a refreshed login was written after an earlier failure");
             }
             Ok(WriteOutcome::Superseded(_) | WriteOutcome::Removed) => {
                 tracing::warn!(
                     login = self.name,
-                    "a refreshed login was not written: another one, or none, has taken the place of the one before it"
+                    "a refreshed login was not written: its predecessor was replaced or removed in the \
+                    meantime"
                 );
             }
             Err(error) => return Err(Box::new((self, error))),

@@ -172,7 +172,7 @@ async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login,
             Err(RefreshError::Malformed { reason })
         }
         Err(_elapsed) => {
-            let reason = format!("nothing came within {} s", LONGEST_REFRESH.as_secs());
+            let reason = format!("no answer arrived within {} s", LONGEST_REFRESH.as_secs());
             Err(RefreshError::Unreachable { reason })
         }
     }
@@ -240,9 +240,9 @@ async fn keep(
 fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<TransientFailure> {
     let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
     let what = if !decision::is_alive(renewed, now) {
-        "the new token has expired already"
+        "the new token has already expired"
     } else if is_the_old_one {
-        "no fresher token came of a refresh"
+        "the refresh returned no newer token"
     } else {
         return None;
     };
@@ -261,7 +261,7 @@ fn save_or_keep(
     match replace_spent(&*managed.store, Some(pending), spent.as_ref(), &mut stored) {
         Ok(put) => {
             if !matches!(put, WriteOutcome::Written) {
-                tracing::warn!(login = name, "somebody changed a login without its lock");
+                tracing::warn!(login = name, "another program changed a login without its lock");
             }
             SaveOutcome::InStore(put, stored)
         }
@@ -307,7 +307,7 @@ async fn note_refusal(
         }
         Ok(Some(_)) => managed.without_refresh(&request, &spent, error),
         Err(unnoted) => {
-            tracing::warn!(login = managed.sign_in.name(), error = %unnoted, "a refusal could not be noted");
+            tracing::warn!(login = managed.sign_in.name(), error = %unnoted, "a refusal could not be recorded");
             if let Some(token) = spent.login.refresh_token.clone() {
                 managed.shared.remember_refusal(token, reason);
             }
@@ -318,7 +318,8 @@ async fn note_refusal(
 
 fn not_kept(error: StoreError) -> CredentialError {
     let reason = format!(
-        "{}; it was renewed and could not be written, and is kept in the memory of this process until it can be",
+        "{}; it was renewed but could not be written, and is kept in this process's memory until the write \
+        succeeds",
         error.reason
     );
     CredentialError::Unreadable { place: error.place, reason }

@@ -131,7 +131,8 @@ impl SharedState {
                 Some(Ok(_lock)) => shared.end_pause(),
                 Some(Err(failed)) => {
                     let (pending_write, error) = *failed;
-                    tracing::warn!(login = pending_write.name, %error, "a refreshed login can still not be written");
+                    tracing::warn!(login = pending_write.name, %error, "a refreshed login still cannot be \
+                        written");
                     shared.keep(pending_write);
                 }
                 None => {}

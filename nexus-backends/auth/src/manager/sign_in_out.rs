@@ -43,7 +43,7 @@ pub enum LoginError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// Another process holds the refresh lock and does not release it.
-    #[error("the login in {place} is in use by {holder}, for {} s at least", .waited.as_secs())]
+    #[error("the login in {place} has been in use by {holder} for at least {} s", .waited.as_secs())]
     Busy {
         /// Its location.
         place: String,
@@ -68,7 +68,7 @@ impl CredentialManager {
         let login = managed.sign_in.sign_in(screen).await?;
         let new = login.clone();
         if let Some(place) = managed.under_lock(move |managed, held| managed.write_new(held, new)).await? {
-            let text = format!("What was kept of a login could not be read. It was moved to {place}.");
+            let text = format!("The stored login could not be read. It was moved to {place}.");
             screen.show(&LoginStep::Note(text));
         }
         Ok(login)
@@ -236,7 +236,7 @@ impl ManagedLogin {
                 Err(RefreshError::Malformed { reason })
             }
             Err(_elapsed) => {
-                let reason = format!("nothing came within {} s", LONGEST_REVOCATION.as_secs());
+                let reason = format!("no answer arrived within {} s", LONGEST_REVOCATION.as_secs());
                 Err(RefreshError::Unreachable { reason })
             }
         }

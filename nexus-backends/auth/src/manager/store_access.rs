@@ -43,10 +43,7 @@ pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
         (_, Some(Err(_))) | (Err(_), _) => false,
     };
     if catching_panics(store, |store| store.recover(&is_newer))? {
-        tracing::info!(
-            place = place_of(store),
-            "a login that was written and not yet in its place was put there"
-        );
+        tracing::info!(place = place_of(store), "an unfinished write of a login was completed");
     }
     Ok(())
 }

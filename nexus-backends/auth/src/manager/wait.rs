@@ -110,7 +110,7 @@ impl ManagedLogin {
     }
 
     fn lock_timeout(&self, holder: Option<&LockHolder>) -> CredentialError {
-        let reason = format!("{} has been refreshing it, and does not end", holder_name(holder));
+        let reason = format!("{} has been refreshing it for too long", holder_name(holder));
         CredentialError::Unreachable { place: self.place(), reason }
     }
 }

@@ -46,12 +46,10 @@ impl Port {
     /// The error names the ports, with advice.
     pub(super) async fn open(redirect: &Redirect) -> Result<Self, String> {
         if !matches!(redirect.host.as_str(), "127.0.0.1" | "localhost") {
-            return Err(
-                "the registered address is not one of this machine: it is 127.0.0.1 or localhost".into()
-            );
+            return Err("the registered address must be on this machine: 127.0.0.1 or localhost".into());
         }
         if !redirect.path.starts_with('/') || redirect.path.contains(['?', '#']) {
-            return Err("the registered path must begin with `/`, and hold neither `?` nor `#`".into());
+            return Err("the registered path must begin with `/`, and must not contain `?` or `#`".into());
         }
         let mut taken = Vec::new();
         for port in &redirect.ports {
@@ -68,8 +66,8 @@ impl Port {
         }
         let ports: Vec<_> = taken.iter().map(u16::to_string).collect();
         Err(format!(
-            "no registered port of 127.0.0.1 can be opened ({}): end the other sign-in that holds it, or sign in with \
-             a device code, which needs none",
+            "no registered port of 127.0.0.1 can be opened ({}): end the other sign-in that uses it, or sign \
+             in with a device code, which needs no port",
             ports.join(", ")
         ))
     }

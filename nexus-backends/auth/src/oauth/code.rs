@@ -54,12 +54,10 @@ pub(super) async fn sign_in(
 ) -> Result<Login, SignInError> {
     let unsupported = |reason| SignInError::Unsupported { reason };
     let Some(authorize) = &issuer.authorize_endpoint else {
-        return Err(unsupported(
-            "this issuer has no page for a browser here: sign in with a device code".into(),
-        ));
+        return Err(unsupported("this login does not support a browser: sign in with a device code".into()));
     };
     if let Some(name) = RESERVED.iter().find(|name| issuer.authorize_parameters.contains_key(**name)) {
-        return Err(unsupported(format!("the parameter `{name}` of the sign-in page is not one to be set")));
+        return Err(unsupported(format!("the parameter `{name}` of the sign-in page cannot be set")));
     }
     let authorize = issuer.endpoint(authorize).map_err(unsupported)?;
     // Do not request a code that cannot be exchanged.
@@ -68,7 +66,7 @@ pub(super) async fn sign_in(
     let port = Port::open(&issuer.redirect).await.map_err(|reason| SignInError::NoPort { reason })?;
     for taken in &port.taken {
         on.screen.show(&LoginStep::Note(format!(
-            "port {taken} of this machine cannot be opened: another one is used"
+            "port {taken} of this machine cannot be opened; another port is used"
         )));
     }
     let returns_to = port.redirect_uri().to_owned();
@@ -83,8 +81,8 @@ pub(super) async fn sign_in(
             match callback.next().await {
                 RedirectEvent::Response(arrival) => return arrival,
                 RedirectEvent::Stranger => on.screen.show(&LoginStep::Note(
-                    "somebody called with an answer to another sign-in; it was refused, and the right one is still \
-                     waited for"
+                    "an answer to another sign-in arrived and was rejected; still waiting for the answer to \
+                     this sign-in"
                         .into(),
                 )),
             }
@@ -151,7 +149,10 @@ fn missing_scope<'i>(issuer: &'i Issuer, granted: Option<&str>) -> Option<&'i st
 }
 
 fn not_granted(scope: &str) -> SignInError {
-    let reason = format!("`{scope}` was not granted, which every turn needs: log in again, and allow it");
+    let reason = format!(
+        "the permission `{scope}` was not granted, but every turn needs it: log in again, \
+        and grant it"
+    );
     SignInError::Declined { reason }
 }
 

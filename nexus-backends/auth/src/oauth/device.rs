@@ -76,7 +76,7 @@ pub(super) async fn sign_in(
 fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result<LoginStep, SignInError> {
     let page = |text: &str| endpoint::parse(text).ok().map(|page: Endpoint| page.to_string());
     let url = page(details.verification_uri()).ok_or_else(|| SignInError::Malformed {
-        reason: "the page where the code is entered is not one of https".into(),
+        reason: "the page on which the code is entered does not use https".into(),
     })?;
     let complete_url = details.verification_uri_complete().and_then(|complete| page(complete.secret()));
     let user_code = user_code(details.user_code().secret())?;
@@ -87,9 +87,7 @@ fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result
 pub(super) fn user_code(text: &str) -> Result<String, SignInError> {
     match !text.is_empty() && text.len() <= 64 && sanitize::shown(text, &[]) == text {
         true => Ok(text.to_owned()),
-        false => {
-            Err(SignInError::Malformed { reason: "the code to be entered is none that can be read".into() })
-        }
+        false => Err(SignInError::Malformed { reason: "the code to enter has invalid characters".into() }),
     }
 }
 

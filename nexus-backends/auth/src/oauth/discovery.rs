@@ -27,11 +27,11 @@ impl Discovered {
     pub(super) async fn fetch(issuer_client: &IssuerClient, issuer: &Issuer) -> Result<Self, RefreshError> {
         let unasked = |reason| RefreshError::Unasked { reason };
         let path = issuer.discovery_endpoint.as_deref();
-        let path = path.ok_or_else(|| unasked("where it describes itself is not known".into()))?;
+        let path = path.ok_or_else(|| unasked("the address of its description is unknown".into()))?;
         let found: Self = get(issuer_client, issuer, &issuer.endpoint(path).map_err(unasked)?).await?;
         match found.issuer.trim_end_matches('/') == issuer.url.trim_end_matches('/') {
             true => Ok(found),
-            false => Err(malformed("its description is another issuer's")),
+            false => Err(malformed("its description belongs to another issuer")),
         }
     }
 
@@ -42,7 +42,12 @@ impl Discovered {
         issuer: &Issuer,
     ) -> Result<Keys, RefreshError> {
         let endpoint = self.at_issuer(self.jwks_uri.as_deref(), issuer)?;
-        get(issuer_client, issuer, &endpoint.ok_or_else(|| malformed("it does not name its keys"))?).await
+        get(
+            issuer_client,
+            issuer,
+            &endpoint.ok_or_else(|| malformed("its description does not name its keys"))?,
+        )
+        .await
     }
 
     /// Returns the endpoint for revocations, if the issuer has one.
@@ -73,7 +78,7 @@ async fn get<T: DeserializeOwned>(
         .uri(endpoint.as_str())
         .header(ACCEPT, "application/json")
         .body(Vec::new())
-        .map_err(|_| malformed("what it names cannot be asked"))?;
+        .map_err(|_| malformed("an address in its description is not valid"))?;
     let reply = issuer_client.send(request).await?;
     match reply.status.is_success() {
         // The message of serde would quote what it did not expect.

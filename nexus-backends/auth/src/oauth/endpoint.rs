@@ -9,9 +9,9 @@ pub(super) type Endpoint = Url;
 
 /// Checks a URL. The reason does not quote it: it may hold a password.
 pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
-    let url = Url::parse(text).map_err(|error| format!("an endpoint of the issuer is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("an endpoint of the issuer is not a URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("an endpoint of the issuer must not hold a name or a password".into());
+        return Err("an endpoint of the issuer must not contain a name or a password".into());
     }
     if url.fragment().is_some() {
         return Err("an endpoint of the issuer must not have a fragment".into());
@@ -19,11 +19,10 @@ pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
-        "http" => Err(
-            "an endpoint of the issuer is reached by http, where others can read what is sent: use https, \
-             or a loopback address"
-                .into(),
-        ),
+        "http" => {
+            Err("an endpoint of the issuer uses http, which others can read: use https or a loopback address"
+                .into())
+        }
         _ => Err("an endpoint of the issuer must begin with https://".into()),
     }
 }

@@ -30,7 +30,8 @@ const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_dow
 const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expired_token"];
 
 /// Advice where a server, or a firewall before it, does not serve this machine.
-const PROXY_HINT: &str = "; if it does not serve this network or country, reach it through a proxy (HTTPS_PROXY and `inherit_proxy`)";
+const PROXY_HINT: &str = "; if it does not serve this network or country, use a proxy (HTTPS_PROXY and \
+    `inherit_proxy`)";
 
 /// The error in an issuer's response.
 #[derive(Debug, Default)]
@@ -102,9 +103,12 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
     let is_final_unauthorized = reply.is_object && issuer.plain_unauthorized == PlainUnauthorized::Final;
     match status.as_u16() {
         408 | 425 | 429 | 500.. => RefreshError::Unreachable { reason },
-        300..400 => {
-            RefreshError::Malformed { reason: format!("{reason}: it leads elsewhere, and is not followed") }
-        }
+        300..400 => RefreshError::Malformed {
+            reason: format!(
+                "{reason}: it redirects elsewhere, and redirects are \
+                not followed"
+            ),
+        },
         400.. if code.is_some_and(|code| is_final(code, issuer)) => RefreshError::Refused { reason },
         400.. if code.is_some_and(|code| PASSING.contains(&code)) => RefreshError::Unreachable { reason },
         401 if is_final_unauthorized => RefreshError::Refused { reason },

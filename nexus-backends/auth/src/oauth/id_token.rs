@@ -90,7 +90,7 @@ impl KeySet {
         });
         match is_signed {
             true => decoded(claims).and_then(|it| serde_json::from_slice(&it).ok()).ok_or(NO_JWT),
-            false => Err("bears no signature of its keys"),
+            false => Err("is not signed with the issuer's keys"),
         }
     }
 }
@@ -134,13 +134,13 @@ impl IdTokenClaims {
         };
         let end = UNIX_EPOCH.checked_add(Duration::from_secs(self.exp).saturating_add(CLOCK_TOLERANCE));
         match () {
-            () if self.iss != issuer => Err("is of another issuer"),
+            () if self.iss != issuer => Err("was issued by another issuer than expected"),
             () if !is_for_us || !is_authorized => Err("is for another client"),
             () if end.is_some_and(|end| end <= now) => {
                 Err("has expired: check the clock of this machine, and log in again")
             }
             () if self.nonce.as_deref() != Some(nonce.expose()) => Err("answers another sign-in"),
-            () if self.sub.is_empty() => Err("does not say whose it is"),
+            () if self.sub.is_empty() => Err("does not name the account it belongs to"),
             () => Ok(()),
         }
     }

@@ -335,7 +335,7 @@ impl Issuer {
     pub(super) fn of(login: &Login) -> Result<Self, String> {
         // The message of serde would quote what it did not expect.
         serde_json::from_value(Value::Object(login.origin.clone()))
-            .map_err(|_| "the login does not say which issuer it is from".into())
+            .map_err(|_| "the login does not name its issuer".into())
     }
 
     /// Returns an endpoint as a URL, if secrets may be sent to it.

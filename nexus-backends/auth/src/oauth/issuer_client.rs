@@ -55,7 +55,7 @@ impl IssuerReply {
     pub(super) fn into_object(self) -> Result<Self, RefreshError> {
         match self.body.trim_ascii_start().first() {
             Some(b'{') => Ok(self),
-            Some(_) => Err(RefreshError::Malformed { reason: "it is no JSON object".into() }),
+            Some(_) => Err(RefreshError::Malformed { reason: "it is not a JSON object, as required".into() }),
             None => Err(RefreshError::Malformed { reason: "it is empty".into() }),
         }
     }

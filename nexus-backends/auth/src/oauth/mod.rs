@@ -226,7 +226,7 @@ impl SignIn for OAuthSignIn {
                     verifier_device::sign_in(&self.issuer, places, &self.issuer_client, on).await
                 }
                 DeviceFlow::NotOffered => Err(SignInError::Unsupported {
-                    reason: "this issuer has no device code here: sign in with a browser".into(),
+                    reason: "this login does not support a device code: sign in with a browser".into(),
                 }),
             },
         }

@@ -57,10 +57,10 @@ impl BrowserPage {
             Self::Declined(_) => "The sign-in was declined",
             Self::Failed(_) => "The sign-in did not succeed",
             Self::WrongState => "This page belongs to another sign-in",
-            Self::AlreadyAnswered => "This sign-in was answered already",
+            Self::AlreadyAnswered => "This sign-in was already answered earlier",
             Self::Incomplete => "The answer is incomplete",
             Self::WrongHost => "This address is not served here",
-            Self::WrongMethod => "This is not how this address is asked",
+            Self::WrongMethod => "This request method is not supported here",
             Self::NotFound => "There is no such page",
         }
     }
@@ -68,21 +68,25 @@ impl BrowserPage {
     fn text(&self) -> &'static str {
         match self {
             Self::SignedIn => {
-                "Nexus has what it needs. You can close this page and go back to where you started."
+                "Nexus has received the answer. You can close this page and return to the program that \
+                started the sign-in."
             }
             Self::Declined(_) => "Nexus was not given access. You can close this page; nothing was changed.",
             Self::Failed(_) => {
-                "The answer came, but Nexus could not finish. You can close this page; what to do next is shown \
-                 where you started."
+                "The answer arrived, but Nexus could not finish the sign-in. You can close this page; the \
+                 program that started the sign-in shows the next step."
             }
             Self::WrongState => {
-                "Nexus did not ask for this answer, and has not used it. If you have just signed in, go back to where \
-                 you started and use the newest link. You can close this page."
+                "Nexus did not request this answer, and has not used it. If you have just signed in, return \
+                 to the program that started it and open its newest link. You can close this page."
             }
             Self::AlreadyAnswered => {
-                "The first answer counts, and this one was not used. You can close this page."
+                "Only the first answer counts, so this one was not used. You can close this page."
             }
-            Self::Incomplete => "It says neither yes nor no, and was not used. You can close this page.",
+            Self::Incomplete => {
+                "The answer neither grants nor declines access, and was not used. You can \
+                close this page."
+            }
             Self::WrongHost | Self::WrongMethod | Self::NotFound => {
                 "Nothing was done. You can close this page."
             }

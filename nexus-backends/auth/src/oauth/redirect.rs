@@ -136,7 +136,7 @@ impl RedirectValidator {
         {
             return BrowserPage::AlreadyAnswered;
         }
-        told.await.unwrap_or_else(|_| BrowserPage::Failed("the sign-in was given up".into()))
+        told.await.unwrap_or_else(|_| BrowserPage::Failed("the sign-in was cancelled by the caller".into()))
     }
 
     fn tell_of_stranger(&self) {

@@ -22,11 +22,11 @@ pub(super) async fn refresh(
     remedy: &str,
 ) -> Result<Login, RefreshError> {
     let Some(token) = &login.refresh_token else {
-        return Err(RefreshError::Refused { reason: "it came without a refresh token".into() });
+        return Err(RefreshError::Refused { reason: "it does not contain a refresh token".into() });
     };
     // Nothing is spent where it is not known, or not safe, where to: the login stays as it is, and will not mend.
     let unusable = |reason: String| RefreshError::Malformed {
-        reason: format!("nothing was sent, since {reason}: log in again ({remedy})"),
+        reason: format!("nothing was sent, because {reason}: log in again ({remedy})"),
     };
     let issuer = Issuer::of(login).map_err(unusable)?;
     let endpoint = issuer.endpoint(&issuer.token_endpoint).map_err(unusable)?;
@@ -66,7 +66,8 @@ pub(super) async fn refresh(
             refreshed.with_refresh_token(refresh_token).with_identity(identity)
         }
         Refreshed::RefreshTokenAlone { refresh_token, id_token, reason } => {
-            tracing::warn!(%reason, "a refresh brought a refresh token alone; the access token stays the old one");
+            tracing::warn!(%reason, "a refresh returned only a refresh token; the old access token remains \
+                in use");
             let id = id_token.as_ref().map(Claims::of).unwrap_or_default();
             let identity = issuer.identity.read(&[&id]).or(&login.identity);
             login.clone().with_refresh_token(Some(refresh_token)).with_identity(identity)

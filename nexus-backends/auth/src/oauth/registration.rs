@@ -90,7 +90,7 @@ impl<'i> Registration<'i> {
         let malformed = |reason: &str| Err(SignInError::Malformed { reason: reason.to_owned() });
         match (&self.kept.client, named) {
             (Some(client), Some(named)) if client.client_id != named => {
-                malformed("it answered for another registration of this program")
+                malformed("its answer belongs to another registration of this program")
             }
             (Some(_), _) => Ok(()),
             (None, Some(named)) if named != self.issuer.client_id && is_client_id(named) => {
@@ -110,8 +110,8 @@ impl<'i> Registration<'i> {
     pub(super) async fn conclude(&mut self, subject: &str, lacks_consent: bool) -> Result<(), SignInError> {
         let Some(client) = &mut self.kept.client else { return Ok(()) };
         if client.subject.as_deref().is_some_and(|known| known != subject) {
-            let reason = "another account signed in than the one that this program is registered for: log in with that \
-                          one, or register anew (`--new-registration`)";
+            let reason = "this program is registered for another account: log in with that account, or \
+                          create a new registration (`--new-registration`)";
             return Err(SignInError::Declined { reason: reason.to_owned() });
         }
         let before = client.clone();

@@ -60,7 +60,7 @@ pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Resul
         .header(CONTENT_TYPE, kind)
         .header(ACCEPT, "application/json")
         .body(body.into_bytes())
-        .map_err(|_| unusable("its endpoint for this cannot be asked".into()))?;
+        .map_err(|_| unusable("the address of its revocation endpoint is not valid".into()))?;
     let mut waits = WAITS.into_iter();
     loop {
         let error = match issuer_client.send(request.clone()).await {

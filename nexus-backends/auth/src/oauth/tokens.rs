@@ -23,7 +23,7 @@ use zeroize::Zeroizing;
 use super::claims::plausible_life;
 use crate::RefreshError;
 
-const NO_OBJECT: &str = "it is no JSON object";
+const NO_OBJECT: &str = "it is not a JSON object, as required";
 
 /// The `oauth2` client of an issuer, with an answer of our own.
 pub(super) type OAuthClient = oauth2::Client<
@@ -195,10 +195,10 @@ impl TokenAnswer {
         let access_token = match &self.access_token {
             TextField::Text(token) => token.secret(),
             TextField::Absent => return Err(malformed("it has no `access_token`")),
-            TextField::Wrong => return Err(malformed("its `access_token` is no text")),
+            TextField::Wrong => return Err(malformed("its `access_token` must be a text value")),
         };
         if !is_token(access_token) {
-            return Err(malformed("its `access_token` holds what no header could carry"));
+            return Err(malformed("its `access_token` has characters that are not allowed in a header"));
         }
         match &self.token_type {
             TextField::Text(kind) if !kind.eq_ignore_ascii_case("bearer") => {
@@ -213,7 +213,7 @@ impl TokenAnswer {
         match &self.refresh_token {
             TextField::Text(token) => Ok(Some(Secret::new(token.secret().as_str()))),
             TextField::Absent => Ok(None),
-            TextField::Wrong => Err(malformed("its `refresh_token` is no text")),
+            TextField::Wrong => Err(malformed("its `refresh_token` must be a text value")),
         }
     }
 

@@ -149,7 +149,7 @@ fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> 
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json")
         .body(body.to_string().into_bytes())
-        .map_err(|_| RefreshError::Unreachable { reason: "its endpoint cannot be asked".into() })
+        .map_err(|_| RefreshError::Unreachable { reason: "the address of its endpoint is not valid".into() })
 }
 
 /// The body of a success.
@@ -163,6 +163,6 @@ fn success(reply: IssuerReply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizi
 fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, RefreshError> {
     // The message of serde would quote what it did not expect.
     serde_json::from_slice(body).map_err(|_| RefreshError::Malformed {
-        reason: "it is not the JSON object that is told of a device code".into(),
+        reason: "it is not the JSON object that describes a device code".into(),
     })
 }

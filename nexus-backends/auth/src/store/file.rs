@@ -65,7 +65,7 @@ impl FileStore {
     }
 
     fn name(&self) -> Result<&OsStr, StoreError> {
-        self.path.file_name().ok_or_else(|| self.error("its path names no file"))
+        self.path.file_name().ok_or_else(|| self.error("its path does not name a file"))
     }
 
     /// Opens the file, and checks that it is owner-only; `None` if it does not exist.
@@ -77,7 +77,7 @@ impl FileStore {
         let Some((file, found)) = self.open(folder)? else { return Ok(None) };
         let bytes = read_whole(&file, &found).map_err(|reason| self.error(reason))?;
         secret(bytes).map(Some).ok_or_else(|| {
-            self.error("it is not text: put back a whole copy, or move it away and log in anew")
+            self.error("it is not text: restore a complete copy, or move it away and log in again")
         })
     }
 
@@ -187,7 +187,7 @@ fn open_file(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Opti
         Ok(file) => File::from(file),
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP | Errno::MLINK) => {
-            return Err("it is a symbolic link: put the file itself in its place".to_owned());
+            return Err("it is a symbolic link: replace it with the file itself".to_owned());
         }
         Err(error @ (Errno::ISDIR | Errno::NXIO)) => {
             // These types cannot be opened this way at all.
@@ -226,16 +226,14 @@ fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), Strin
         };
         let path = folder.path().join(name);
         if attributes(name).contains(Attributes::MOUNT_ROOT) {
-            return Err(
-                "it is mounted alone, so that it cannot be replaced: mount its folder instead".to_owned()
-            );
+            return Err("it is a mount point, so it cannot be replaced: mount its folder instead".to_owned());
         }
         if attributes(name).intersects(Attributes::IMMUTABLE | Attributes::APPEND) {
-            return Err(format!("it must not be changed: run `chattr -ia {}`", shell_word(&path)));
+            return Err(format!("it is immutable or append-only: run `chattr -ia {}`", shell_word(&path)));
         }
         if attributes(OsStr::new("")).intersects(Attributes::IMMUTABLE | Attributes::APPEND) {
             let path = shell_word(folder.path());
-            return Err(format!("its folder must not be changed: run `chattr -ia {path}`"));
+            return Err(format!("its folder is immutable or append-only: run `chattr -ia {path}`"));
         }
     }
     let _ = (folder, name);
@@ -246,7 +244,7 @@ fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), Strin
 fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
     let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
     if size > MAX_TEXT_BYTES {
-        return Err(format!("it has {size} bytes, where a login has {MAX_TEXT_BYTES} at most: move it away"));
+        return Err(format!("it has {size} bytes, more than the {MAX_TEXT_BYTES} of a login: move it away"));
     }
     let mut bytes = Zeroizing::new(vec![0; usize::try_from(size).unwrap_or_default()]);
     let result = file.read_exact_at(&mut bytes, 0).and_then(|()| file.read_at(&mut [0], size));
@@ -255,7 +253,7 @@ fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
             Err(format!("it cannot be read ({error})"))
         }
-        Ok(_) | Err(_) => Err("it was written to while it was read: try again".to_owned()),
+        Ok(_) | Err(_) => Err("it changed while it was read: try again".to_owned()),
     }
 }
 

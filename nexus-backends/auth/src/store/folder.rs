@@ -47,9 +47,7 @@ impl OwnerOnlyFolder {
         match openat(CWD, path, how, Mode::empty()) {
             Ok(descriptor) => Ok(Some(Self { descriptor, path: path.to_owned() })),
             Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR) => {
-                Err(format!("{} is no folder: move away what is in its place", path.display()))
-            }
+            Err(Errno::NOTDIR) => Err(format!("{} is not a folder: move it away", path.display())),
             Err(error) => Err(explained("its folder cannot be opened", error)),
         }
     }
@@ -61,8 +59,8 @@ impl OwnerOnlyFolder {
             return Ok(folder);
         }
         let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
-            Some(errno) => explained("its folder cannot be made", errno),
-            None => format!("its folder cannot be made: {error}"),
+            Some(errno) => explained("the folder for it cannot be created", errno),
+            None => format!("its folder cannot be created: {error}"),
         };
         let missing: Vec<_> = path.ancestors().take_while(|folder| is_missing(folder)).collect();
         for folder in missing.iter().rev() {
@@ -118,7 +116,8 @@ pub(super) fn refuse_strangers(found: &Stat, what: &str) -> Result<(), String> {
     match found.st_uid == we {
         true => Ok(()),
         false => Err(format!(
-            "{what} to user {}, and this runs as user {we}: run it as that user, or choose another NEXUS_HOME",
+            "{what} to user {}, but this process runs as user {we}: run it as that user, or choose another \
+            NEXUS_HOME",
             found.st_uid
         )),
     }
@@ -138,7 +137,7 @@ pub(super) fn explained(what: &str, error: Errno) -> String {
     let way_out = match error {
         Errno::NOSPC | Errno::DQUOT => ": free some space",
         Errno::ROFS => ": choose another NEXUS_HOME",
-        Errno::ACCESS | Errno::PERM => ": see to its rights, or choose another NEXUS_HOME",
+        Errno::ACCESS | Errno::PERM => ": correct its permissions, or choose another NEXUS_HOME",
         _ => "",
     };
     format!("{what} ({error}){way_out}")

@@ -48,7 +48,7 @@ const LATEST_SECONDS: u64 = 253_402_300_799;
 const ENDING: &str = "}\n";
 
 /// Advice for a text that cannot be parsed.
-const WAY_OUT: &str = "put back a whole copy, or move it away and log in anew";
+const WAY_OUT: &str = "restore a complete copy, or move it away and log in again";
 
 /// A login as a store keeps it.
 #[non_exhaustive]
@@ -133,7 +133,7 @@ impl StoredLogin {
     pub fn from_text(text: &Secret) -> Result<Self, String> {
         let mut fields = versioned(text)?;
         if fields.has(STORED_IN) {
-            return Err("it only says where the login is kept".to_owned());
+            return Err("it contains only the location of the login".to_owned());
         }
         Self::from_fields(&mut fields).and_then(|stored| fields.end().map(|()| stored)).map_err(with_way_out)
     }
@@ -189,7 +189,10 @@ pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
     fields.end().map_err(with_way_out)?;
     match place.as_str() {
         "keyring" => Ok(true),
-        _ => Err("it says that the login is in a place that this Nexus does not know: update it".to_owned()),
+        _ => {
+            Err("it names a location of the login that this version of Nexus does not support: update Nexus"
+                .to_owned())
+        }
     }
 }
 
@@ -235,11 +238,11 @@ fn versioned(text: &Secret) -> Result<UnreadFields<'_>, String> {
 
 fn check_version(version: u64) -> Result<(), String> {
     match version {
-        0 => Err(with_way_out("its `version` is none of Nexus")),
+        0 => Err(with_way_out("its `version` is not a version that Nexus writes")),
         VERSION => Ok(()),
         newer => Err(format!(
-            "it was written by a newer Nexus (version {newer} of the format, where this one knows {VERSION}): update \
-             this one"
+            "a newer version of Nexus wrote it (format version {newer}; this version supports {VERSION}): \
+             update Nexus"
         )),
     }
 }
@@ -254,7 +257,7 @@ fn seconds(time: SystemTime) -> u64 {
 
 fn time(name: &str, seconds: u64) -> Result<SystemTime, String> {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).filter(|_| seconds <= LATEST_SECONDS);
-    time.ok_or_else(|| format!("its `{name}` is no time that can be"))
+    time.ok_or_else(|| format!("its `{name}` is not a valid time"))
 }
 
 /// Writes twice: once to count, once into a buffer of that size, which therefore never moves and leaves no copy.

@@ -86,7 +86,8 @@ impl KeyringStore {
                  then try again",
                 ANSWER_WITHIN.as_secs()
             ))),
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.error("the client of the keyring failed")),
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(self.error("the keyring client failed, because \
+                it panicked")),
         }
     }
 
@@ -97,7 +98,7 @@ impl KeyringStore {
         self.ask(move |entry| entry.set_secret(&bytes))?;
         match self.read()? {
             Some(kept) if kept == *text => Ok(()),
-            _ => Err(self.error("the keyring did not keep what was written: keep it in a file instead")),
+            _ => Err(self.error("the keyring did not store the value: store it in a file instead")),
         }
     }
 }
@@ -123,7 +124,7 @@ impl TokenStore for KeyringStore {
             Ok(text) => Ok(Some(Secret::new(text))),
             Err(error) => {
                 drop(Zeroizing::new(error.into_bytes()));
-                Err(self.error("what the keyring holds is not text: remove the entry, and write it anew"))
+                Err(self.error("the entry in the keyring is not text: remove it, and store it again"))
             }
         }
     }
@@ -168,10 +169,10 @@ fn reason(error: &Error) -> String {
     match error {
         Error::NoDefaultStore => match Entry::store_status() {
             Err(error) => format!(
-                "no keyring answers ({error}): start the Secret Service of your desktop, such as gnome-keyring or \
-                 KWallet, and then this program anew, or keep it in a file"
+                "no keyring answers ({error}): start the Secret Service of your desktop, such as \
+                 gnome-keyring or KWallet, then restart this program; or store it in a file"
             ),
-            Ok(()) => "no keyring answers: keep it in a file".to_owned(),
+            Ok(()) => "no keyring answers: store it in a file".to_owned(),
         },
         Error::NoStorageAccess(error) => {
             format!(
@@ -179,19 +180,20 @@ fn reason(error: &Error) -> String {
             )
         }
         Error::Ambiguous(entries) => format!(
-            "the keyring has {} entries of that name: remove those that are not Nexus's, with the program that your \
-             desktop has for it",
+            "the keyring has {} entries of that name: remove the entries of other programs with your \
+             desktop's keyring program",
             entries.len()
         ),
         Error::TooLong(_, limit) => {
-            format!("the keyring takes no more than {limit} characters: keep it in a file")
+            format!("the keyring accepts at most {limit} characters: store it in a file")
         }
         Error::PlatformFailure(error) => format!(
-            "the keyring failed ({error}): see that its service runs, and start this program anew, or keep it in a file"
+            "the keyring failed ({error}): check that its service runs, then restart this program; or store \
+            it in a file"
         ),
         Error::BadEncoding(_) | Error::BadDataFormat(..) => {
-            "what the keyring holds cannot be read: remove the entry, and write it anew".to_owned()
+            "the entry in the keyring cannot be read: remove it, and store it again".to_owned()
         }
-        error => format!("the keyring cannot be used ({error}): keep it in a file"),
+        error => format!("the keyring cannot be used ({error}): store it in a file"),
     }
 }

@@ -27,8 +27,8 @@ impl KeyringKey {
     /// never replaces a login.
     pub fn named(name: &str) -> Result<Self, StoreError> {
         if nexus_core::looks_like_key(name) {
-            let reason = "what looks like a key is no name of one, and is not shown: name it, such as `work`, and give the key itself \
-                          on standard input";
+            let reason = "the name of the key looks like a key and is not shown: choose a name such as \
+                          `work`, and pass the key on standard input";
             return Err(StoreError::new("the keyring", reason.to_owned()));
         }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -36,8 +36,8 @@ impl KeyringKey {
             return Err(StoreError::new(
                 "the keyring",
                 format!(
-                    "{name:?} is no name of a key: take up to {MAX_NAME_BYTES} letters, digits, hyphens, dots and \
-                     underscores"
+                    "{name:?} is not a valid name of a key: write up to {MAX_NAME_BYTES} letters, digits, \
+                     hyphens, dots and underscores"
                 ),
             ));
         }
@@ -87,7 +87,7 @@ impl KeyringKey {
             return Err(StoreError::new(self.place(), "the key is empty"));
         }
         if let Some(reason) = unusable(key) {
-            return Err(StoreError::new(self.place(), format!("that is no key: {reason}")));
+            return Err(StoreError::new(self.place(), format!("the text is not a key: {reason}")));
         }
         self.store.prepare()?.commit(&Secret::new(key))
     }

@@ -105,8 +105,8 @@ impl LoginStore {
     #[cfg(not(feature = "keyring"))]
     fn keyring(&self) -> Result<FileStore, StoreError> {
         Err(self.file.error(format!(
-            "the login {} of {} belongs in the keyring, and this build of Nexus leaves out the feature `keyring`: use one \
-             that has it, or move the file away and log in anew",
+            "the login {} of {} is stored in the keyring, but this build of Nexus lacks the feature \
+             `keyring`: use a build with it, or move the file away and log in again",
             self.name,
             self.home.display()
         )))
@@ -136,7 +136,7 @@ impl TokenStore for LoginStore {
             None => Ok(None),
             Some(later) if later != text => self.login(&later),
             Some(_) => Err(self.file.error(
-                "it says that the login is in the keyring, which has none: log out, then log in anew",
+                "it refers to a login in the keyring, but the keyring has none: log out, then log in again",
             )),
         }
     }
@@ -167,7 +167,7 @@ impl TokenStore for LoginStore {
                 return Ok(false);
             }
             let left =
-                format!("what an unfinished write left beside it, with the ending {}", pending::ENDING);
+                format!("the file of an unfinished write beside it, with the ending {}", pending::ENDING);
             format::understand(found).map_err(|reason| self.file.error(format!("{left}: {reason}")))?;
             if let Some(current) = current {
                 format::understand(current).map_err(|reason| self.file.error(reason))?;
@@ -210,7 +210,7 @@ impl PreparedWrite for IntoFile {
         self.file.commit(text)?;
         self.was_in_keyring.store(false, Ordering::Relaxed);
         if let Some(Err(error)) = self.left.map(|store| store.keyring()?.remove()) {
-            tracing::warn!(%error, "the login is in its file now, and an old one stays in the keyring");
+            tracing::warn!(%error, "the login is now in its file, but an old login remains in the keyring");
         }
         Ok(())
     }

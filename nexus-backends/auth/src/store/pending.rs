@@ -46,9 +46,10 @@ impl PendingFile {
         let failed = |error| explained("it cannot be written", error);
         rustix::fs::fchmod(&pending.file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let found = fstat(&pending.file).map_err(failed)?;
-        refuse_others(&found, &pending.folder.path().join(&pending.name)).map_err(
-            |_| "its file system keeps no file modes, so others could read it: choose another NEXUS_HOME",
-        )?;
+        refuse_others(&found, &pending.folder.path().join(&pending.name)).map_err(|_| {
+            "its file system does not support file modes, so others could read it: choose another \
+                NEXUS_HOME"
+        })?;
         reserve(&pending.file, room).map_err(failed)?;
         pending.folder.sync()?;
         Ok(pending)
@@ -63,7 +64,7 @@ impl PendingFile {
     pub(super) fn place(&mut self, main: &OsStr, text: &Secret) -> Result<(), String> {
         let bytes = text.expose().as_bytes();
         if bytes.len() as u64 > MAX_TEXT_BYTES {
-            return Err(format!("a login of {} bytes is larger than any that is read", bytes.len()));
+            return Err(format!("a login of {} bytes is larger than the limit", bytes.len()));
         }
         let failed = |error: std::io::Error| match Errno::from_io_error(&error) {
             Some(errno) => explained("it cannot be written", errno),
@@ -133,7 +134,7 @@ fn create(folder: &OwnerOnlyFolder, main: &OsStr) -> Result<(OsString, File), St
         }
     }
     Err(format!(
-        "its folder is full of what others left unfinished: remove the files that end with `{ENDING}`"
+        "its folder has too many files of unfinished writes: remove the files that end with `{ENDING}`"
     ))
 }
 

@@ -26,13 +26,13 @@ impl<'a> UnreadFields<'a> {
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         let fields: Self = serde_json::from_str(text).map_err(|error| match error.classify() {
             Category::Eof => "it ends too early".to_owned(),
-            Category::Data => "it is not what Nexus writes".to_owned(),
+            Category::Data => "it does not have the format that Nexus writes".to_owned(),
             Category::Syntax | Category::Io => {
-                format!("it is not JSON from line {}, column {} on", error.line(), error.column())
+                format!("it is not valid JSON at line {}, column {}", error.line(), error.column())
             }
         })?;
         match fields.is_doubled {
-            true => Err("a field stands there twice".to_owned()),
+            true => Err("it contains the same field more than once".to_owned()),
             false => Ok(fields),
         }
     }
@@ -51,7 +51,7 @@ impl<'a> UnreadFields<'a> {
     /// Takes out a field that is an object.
     pub(super) fn take_object(&mut self, name: &str) -> Result<Self, String> {
         let raw = self.unread.remove(name).ok_or_else(|| format!("it has no `{name}`"))?;
-        Self::of(raw.get()).map_err(|_| format!("its `{name}` is not as Nexus writes it"))
+        Self::of(raw.get()).map_err(|_| format!("its `{name}` does not have the format that Nexus writes"))
     }
 
     /// Whether the field is there and not yet read.
@@ -63,7 +63,7 @@ impl<'a> UnreadFields<'a> {
     pub(super) fn end(self) -> Result<(), String> {
         match self.unread.is_empty() {
             true => Ok(()),
-            false => Err("it holds a field that this Nexus does not know".to_owned()),
+            false => Err("it contains a field that this version of Nexus does not know".to_owned()),
         }
     }
 }
@@ -181,7 +181,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut map = Map::new();
         while let Some((key, StrictValue(value))) = entries.next_entry::<String, _>()? {
             if map.insert(key, value).is_some() {
-                return Err(A::Error::custom("a key stands there twice"));
+                return Err(A::Error::custom("it contains the same key more than once"));
             }
         }
         Ok(Value::Object(map))

@@ -237,7 +237,7 @@ fn a_login_that_is_not_where_its_file_says_is_not_taken_for_none() {
     let error = home.store().read().unwrap_err();
     assert_eq!(
         error.reason,
-        "it says that the login is in the keyring, which has none: log out, then log in anew"
+        "it refers to a login in the keyring, but the keyring has none: log out, then log in again"
     );
     assert!(home.store().remove().unwrap());
     assert_eq!(home.store().read().unwrap(), None);
@@ -307,7 +307,7 @@ async fn an_api_key_is_lent_from_the_keyring() {
     let store = ["secret-tool", "store", "--label=x", "service", "nexus", "username", "responses"];
     assert!(run(&store, Some("canary two")).status.success());
     let error = source.credential(Duration::ZERO).await.unwrap_err();
-    assert!(error.to_string().ends_with("it holds more than one word"), "{error}");
+    assert!(error.to_string().ends_with("it consists of more than one word"), "{error}");
     assert!(!format!("{error:?} {source:?} {key:?} {lent:?}").contains("canary"));
 
     assert!(key.remove().unwrap());

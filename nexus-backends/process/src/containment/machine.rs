@@ -36,8 +36,9 @@ impl Means {
 /// The policy asks for more than this machine allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "this machine contains processes by {found} at best, and the configuration requires more: let this user make \
-     namespaces (`unshare --user --pid` has to work) or delegate a cgroup to it, or set `containment: auto`"
+    "this machine can contain processes only with {found}, but the configuration requires more: allow this \
+     user to create namespaces (`unshare --user --pid` must work), delegate a cgroup to it, or set \
+     `containment: auto`"
 )]
 pub struct NotContained {
     /// The strongest kind there is.

@@ -15,8 +15,9 @@ use crate::spawn::SpawnError;
 pub enum SandboxError {
     /// The machine has no bubblewrap.
     #[error(
-        "no `bwrap`, which makes the sandbox; install it with `apt-get install bubblewrap` (Debian, Ubuntu), `dnf install \
-         bubblewrap` (Fedora), `pacman -S bubblewrap` (Arch) or `apk add bubblewrap` (Alpine)"
+        "the sandbox needs `bwrap`, which is not installed; install it with `apt-get install bubblewrap` \
+         (Debian, Ubuntu), `dnf install bubblewrap` (Fedora), `pacman -S bubblewrap` (Arch) or `apk add \
+         bubblewrap` (Alpine)"
     )]
     BubblewrapMissing,
     /// Its bubblewrap lacks an option that is needed.
@@ -28,14 +29,14 @@ pub enum SandboxError {
         said: String,
     },
     /// This machine has no shell that can close every descriptor.
-    #[error("no shell that closes descriptors, which the sandbox needs; install `bash`: {said}")]
+    #[error("the sandbox needs a shell that can close descriptors; install `bash`: {said}")]
     ShellMissing {
         /// Output of the installed shell, if one is installed.
         said: String,
     },
     /// This user may not make the namespaces that a sandbox consists of.
     #[error(
-        "this user may not make namespaces, of which the sandbox consists: {way_out} (bwrap said: {said})"
+        "the sandbox needs namespaces, which this user may not create: {way_out} (bwrap reported: {said})"
     )]
     NamespacesForbidden {
         /// The setting that forbids it, and the command that allows it.
@@ -61,7 +62,7 @@ pub enum SandboxError {
     },
     /// Something is to lie below a folder that cannot be written and does not have the place.
     #[error(
-        "{} is not there in {}, which is read-only in the sandbox: make it there, or let the folder be writable",
+        "{} does not exist in {}, which is read-only in the sandbox: create it, or make the folder writable",
         .path.display(), .below.display()
     )]
     NoMountPoint {
@@ -75,8 +76,8 @@ pub enum SandboxError {
     NoCommand,
     /// The program could not be started inside.
     #[error(
-        "{} did not start in the sandbox: {said}; it, or the interpreter that its first line names, is not there or cannot be \
-         executed",
+        "{} did not start in the sandbox: {said}; check that the program and the interpreter in its first \
+         line exist and are executable",
         .program.display()
     )]
     DidNotStart {
@@ -86,7 +87,7 @@ pub enum SandboxError {
         said: String,
     },
     /// The working folder is not there inside.
-    #[error("the working folder {} is not there in the sandbox: {said}", .folder.display())]
+    #[error("the working folder {} does not exist in the sandbox: {said}", .folder.display())]
     FolderMissing {
         /// The folder as it was named.
         folder: PathBuf,
@@ -94,7 +95,7 @@ pub enum SandboxError {
         said: String,
     },
     /// Bubblewrap failed for another reason.
-    #[error("the sandbox could not be made: {said}")]
+    #[error("the sandbox could not be created: {said}")]
     Unusable {
         /// Its output.
         said: String,

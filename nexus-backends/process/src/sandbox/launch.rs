@@ -109,7 +109,10 @@ impl Launch {
         // Bubblewrap reads its arguments as a list with NUL between them.
         if !command.folder.is_absolute() || command.folder.as_os_str().as_bytes().contains(&0) {
             let folder = command.folder.clone();
-            return Err(SandboxError::FolderMissing { folder, said: "it is no absolute path".to_owned() });
+            return Err(SandboxError::FolderMissing {
+                folder,
+                said: "it is not an absolute path, as required".to_owned(),
+            });
         }
         let bubblewrap = sandbox.bubblewrap.clone().or_else(|| program_of_the_system("bwrap"));
         let bubblewrap =

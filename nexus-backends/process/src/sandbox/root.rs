@@ -213,19 +213,19 @@ impl Sandbox {
                 }
             }
             if mounts.insert(place.clone(), mount).is_some() {
-                return Err(refused(&place, "two things would lie there"));
+                return Err(refused(&place, "two entries would have the same path"));
             }
         }
         for (place, mount) in covered {
             if mounts.insert(place.clone(), mount).is_some() {
-                return Err(refused(&place, "two things would lie there"));
+                return Err(refused(&place, "two entries would have the same path"));
             }
         }
         mounts.entry(home).or_insert(Mount::Scratch);
         for (place, _) in hidden {
             let place = inside(place)?;
             if mounts.contains_key(&place) {
-                return Err(refused(&place, "it was put in as a whole, and cannot be hidden"));
+                return Err(refused(&place, "it was added as a whole and cannot be hidden"));
             }
             if let Some((above, path, _)) = shown_above(&mounts, &place) {
                 let (path, above) = (path.to_owned(), above.to_owned());
@@ -285,16 +285,16 @@ fn inside(path: &Path) -> Result<PathBuf, SandboxError> {
     let plain: PathBuf = path.components().collect();
     let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
     if !is_plain || plain.as_os_str().as_encoded_bytes().contains(&0) {
-        return Err(refused(path, "a path in a sandbox is absolute and has neither `..` nor NUL"));
+        return Err(refused(path, "a path in a sandbox must be absolute, without `..` and NUL"));
     }
     if OWN.iter().any(|own| plain.starts_with(own)) {
-        return Err(refused(path, "`/proc`, `/dev` and `/sys` are the sandbox's own"));
+        return Err(refused(path, "`/proc`, `/dev` and `/sys` are reserved for the sandbox"));
     }
     if plain == Path::new("/")
         || plain == Path::new("/etc")
         || SYSTEM.iter().any(|system| plain == Path::new(system))
     {
-        return Err(refused(path, "the system's folders lie there"));
+        return Err(refused(path, "the path belongs to the system's folders"));
     }
     Ok(plain)
 }
@@ -307,7 +307,7 @@ fn outside(path: &Path) -> Result<PathBuf, SandboxError> {
     }
     let kind = fs::symlink_metadata(path).map_err(unusable)?.file_type();
     if kind.is_symlink() {
-        return Err(refused(path, "it is a symbolic link; name what it leads to"));
+        return Err(refused(path, "it is a symbolic link; name its target"));
     }
     if !kind.is_dir() && !kind.is_file() {
         return Err(refused(path, "it is neither a folder nor a regular file"));
@@ -321,10 +321,10 @@ fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let is_above = |home: &PathBuf| home.canonicalize().as_ref().unwrap_or(home).starts_with(&real);
     if WIDE.iter().any(|wide| real == Path::new(wide)) || home.as_ref().is_some_and(is_above) {
-        return Err(refused(path, "far more than a tool chain lies there"));
+        return Err(refused(path, "it contains far more than a tool chain"));
     }
     if !real.is_dir() {
-        return Err(refused(path, "a tool chain is a folder"));
+        return Err(refused(path, "a tool chain must be a folder"));
     }
     Ok(real)
 }

@@ -18,7 +18,7 @@ pub enum SpawnError {
     Executable(#[from] ExecutableError),
     /// The file is executable by its mode, but the system cannot run it: another machine's
     /// format, an empty file, or a script whose interpreter is missing.
-    #[error("{} is not a program this system can run", .executable.display())]
+    #[error("{} is not a program that this system can run", .executable.display())]
     WrongFormat {
         /// The file.
         executable: PathBuf,
@@ -46,7 +46,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// An argument holds a NUL byte, which no program can be given.
-    #[error("argument {position} holds a NUL byte")]
+    #[error("argument {position} contains a NUL byte")]
     Argument {
         /// Number of the argument, counted from 1. Its text is not shown.
         position: usize,
@@ -55,7 +55,7 @@ pub enum SpawnError {
     #[error(transparent)]
     NotContained(#[from] NotContained),
     /// The system refused: too many processes or open files, no memory, arguments too long.
-    #[error("the system did not start {}{}", .executable.display(), hint(.source))]
+    #[error("the operating system did not start {}{}", .executable.display(), hint(.source))]
     System {
         /// The file.
         executable: PathBuf,
@@ -63,10 +63,10 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The null device is missing, from which a child without input reads.
-    #[error("/dev/null cannot be opened, which a program without input reads from")]
+    #[error("/dev/null cannot be opened, but a program without input reads from it")]
     NullDevice(#[source] io::Error),
     /// The folder for the record of this run cannot be made.
-    #[error("no record can be written to {}", .path.display())]
+    #[error("the recording cannot be written to {}", .path.display())]
     Capture {
         /// The folder.
         path: PathBuf,

@@ -104,7 +104,7 @@ const FAULTS: &[Fault] = &[
     ("an empty chain and an empty panel", "[alpha-cli]", "[]", 2, 8, "the chain is empty", None),
     ("a backend that is in its chain already", "[beta-cli, beta-native]", "[beta-cli, beta-cli]", 3, 19, "\"beta-cli\" is already in this chain", None),
     ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, two]", 2, 20, "\"two\" is a group: a chain lists backends, not groups", None),
-    ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, one]", 2, 20, "\"one\" is a group, the group itself", None),
+    ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, one]", 2, 20, "\"one\" is a group (the same group)", None),
     ("a wrong type at every level", "[alpha-cli]", "alpha-cli", 2, 8, "a group must be a list, but this is text", None),
     ("a wrong type at every level", "[alpha-cli]", "[[alpha-cli]]", 2, 9, "text, and this is a list", None),
     ("a wrong type at every level", "[alpha-cli]", "[7]", 2, 9, "write \"7\" in quotation marks", None),

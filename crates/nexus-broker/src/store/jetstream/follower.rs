@@ -110,13 +110,7 @@ impl Followed {
                 // A missing permission does not pass with time: report it as it is.
                 let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
-                let unclear = || {
-                    fault::unclear(
-                        "the stream of messages",
-                        &"reading the stream does not \
-                    advance any more",
-                    )
-                };
+                let unclear = || fault::unclear("the stream of messages", &"no further messages can be read");
                 return Err(lasting.unwrap_or_else(unclear));
             }
         }
@@ -203,7 +197,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
                 Ok(Either::Left((Some(Err(error)), _))) => return Err(requests.unread(&error)),
                 Ok(Either::Left((None, _))) => return Err(fault::unclear(what, &"it ended")),
                 Ok(Either::Right(_)) => {
-                    return Err(fault::unclear(what, &"it is read again from its beginning"));
+                    return Err(fault::unclear(what, &"it is read from its beginning"));
                 }
                 Err(_elapsed) => {}
             }

@@ -82,7 +82,7 @@ fn a_living_token_goes_on_without_its_issuer_and_the_person_is_warned() {
     assert!(
         finished
             .stderr
-            .starts_with("nexus: warning: a login was not renewed; its token is alive and goes on"),
+            .starts_with("nexus: warning: a login was not renewed; its present token is still valid"),
         "{finished:?}"
     );
     assert!(finished.stderr.contains("login: openai-codex"), "{finished:?}");

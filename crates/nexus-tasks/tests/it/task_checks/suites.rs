@@ -475,7 +475,7 @@ async fn kept_folders_are_shown_read_only_and_none_that_leads_out() {
     let now = kit.tree.commit(&intent).unwrap();
     let run = kit.checks(&settings).run_tests(&now, &CancelToken::new()).await.unwrap().run;
     let SuiteEnd::DidNotStart { missing } = &run.end else { panic!("{run:?}") };
-    assert!(missing.contains("a symbolic link lies on the way"), "{missing}");
+    assert!(missing.contains("a symbolic link is part of the path"), "{missing}");
 }
 
 #[tokio::test]

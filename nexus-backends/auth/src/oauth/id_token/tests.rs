@@ -76,7 +76,7 @@ fn a_token_is_verified_by_the_key_that_has_signed_it() {
 
 #[test]
 fn what_no_key_has_signed_is_not_believed() {
-    const UNSIGNED: Result<String, &str> = Err("bears no signature of its keys");
+    const UNSIGNED: Result<String, &str> = Err("is not signed with the issuer's keys");
     let (signer, other) = (Signer::new(), Signer::new());
     let header = json!({ "alg": "ES256", "kid": "one" });
     let good = signer.sign(&header, &claims());
@@ -104,14 +104,14 @@ fn what_no_key_has_signed_is_not_believed() {
 fn a_token_of_another_issuer_client_time_or_sign_in_is_not_ours() {
     let signer = Signer::new();
     for (claim, value, wrong) in [
-        ("iss", json!("https://elsewhere.test"), "is of another issuer"),
+        ("iss", json!("https://elsewhere.test"), "was issued by another issuer than expected"),
         ("aud", json!("client-2"), "is for another client"),
         ("aud", json!(["client-1", "client-2"]), "is for another client"),
         ("azp", json!("client-2"), "is for another client"),
         ("exp", json!(NOW - 301), "has expired: check the clock of this machine, and log in again"),
         ("nonce", json!("nonce-2"), "answers another sign-in"),
         ("nonce", Value::Null, "answers another sign-in"),
-        ("sub", json!(""), "does not say whose it is"),
+        ("sub", json!(""), "does not name the account it belongs to"),
         ("sub", json!(7), "cannot be read"),
     ] {
         let mut claims = claims();

@@ -44,7 +44,7 @@ impl DamagedText {
     pub fn set_aside(self) -> Result<String, StoreError> {
         let Self(store) = self;
         let wrong = |reason: String| store.error(reason);
-        let failed = |error| store.error(explained("it cannot be moved aside", error));
+        let failed = |error| store.error(explained("it is damaged and cannot be renamed", error));
         let Some(folder) = OwnerOnlyFolder::open(store.folder_path()).map_err(wrong)? else {
             return Ok(store.place());
         };
@@ -64,6 +64,6 @@ impl DamagedText {
             folder.sync().map_err(wrong)?;
             return Ok(folder.path().join(name).display().to_string());
         }
-        Err(store.error("it cannot be moved aside: too many damaged ones are there already"))
+        Err(store.error("it cannot be renamed: too many damaged files are in the folder already"))
     }
 }

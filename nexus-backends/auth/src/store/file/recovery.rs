@@ -53,7 +53,7 @@ impl FileStore {
         for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
             let found = open_private(&folder, name, OFlags::RDWR).map_err(|reason| {
                 self.error(format!(
-                    "what an unfinished write left, {}, cannot be used: {reason}",
+                    "the file of an unfinished write, {}, cannot be used: {reason}",
                     name.display()
                 ))
             })?;
@@ -83,8 +83,8 @@ impl FoundWrite<'_> {
             }
             if began.elapsed() >= PLACED_OR_FREED_WITHIN {
                 return Err(self.store.error(format!(
-                    "another process has written a newer login, {}, and does not put it in place: end that process, \
-                     or try again",
+                    "another process has written a newer login, {}, but does not finish its write: end that \
+                     process, or try again",
                     self.name.display()
                 )));
             }

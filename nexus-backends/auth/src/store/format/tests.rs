@@ -85,29 +85,29 @@ fn a_newer_nexus_is_named_as_the_way_out_whatever_it_wrote() {
         json!({ "version": u64::MAX }),
     ] {
         let text = text_of(&value);
-        assert_refused(&text, "it was written by a newer Nexus (version ");
-        assert!(understand(&text).unwrap_err().ends_with("where this one knows 1): update this one"));
+        assert_refused(&text, "a newer version of Nexus wrote it (format version ");
+        assert!(understand(&text).unwrap_err().ends_with("this version supports 1): update Nexus"));
     }
     let error = points_to_keyring(&text_of(&json!({ "version": 2, "stored_in": CANARY }))).unwrap_err();
-    assert!(error.starts_with("it was written by a newer Nexus"), "{error}");
+    assert!(error.starts_with("a newer version of Nexus wrote it"), "{error}");
 }
 
 #[test]
 fn a_text_of_another_kind_is_refused() {
     for (text, reason) in [
-        ("[]}\n", "it is not what Nexus writes"),
-        ("{\"a\": 1,}\n", "it is not JSON from line 1, column 9 on"),
-        ("\"canary\" {}\n", "it is not what Nexus writes"),
-        ("{\"canary\": \"canary}\n", "it is not JSON from line 1, column "),
+        ("[]}\n", "it does not have the format that Nexus writes"),
+        ("{\"a\": 1,}\n", "it is not valid JSON at line 1, column 9"),
+        ("\"canary\" {}\n", "it does not have the format that Nexus writes"),
+        ("{\"canary\": \"canary}\n", "it is not valid JSON at line 1, column "),
         ("{\"a\": {}\n", "it ends too early"),
-        ("{\u{0}}\n", "it is not JSON from line 1, column 2 on"),
-        ("{} {}\n", "it is not JSON from line 1, column 4 on"),
-        ("{\"\\u0061ccess\": {}}\n", "it is not what Nexus writes"),
+        ("{\u{0}}\n", "it is not valid JSON at line 1, column 2"),
+        ("{} {}\n", "it is not valid JSON at line 1, column 4"),
+        ("{\"\\u0061ccess\": {}}\n", "it does not have the format that Nexus writes"),
         ("{}\n", "it has no `version`"),
     ] {
         assert_refused(&Secret::new(text), reason);
     }
-    assert_refused(&with("version", json!(0)), "its `version` is none of Nexus");
+    assert_refused(&with("version", json!(0)), "its `version` is not a version that Nexus writes");
     for version in [json!("1"), json!(1.5), json!(-1), json!(CANARY), json!({}), json!([1])] {
         assert_refused(&with("version", version), "its `version` is not a number");
     }
@@ -128,12 +128,16 @@ fn each_field_is_asked_for_and_checked() {
             assert_refused(&with(field, odd), &format!("its `{field}` is not a number of seconds"));
         }
         for absurd in [u64::MAX, LATEST_SECONDS + 1] {
-            assert_refused(&with(field, json!(absurd)), &format!("its `{field}` is no time that can be"));
+            assert_refused(&with(field, json!(absurd)), &format!("its `{field}` is not a valid time"));
         }
         StoredLogin::from_text(&with(field, json!(LATEST_SECONDS))).unwrap();
     }
     assert_refused(&with("generation", json!(CANARY)), "its `generation` is not a number");
-    assert_refused(&with("identity", json!(CANARY)), "its `identity` is not as Nexus writes it");
+    assert_refused(
+        &with("identity", json!(CANARY)),
+        "its `identity` does not have the format that Nexus \
+        writes",
+    );
     assert_refused(&with("identity", json!({ "plan": 1 })), "its `plan` is not a text");
     assert_refused(&with("origin", json!([CANARY])), "its `origin` is not an object");
 }
@@ -141,9 +145,17 @@ fn each_field_is_asked_for_and_checked() {
 #[test]
 fn a_field_that_is_not_known_is_refused() {
     for name in ["canary", "Version", "access_token "] {
-        assert_refused(&with(name, json!(CANARY)), "it holds a field that this Nexus does not know");
+        assert_refused(
+            &with(name, json!(CANARY)),
+            "it contains a field that this version of Nexus does not \
+            know",
+        );
     }
-    assert_refused(&with("identity", json!({ CANARY: 1 })), "it holds a field that this Nexus does not know");
+    assert_refused(
+        &with("identity", json!({ CANARY: 1 })),
+        "it contains a field that this version of Nexus \
+        does not know",
+    );
 }
 
 #[test]
@@ -156,10 +168,10 @@ fn a_field_that_stands_there_twice_is_refused() {
     ] {
         let doubled = text.expose().replace(once, twice);
         assert_ne!(doubled, text.expose());
-        assert_refused(&Secret::new(doubled), "a field stands there twice");
+        assert_refused(&Secret::new(doubled), "it contains the same field more than once");
     }
     let doubled = text.expose().replace("\"plan\":", "\"plan\": \"canary\", \"plan\":");
-    assert_refused(&Secret::new(doubled), "its `identity` is not as Nexus writes it");
+    assert_refused(&Secret::new(doubled), "its `identity` does not have the format that Nexus writes");
     let doubled = text.expose().replace("\"token\":", "\"token\": \"canary\", \"token\":");
     assert_refused(&Secret::new(doubled), "its `origin` is not an object");
 }
@@ -189,20 +201,20 @@ fn a_pointer_is_told_from_a_login() {
     for (value, reason) in [
         (
             json!({ "version": 1, "stored_in": CANARY }),
-            "it says that the login is in a place that this Nexus does not",
+            "it names a location of the login that this version of Nexus does not",
         ),
         (json!({ "version": 1, "stored_in": 1 }), "its `stored_in` is not a text"),
         (json!({ "stored_in": "keyring" }), "it has no `version`"),
         (
             json!({ "version": 1, "stored_in": "keyring", CANARY: 1 }),
-            "it holds a field that this Nexus does not know",
+            "it contains a field that this version of Nexus does not know",
         ),
     ] {
         let error = points_to_keyring(&text_of(&value)).unwrap_err();
         assert!(error.starts_with(reason) && !error.contains("canary"), "{error}");
     }
     let error = StoredLogin::from_text(&keyring_pointer()).unwrap_err();
-    assert_eq!(error, "it only says where the login is kept");
+    assert_eq!(error, "it contains only the location of the login");
     for (text, is_understood) in
         [(keyring_pointer(), true), (login(1).to_text(), true), (Secret::new("{}\n"), false)]
     {

@@ -75,16 +75,16 @@ fn what_is_whole_and_not_understood_is_left_for_a_person() {
     let home = Home::new();
     home.commit(1);
     for (found, reason) in [
-        ("{\"version\": 2}\n", "it was written by a newer Nexus"),
+        ("{\"version\": 2}\n", "a newer version of Nexus wrote it"),
         (
             "{\"version\": 1, \"stored_in\": \"canary\"}\n",
-            "it says that the login is in a place that this Nexus",
+            "it names a location of the login that this version of Nexus",
         ),
         ("{\"version\": 1, \"canary\": 1}\n", "it has no `access_token`"),
     ] {
         home.put(".vendor.json.1-0.new", found);
         let error = home.store().recover(&is_newer).unwrap_err().reason;
-        let left = "what an unfinished write left beside it, with the ending .new: ";
+        let left = "the file of an unfinished write beside it, with the ending .new: ";
         assert!(error.starts_with(&format!("{left}{reason}")) && !error.contains("canary"), "{error}");
         assert_eq!((home.files(), home.store().read().unwrap()), (2, Some(login(1).to_text())));
     }
@@ -93,7 +93,7 @@ fn what_is_whole_and_not_understood_is_left_for_a_person() {
     home.put(".vendor.json.1-0.new", login(2).to_text().expose());
     home.put("vendor.json", "{\"version\": 2}\n");
     let error = home.store().recover(&is_newer).unwrap_err().reason;
-    assert!(error.starts_with("it was written by a newer Nexus"), "{error}");
+    assert!(error.starts_with("a newer version of Nexus wrote it"), "{error}");
     assert_eq!(home.files(), 2);
     home.put("vendor.json", "");
     assert!(home.store().recover(&is_newer).is_err());
@@ -111,7 +111,7 @@ fn a_place_that_is_not_known_is_refused_and_not_overwritten() {
     for error in [store.read().unwrap_err(), store.prepare().map(drop).unwrap_err()] {
         assert_eq!(
             error.reason,
-            "it says that the login is in a place that this Nexus does not know: update it"
+            "it names a location of the login that this version of Nexus does not support: update Nexus"
         );
     }
 }
@@ -143,10 +143,12 @@ fn a_build_without_keyrings_says_where_the_login_is() {
         home.store().remove().unwrap_err(),
     ];
     for error in errors {
-        let belongs =
-            format!("the login vendor of {} belongs in the keyring, and this build", home.0.path().display());
+        let belongs = format!(
+            "the login vendor of {} is stored in the keyring, but this build",
+            home.0.path().display()
+        );
         assert!(error.reason.starts_with(&belongs), "{error}");
-        assert!(error.reason.ends_with("move the file away and log in anew"), "{error}");
+        assert!(error.reason.ends_with("move the file away and log in again"), "{error}");
     }
     assert_eq!(fs::read_to_string(home.auth().join("vendor.json")).unwrap(), POINTER);
     let nowhere = Home::new();

@@ -22,7 +22,8 @@ pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -
         if covers == Some(place) {
             return Err(refused(
                 path,
-                "the files of runs lie in it; choose another folder for temporary files, or hide that one",
+                "it contains the files of runs; choose another folder for temporary files, or hide that \
+                folder",
             ));
         }
     }
@@ -73,7 +74,7 @@ pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Res
         match statat(&folder, *part, AtFlags::SYMLINK_NOFOLLOW)
             .map(|stat| FileType::from_raw_mode(stat.st_mode))
         {
-            Ok(FileType::Symlink) => return Err(refused(&reached, "a symbolic link lies on the way")),
+            Ok(FileType::Symlink) => return Err(refused(&reached, "a symbolic link is part of the path")),
             Ok(kind) if kind.is_dir() != wants_file => {}
             Ok(_) => return Err(refused(&reached, "a file and a folder cannot cover each other")),
             Err(Errno::NOENT) if is_writable && wants_file => {

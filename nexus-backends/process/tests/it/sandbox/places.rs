@@ -42,7 +42,7 @@ async fn what_is_hidden_is_hidden_wherever_it_lies() {
     let usual = sandbox().hidden("/usr/bin/env").hidden("/usr/share").hidden("/tmp/nowhere");
     assert_eq!(said(&usual, "test -s /usr/bin/env || echo empty; ls -A /usr/share").await, "empty\n");
     let whole = sandbox().read_only(tree.path(), "/work").hidden("/work");
-    assert_eq!(reason(whole).await, "it was put in as a whole, and cannot be hidden");
+    assert_eq!(reason(whole).await, "it was added as a whole and cannot be hidden");
 }
 
 #[tokio::test]
@@ -155,9 +155,9 @@ async fn a_place_that_cannot_be_made_is_named() {
     assert!(error.to_string().contains("/work/node_modules"), "{error}");
     assert_eq!(reason(below("/work/file")).await, "a file and a folder cannot cover each other");
     // A link in a tree, which a program may have put there, leads nobody out of it.
-    assert_eq!(reason(below("/work/link")).await, "a symbolic link lies on the way");
+    assert_eq!(reason(below("/work/link")).await, "a symbolic link is part of the path");
     let writable = sandbox().writable(above.path(), "/work").writable(kept.path(), "/work/link/x");
-    assert_eq!(reason(writable).await, "a symbolic link lies on the way");
+    assert_eq!(reason(writable).await, "a symbolic link is part of the path");
     assert!(!Path::new("/etc/x").exists());
     let system = refused(&sandbox().read_only(kept.path(), "/usr/nowhere"), shell(":")).await;
     assert!(matches!(system, SandboxError::NoMountPoint { .. }), "{system:?}");
@@ -171,31 +171,35 @@ async fn what_is_no_folder_or_file_of_its_own_is_refused() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let at = |outside: PathBuf, place: &str| sandbox().read_only(outside, place);
     let tree = || folder.path().join("tree");
-    assert_eq!(reason(at(link, "/work")).await, "it is a symbolic link; name what it leads to");
+    assert_eq!(reason(at(link, "/work")).await, "it is a symbolic link; name its target");
     assert_eq!(reason(at(socket, "/work")).await, "it is neither a folder nor a regular file");
     assert_eq!(reason(at("tree".into(), "/work")).await, "it is not absolute");
     for place in ["work", "", "/work/../etc", "/work\0"] {
-        let wanted = "a path in a sandbox is absolute and has neither `..` nor NUL";
+        let wanted = "a path in a sandbox must be absolute, without `..` and NUL";
         assert_eq!(reason(at(tree(), place)).await, wanted, "{place:?}");
     }
     for place in ["/proc", "/proc/sys", "/dev/shm", "/sys/x"] {
-        assert_eq!(reason(at(tree(), place)).await, "`/proc`, `/dev` and `/sys` are the sandbox's own");
+        assert_eq!(
+            reason(at(tree(), place)).await,
+            "`/proc`, `/dev` and `/sys` are reserved for the sandbox"
+        );
     }
     for place in ["/", "/usr", "/etc", "/lib", "//usr/."] {
-        assert_eq!(reason(at(tree(), place)).await, "the system's folders lie there", "{place}");
+        assert_eq!(reason(at(tree(), place)).await, "the path belongs to the system's folders", "{place}");
     }
     let twice = at(tree(), "/work").read_only(tree(), "/work/");
-    assert_eq!(reason(twice).await, "two things would lie there");
+    assert_eq!(reason(twice).await, "two entries would have the same path");
     // Where credentials are covered too, in whatever order it was said.
     fs::write(tree().join("token"), "secret").unwrap();
     let (chain, given) = (tree(), tree().join("file"));
     let before = sandbox().read_only(&given, chain.join("token")).tool_chain(&chain);
     let after = sandbox().tool_chain(&chain).read_only(&given, chain.join("token"));
     for either in [before, after] {
-        assert_eq!(reason(either).await, "two things would lie there");
+        assert_eq!(reason(either).await, "two entries would have the same path");
     }
     // The files of this run and of others.
-    let wanted = "the files of runs lie in it; choose another folder for temporary files, or hide that one";
+    let wanted = "it contains the files of runs; choose another folder for temporary files, or hide that \
+        folder";
     assert_eq!(reason(at(std::env::temp_dir(), "/work")).await, wanted);
     assert_eq!(reason(sandbox().writable(std::env::temp_dir(), "/work")).await, wanted);
     let missing = refused(&at(folder.path().join("nowhere"), "/work"), shell(":")).await;
@@ -214,7 +218,7 @@ async fn a_tool_chain_is_a_folder_and_not_a_whole_home() {
         }
     }
     let file = tree(&[("file", "")]);
-    assert_eq!(reason(sandbox().tool_chain(file.path().join("file"))).await, "a tool chain is a folder");
+    assert_eq!(reason(sandbox().tool_chain(file.path().join("file"))).await, "a tool chain must be a folder");
 }
 
 #[tokio::test]

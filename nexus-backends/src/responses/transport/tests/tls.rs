@@ -80,7 +80,7 @@ async fn a_server_without_tls_is_named_as_that() {
         }
     });
     let failure = post(&trusting(&format!("https://{address}/v1"), &authority())).await.unwrap_err();
-    is_final(&failure, "does not speak TLS");
+    is_final(&failure, "does not use TLS");
 }
 
 #[tokio::test]

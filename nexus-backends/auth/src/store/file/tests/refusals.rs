@@ -67,17 +67,18 @@ fn what_belongs_to_somebody_else_is_refused() {
     let way_out = ": run it as that user, or choose another NEXUS_HOME";
     let we = rustix::process::geteuid();
     if !we.is_root() {
-        let reason = format!("its folder belongs to user 0, and this runs as user {}{way_out}", we.as_raw());
+        let reason =
+            format!("its folder belongs to user 0, but this process runs as user {}{way_out}", we.as_raw());
         assert_refused(&FileStore::new("/etc/vendor.json"), &reason);
         return;
     }
     let place = Place::with_login();
     let give_away = |path: PathBuf| std::os::unix::fs::chown(path, Some(65534), None).unwrap();
     give_away(place.auth().join("vendor.json"));
-    let reason = format!("it belongs to user 65534, and this runs as user 0{way_out}");
+    let reason = format!("it belongs to user 65534, but this process runs as user 0{way_out}");
     assert_refused(&place.store, &reason);
     give_away(place.auth());
-    let reason = format!("its folder belongs to user 65534, and this runs as user 0{way_out}");
+    let reason = format!("its folder belongs to user 65534, but this process runs as user 0{way_out}");
     assert_refused(&place.store, &reason);
 }
 
@@ -87,14 +88,14 @@ fn a_link_is_not_followed() {
     let file = place.auth().join("vendor.json");
     std::fs::rename(&file, place.auth().join("elsewhere.json")).unwrap();
     std::os::unix::fs::symlink("elsewhere.json", &file).unwrap();
-    assert_refused(&place.store, "it is a symbolic link: put the file itself in its place");
+    assert_refused(&place.store, "it is a symbolic link: replace it with the file itself");
     let error = place.store.remove().unwrap_err();
     assert_eq!(error.reason, "it is a symbolic link and not a file: move it away");
     assert_eq!(place.names(), ["elsewhere.json", "vendor.json"]);
 
     // Nor is one that leads nowhere, which would else be taken for nothing.
     std::fs::remove_file(place.auth().join("elsewhere.json")).unwrap();
-    assert_refused(&place.store, "it is a symbolic link: put the file itself in its place");
+    assert_refused(&place.store, "it is a symbolic link: replace it with the file itself");
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn a_huge_file_is_refused_unread() {
     let sparse = std::fs::File::options().write(true).open(&file).unwrap();
     sparse.set_len(1 << 40).unwrap();
     let error = place.store.read().unwrap_err();
-    assert_eq!(error.reason, "it has 1099511627776 bytes, where a login has 1048576 at most: move it away");
+    assert_eq!(error.reason, "it has 1099511627776 bytes, more than the 1048576 of a login: move it away");
     sparse.set_len(MAX_TEXT_BYTES).unwrap();
     assert_eq!(place.store.read().unwrap().unwrap().expose().len() as u64, MAX_TEXT_BYTES);
 }
@@ -135,7 +136,7 @@ fn a_text_too_large_to_be_read_is_not_written() {
     let place = Place::with_login();
     let text = Secret::new("x".repeat(1 + usize::try_from(MAX_TEXT_BYTES).unwrap()));
     let error = place.store.prepare().unwrap().commit(&text).unwrap_err();
-    assert_eq!(error.reason, "a login of 1048577 bytes is larger than any that is read");
+    assert_eq!(error.reason, "a login of 1048577 bytes is larger than the limit");
     assert_eq!((place.names(), generation(&place.store)), (vec!["vendor.json".to_owned()], Some(1)));
 }
 
@@ -144,7 +145,7 @@ fn a_file_that_is_not_text_is_refused() {
     let place = Place::with_login();
     place.put("vendor.json", b"canary\xff");
     let error = place.store.read().unwrap_err();
-    assert_eq!(error.reason, "it is not text: put back a whole copy, or move it away and log in anew");
+    assert_eq!(error.reason, "it is not text: restore a complete copy, or move it away and log in again");
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn something_else_in_the_place_of_the_folder_is_refused() {
     let place = Place::new();
     std::fs::create_dir(place.folder.path().join("home")).unwrap();
     std::fs::write(place.auth(), "a file").unwrap();
-    let reason = format!("{} is no folder: move away what is in its place", place.auth().display());
+    let reason = format!("{} is not a folder: move it away", place.auth().display());
     assert_eq!(place.store.read().unwrap_err().reason, reason);
     assert_eq!(place.store.prepare().unwrap_err().reason, reason);
 }
@@ -168,7 +169,7 @@ fn something_else_in_the_place_of_the_folder_is_refused() {
 fn a_path_that_names_no_file_is_refused() {
     for path in ["/", ".."] {
         let error = FileStore::new(path).remove().unwrap_err();
-        assert_eq!(error.reason, "its path names no file");
+        assert_eq!(error.reason, "its path does not name a file");
     }
 }
 
@@ -182,7 +183,7 @@ fn what_an_unfinished_write_left_is_looked_at_as_closely() {
     assert_eq!(
         error.reason,
         format!(
-            "what an unfinished write left, {name}, cannot be used: others may read it (mode 644): run `chmod 600 {}`",
+            "the file of an unfinished write, {name}, cannot be used: others may read it (mode 644): run `chmod 600 {}`",
             place.auth().join(name).display()
         )
     );
@@ -191,7 +192,7 @@ fn what_an_unfinished_write_left_is_looked_at_as_closely() {
     std::fs::remove_file(place.auth().join(name)).unwrap();
     std::os::unix::fs::symlink("vendor.json", place.auth().join(name)).unwrap();
     let error = place.store.recover(&is_newer).unwrap_err();
-    assert!(error.reason.ends_with("it is a symbolic link: put the file itself in its place"), "{error}");
+    assert!(error.reason.ends_with("it is a symbolic link: replace it with the file itself"), "{error}");
     assert_eq!(place.names(), [name, "vendor.json"]);
 }
 
@@ -206,7 +207,7 @@ fn a_folder_that_cannot_be_written_to_is_found_before_anything_is_spent() {
     let error = place.store.prepare().unwrap_err();
     set_mode(&place.auth(), 0o700);
     assert!(error.reason.starts_with("nothing can be written to its folder ("), "{error}");
-    assert!(error.reason.ends_with("see to its rights, or choose another NEXUS_HOME"), "{error}");
+    assert!(error.reason.ends_with("correct its permissions, or choose another NEXUS_HOME"), "{error}");
     assert_eq!((place.names(), generation(&place.store)), (vec!["vendor.json".to_owned()], Some(1)));
 }
 
@@ -226,7 +227,10 @@ fn a_file_that_must_not_be_changed_is_found_before_anything_is_spent() {
         let outcome = place.store.prepare().map(drop);
         ioctl_setflags(&file, flags).unwrap();
         let reason = outcome.unwrap_err().reason;
-        assert_eq!(reason, format!("{what} must not be changed: run `chattr -ia {}`", path.display()));
+        assert_eq!(
+            reason,
+            format!("{what} is immutable or append-only: run `chattr -ia {}`", path.display())
+        );
         assert_eq!(place.names(), ["vendor.json"]);
     }
 }

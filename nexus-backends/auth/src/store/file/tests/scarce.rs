@@ -107,7 +107,7 @@ fn where_nothing_can_be_replaced_nothing_is_begun() {
     if let Ok(role) = std::env::var(ROLE) {
         let home = PathBuf::from(role);
         let error = FileStore::new(home.join("alone/vendor.json")).prepare().unwrap_err();
-        let reason = "it is mounted alone, so that it cannot be replaced: mount its folder instead";
+        let reason = "it is a mount point, so it cannot be replaced: mount its folder instead";
         assert_eq!(error.reason, reason);
         let read_only = FileStore::new(home.join("read-only/vendor.json"));
         let error = read_only.prepare().unwrap_err();
