@@ -196,9 +196,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
                 Ok(Either::Left((Some(Ok(message)), _))) => break Some(message),
                 Ok(Either::Left((Some(Err(error)), _))) => return Err(requests.unread(&error)),
                 Ok(Either::Left((None, _))) => return Err(fault::unclear(what, &"it ended")),
-                Ok(Either::Right(_)) => {
-                    return Err(fault::unclear(what, &"it is read from its beginning"));
-                }
+                Ok(Either::Right(_)) => return Err(fault::unclear(what, &"it is read again from the start")),
                 Err(_elapsed) => {}
             }
             if Instant::now() >= look {
