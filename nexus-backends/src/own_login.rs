@@ -90,8 +90,8 @@ impl OwnLogin {
         reach: ServerAccess<'_>,
     ) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         if reach.base_url.is_some_and(|url| !self.may_be_sent_to(url)) {
-            let reason = "needs a `credential` beside it: the login that `nexus login` makes is sent to its vendor \
-                          and to this machine alone";
+            let reason = "needs a `credential` beside it: a login of `nexus login` is sent only to its \
+                          vendor and to this machine";
             return Err(SettingsError::new("base_url", reason));
         }
         if let Some(shared) = context.shared_logins.get(self.word) {
@@ -137,7 +137,7 @@ pub(crate) struct ServerAccess<'s> {
 
 /// A word that names no login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no login `{word}`: it is `{}`", .known.join("` or `"))]
+#[error("unknown login `{word}`: write `{}`", .known.join("` or `"))]
 pub struct UnknownLogin {
     word: String,
     known: Vec<&'static str>,

@@ -41,7 +41,7 @@ pub fn registry() -> Registry {
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     KINDS.iter().fold(registry, |registry, (kind, feature)| {
-        registry.with_absent(*kind, format!("this build leaves out the feature `{feature}`"))
+        registry.with_absent(*kind, format!("this build lacks the feature `{feature}`"))
     })
 }
 
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(login(own.as_str()), Ok(own));
         }
         let error = login("claude").unwrap_err().to_string();
-        assert_eq!(error, "there is no login `claude`: it is `codex` or `chatgpt` or `grok`");
+        assert_eq!(error, "unknown login `claude`: write `codex` or `chatgpt` or `grok`");
     }
 
     #[cfg(all(feature = "codex", feature = "grok"))]

@@ -73,10 +73,9 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
             Err(SettingsError::new(key, "must begin with http:// or https://"))
         }
         // It would be shown wherever the address is.
-        Some(url) if has_user(url) => Err(SettingsError::new(
-            key,
-            "must not hold a user name or a password; name a `credential` instead",
-        )),
+        Some(url) if has_user(url) => {
+            Err(SettingsError::new(key, "must not contain a user name or a password; name a `credential`"))
+        }
         _ => Ok(()),
     }
 }
@@ -130,13 +129,9 @@ impl CredentialSetting {
         }
         let file = self.file.as_ref().map(|file| file.to_string_lossy().into_owned());
         let names = [
-            ("file", file, "name a file that holds the key, readable by you alone"),
-            (
-                "keyring",
-                self.keyring.clone(),
-                "put the key there with `nexus key set NAME`, and write NAME here",
-            ),
-            ("source", self.source.clone(), "write the name of a source that the program brings along"),
+            ("file", file, "name a file that contains the key, with mode 600"),
+            ("keyring", self.keyring.clone(), "store the key with `nexus key set NAME`, and write NAME here"),
+            ("source", self.source.clone(), "write the name of a source that the program registers"),
             ("account", self.account.clone(), "write the name of the account"),
         ];
         for (key, name, advice) in names {
@@ -172,13 +167,15 @@ impl CredentialSetting {
         context: &BuildContext,
     ) -> Result<Arc<dyn CredentialSource>, String> {
         if self.account.is_some() {
-            return Err("a `source` names its account itself".into());
+            return Err("a `source` already names its account".into());
         }
         context.credential_sources.get(name).cloned().ok_or_else(|| {
             let known: Vec<_> = context.credential_sources.keys().map(String::as_str).collect();
             match known.is_empty() {
-                true => format!("the program brings no source of credentials along, and so no {name:?}"),
-                false => format!("the program brings no source {name:?} along, but {}", known.join(", ")),
+                true => format!("the program registers no source of credentials, so {name:?} does not exist"),
+                false => {
+                    format!("the program registers no source {name:?}; it registers {}", known.join(", "))
+                }
             }
         })
     }
@@ -208,7 +205,7 @@ fn token_in_keyring(name: &str) -> Result<StaticToken, String> {
 
 #[cfg(not(feature = "keyring"))]
 fn token_in_keyring(_name: &str) -> Result<StaticToken, String> {
-    Err("this build of Nexus leaves out the feature `keyring`: name `env` or `file`".to_owned())
+    Err("this build of Nexus lacks the feature `keyring`: name `env` or `file`".to_owned())
 }
 
 #[cfg(test)]
@@ -274,7 +271,7 @@ mod tests {
         let error = source(json!({ "keyring": "openai" })).unwrap_err().to_string();
         assert_eq!(
             error,
-            "credential: this build of Nexus leaves out the feature `keyring`: name `env` or `file`"
+            "credential: this build of Nexus lacks the feature `keyring`: name `env` or `file`"
         );
     }
 }

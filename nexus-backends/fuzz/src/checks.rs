@@ -22,7 +22,7 @@ use crate::{
 const MAX_REQUESTS: usize = MODEL_CALLS as usize * (1 + RETRIES as usize + 1) + TOOL_COUNT + 1;
 
 /// How the warning begins that a stream may bring about.
-const REPEATING: &str = "the vendor sees the model repeat itself";
+const REPEATING: &str = "the vendor stopped the model because it repeats itself";
 
 /// Checks a turn.
 ///

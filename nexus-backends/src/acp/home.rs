@@ -135,7 +135,7 @@ pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<
 /// A conversation that an earlier turn kept.
 fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<ProcessFolders, Failure> {
     let Some(state) = SessionHandle::read(handle.state(), agent) else {
-        let reason = "the handle to resume is not one of this agent's";
+        let reason = "the handle to resume belongs to another agent";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     };
     let root = plan.nexus_home.join(KEPT).join(&state.folder);
@@ -143,18 +143,18 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Proces
     let record = root.join(RECORD);
     let bytes = std::fs::read(&record).map_err(|error| lost(format!("{}: {error}", record.display())))?;
     let ConversationRecord { session, directory } = serde_json::from_slice(&bytes)
-        .map_err(|error| lost(format!("{} is not what was written there: {error}", record.display())))?;
+        .map_err(|error| lost(format!("{} has unexpected content: {error}", record.display())))?;
     let is_private = directory == root.join("work");
     if plan.is_private_directory != is_private || !is_private && plan.working_directory != directory {
         let reason = match is_private {
-            true => "the conversation was kept without a working directory: resume it without one".to_owned(),
+            true => "the conversation has no working directory: resume it without one".to_owned(),
             false => format!("the conversation belongs to {}: resume it there", directory.display()),
         };
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     let home = root.join("home");
     if !home.is_dir() || !directory.is_dir() {
-        return Err(lost("what was kept of the conversation is gone".to_owned()));
+        return Err(lost("the stored conversation no longer exists".to_owned()));
     }
     let folder = state.folder;
     let kept = StoredSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };

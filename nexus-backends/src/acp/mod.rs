@@ -106,7 +106,7 @@ impl Acp {
         self.known.iter().find(|agent| agent.name == name).copied().ok_or_else(|| {
             let names: Vec<_> = self.known.iter().map(|agent| agent.name).collect();
             let reason = format!(
-                "is not known, it may be {}; any other program is named by `command`",
+                "is not a known agent; write {}, or name another program with `command`",
                 names.join(", ")
             );
             SettingsError::new("agent", reason)
@@ -150,10 +150,14 @@ impl BackendKind for Acp {
                 _ => return Err(SettingsError::new("command", "names no program")),
             },
             (Some(_), Some(_)) => {
-                return Err(SettingsError::new("command", "belongs to a program that is no known `agent`"));
+                return Err(SettingsError::new(
+                    "command",
+                    "applies only to a program that is not a known \
+                    `agent`",
+                ));
             }
             (None, None) => {
-                let reason = "name a known agent here, or any other program by `command`";
+                let reason = "name a known agent here, or another program with `command`";
                 return Err(SettingsError::new("agent", reason));
             }
         };
@@ -188,21 +192,30 @@ impl LocalAgent {
         context: &BuildContext,
     ) -> Result<Self, SettingsError> {
         if let (AgentProgram::Any { .. }, Some(_)) = (&program, &settings.executable) {
-            return Err(SettingsError::new("executable", "is named by `command`"));
+            return Err(SettingsError::new("executable", "is set by `command` for such a program"));
         }
         if let (AgentProgram::Any { .. }, true) =
             (&program, settings.credential.is_some() || settings.base_url.is_some())
         {
             let key = if settings.credential.is_some() { "credential" } else { "base_url" };
-            let reason = "only a known `agent` can be given one: any other program has its own";
+            let reason = "only a known `agent` can be lent a credential: another program uses its own";
             return Err(SettingsError::new(key, reason));
         }
         let is_plan = settings.billing == Some(Billing::Plan);
         if let (AgentProgram::Known(KnownAgent { name, takes_plan: false, .. }), true) = (&program, is_plan) {
-            return Err(SettingsError::new("billing", format!("{name} is lent an API key alone: `metered`")));
+            return Err(SettingsError::new(
+                "billing",
+                format!(
+                    "{name} can be lent only an API key: write \
+                `metered`"
+                ),
+            ));
         }
         if settings.versions != VersionsSetting::default() {
-            return Err(SettingsError::new("versions", "no versions of agents are judged: leave it out"));
+            return Err(SettingsError::new(
+                "versions",
+                "agents have no tested versions: leave the setting out",
+            ));
         }
         Ok(Self {
             credential: settings.credential_source(context)?,
@@ -239,7 +252,7 @@ impl LocalAgent {
     }
 
     fn install(&self) -> &str {
-        self.known().map_or("name it by its path in `command`", |agent| agent.install)
+        self.known().map_or("write its path in `command`", |agent| agent.install)
     }
 
     async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
@@ -247,7 +260,7 @@ impl LocalAgent {
             (Some(source), _) => Ok(Some(plan.borrow(source).await?)),
             (None, AgentProgram::Any { .. }) => Ok(None),
             (None, AgentProgram::Known(agent)) => {
-                let reason = format!("{} is lent a credential: name one as `credential`", agent.name);
+                let reason = format!("{} needs a lent credential: name one as `credential`", agent.name);
                 Err(Failure::new(ErrorKind::Unauthenticated, reason))
             }
         }
@@ -312,7 +325,7 @@ impl Cli for LocalAgent {
             }
             (None, AgentProgram::Any { .. }) => Availability::Ready {
                 version: None,
-                notes: vec!["whether it is signed in shows only in a turn".to_owned()],
+                notes: vec!["only a turn shows if it is signed in".to_owned()],
             },
         }
     }
@@ -331,7 +344,7 @@ impl Cli for LocalAgent {
             && text_bytes(request) > longest
         {
             let reason = format!(
-                "the prompt has more than {longest} bytes, of which {agent} shows its model a part alone"
+                "the prompt has more than {longest} bytes, of which {agent} shows its model only a part"
             );
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }

@@ -218,14 +218,16 @@ impl AcpTranslator {
         let Some(agent) = read::<InitializeResponse>(result, "initialize", step) else { return };
         let revision = u64::from(agent.protocol_version.as_u16());
         if revision != PROTOCOL {
-            let reason =
-                format!("the agent speaks revision {revision} of the protocol; {PROTOCOL} is spoken here");
+            let reason = format!(
+                "the agent uses revision {revision} of the protocol, but Nexus supports only \
+                    {PROTOCOL}"
+            );
             return step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
         }
         step.version = agent.agent_info.as_ref().map(|info| info.version.clone());
         let capabilities = &agent.agent_capabilities;
         if self.script.tools.is_some() && !capabilities.mcp_capabilities.http {
-            let reason = "the agent does not take servers of tools over HTTP";
+            let reason = "the agent does not support MCP servers over HTTP";
             return step.failed_and_stops(Failure::new(ErrorKind::ToolsUnavailable, reason));
         }
         let can_resume = agent.agent_capabilities.session_capabilities.resume.is_some();
@@ -245,7 +247,7 @@ impl AcpTranslator {
             (true, _) => "session/resume",
             (false, true) => "session/load",
             (false, false) => {
-                let reason = "the agent cannot take a conversation up again";
+                let reason = "the agent cannot resume a conversation";
                 return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
             }
         };
@@ -284,7 +286,7 @@ impl AcpTranslator {
         step.model = current_model(&result).map(Into::into);
         if let Some(mode) = self.script.mode {
             if !has_mode(opened.modes.as_ref(), mode) {
-                let reason = format!("the agent has no mode {mode:?}, which keeps this level of access");
+                let reason = format!("the agent has no mode {mode:?}, which enforces this access level");
                 return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
             }
             let params = json!({ "sessionId": session, "modeId": mode });
@@ -346,11 +348,11 @@ impl AcpTranslator {
         match answer.stop_reason {
             // The stream broke off behind its text: seen where nothing was counted of an answer that is there.
             StopReason::EndTurn if self.script.is_broken_uncounted && is_uncounted && !is_empty => {
-                let reason = "the answer broke off: the agent counted nothing of it";
+                let reason = "the answer is incomplete: the agent counted no output tokens";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
             }
             StopReason::EndTurn if self.has_lost_chunk => {
-                let reason = "a piece of the answer could not be read";
+                let reason = "a part of the answer could not be read";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
             }
             StopReason::EndTurn if is_empty && !self.calls.are_known() => {
@@ -370,11 +372,11 @@ impl AcpTranslator {
             }
             StopReason::Cancelled if self.is_stopping => step.failed(Failure::cancelled()),
             StopReason::Cancelled if self.has_refused => {
-                let reason = "a call was not let through, and the agent ends its turn then";
+                let reason = "a call was not permitted, and the agent ended its turn because of that";
                 step.failed(Failure::new(ErrorKind::ApprovalRequired, reason));
             }
             other => {
-                let reason = format!("the agent ended the turn by itself: {other:?}");
+                let reason = format!("the agent ended the turn with the reason {other:?}");
                 step.failed(Failure::new(ErrorKind::VendorFailure, reason));
             }
         }
@@ -431,7 +433,9 @@ impl AcpTranslator {
             ContentBlock::Text(text) => text.text,
             other => {
                 let raw = serde_json::to_value(other).unwrap_or_default();
-                step.event(Unrecognized::new(Some("content that is no text".to_owned()), raw).harmless());
+                step.event(
+                    Unrecognized::new(Some("a content block that is not text".to_owned()), raw).harmless(),
+                );
                 return Some(());
             }
         };
@@ -496,8 +500,10 @@ impl AcpTranslator {
             && own != mode
             && self.stage == Stage::Prompted
         {
-            let reason =
-                format!("the agent left the mode {own:?}, which keeps the level of access, for {mode:?}");
+            let reason = format!(
+                "the agent switched from the mode {own:?}, which enforces the access level, to \
+                    {mode:?}"
+            );
             step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
         }
     }
@@ -534,7 +540,7 @@ impl AcpTranslator {
         let call = self.calls.asked(request.tool_call.clone(), &mut step.events);
         if let Some(flaw) = flaw {
             step.event(TurnEvent::warning(format!(
-                "{} was refused: its permission was asked for with JSON that cannot be relied on: {flaw}",
+                "{} was refused: the permission request has unreliable JSON: {flaw}",
                 call.tool
             )));
         }
@@ -616,7 +622,7 @@ impl Translator for AcpTranslator {
         let id = lenient_json::request_id(beginning);
         if has(b"\"agent_message_chunk\"") {
             self.has_lost_chunk = true;
-            step.event(TurnEvent::warning("a piece of the answer could not be read"));
+            step.event(TurnEvent::warning("a part of the answer could not be read"));
         } else if let Some(id) = id.as_ref().filter(|_| has(b"\"method\"")) {
             let error = json!({ "code": -32700, "message": "the request is not JSON" });
             write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
@@ -649,7 +655,7 @@ impl Translator for AcpTranslator {
         self.prepare(step);
         self.looks += 1;
         if self.stage == Stage::Connecting && self.looks >= TOOLS_PATIENCE {
-            let reason = "the agent did not ask which tools the caller has";
+            let reason = "the agent did not list the caller's tools";
             step.failed_and_stops(Failure::new(ErrorKind::ToolsUnavailable, reason));
         }
     }

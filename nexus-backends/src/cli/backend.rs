@@ -161,7 +161,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         let failed = ForgetError::Failed {
             backend: backend.clone(),
             place: nexus_home.clone(),
-            source: Arc::new(io::Error::other("the work did not come to its end")),
+            source: Arc::new(io::Error::other("the work ended without a result")),
         };
         run_blocking(move || kept.forget(&nexus_home, &backend)).await.unwrap_or(Err(failed))
     }

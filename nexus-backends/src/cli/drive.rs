@@ -413,7 +413,7 @@ impl Drive<'_> {
             return Some(failure);
         }
         if tools.session().over_budget_calls() > MAX_OVERRUN {
-            let reason = "the budget is used up, and the model goes on calling";
+            let reason = "the budget is used up, but the model keeps calling tools";
             return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
         }
         let calls = self.turn.log.recorder.tool_calls();
@@ -552,10 +552,9 @@ impl Drive<'_> {
                 };
                 match self.translator.repair(&instruction, &mut step) {
                     Repair::NewProcess => Ok(FinishedProcess::AskAgain { instruction }),
-                    Repair::SameProcess => Err(Failure::new(
-                        ErrorKind::OutputInvalid,
-                        "the process that would ask again has ended",
-                    )),
+                    Repair::SameProcess => {
+                        Err(Failure::new(ErrorKind::OutputInvalid, "the process has ended and cannot retry"))
+                    }
                 }
             }
             None => Err(Failure::new(ErrorKind::Crashed, status.to_string())),

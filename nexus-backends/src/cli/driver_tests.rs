@@ -648,7 +648,7 @@ async fn a_clamped_effort_is_reported() {
     let turn = bench.backend.run_turn(request().with_effort(Effort::Max), TurnHost::new(), &mut sink);
     let result = turn.await.unwrap();
     assert_eq!(result.provenance.effort.unwrap().applied, Effort::High);
-    assert_eq!(warnings, ["effort max is not offered; high is used"]);
+    assert_eq!(warnings, ["the effort max is not supported; high is used"]);
 }
 
 #[tokio::test]

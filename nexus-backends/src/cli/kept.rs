@@ -75,7 +75,7 @@ impl KeptConversation {
         match lock.await {
             Ok(Ok(lock)) => Some(lock),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "that the conversation is in use cannot be noted");
+                tracing::warn!(%error, "the lock of the conversation cannot be taken");
                 None
             }
             Err(_) => None,
@@ -128,7 +128,7 @@ impl StoredPath {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else { return Ok(()) };
         let (Some(root), Some(folder)) = (real(&self.root)?, real(folder)?) else { return Ok(()) };
         if !folder.starts_with(&root) {
-            return Err(io::Error::other(format!("it does not lie in {}", root.display())));
+            return Err(io::Error::other(format!("it is outside of {}", root.display())));
         }
         let path = folder.join(name);
         if self.is_folder {

@@ -29,7 +29,7 @@ pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Fai
     };
     if failure.kind == ErrorKind::NotInstalled {
         let (program, reason) = (program.display(), failure.message.unwrap_or_default());
-        failure.message = Some(format!("{program} does not tell its version: {reason}: {install}"));
+        failure.message = Some(format!("{program} does not report its version: {reason}: {install}"));
     }
     failure
 }
@@ -99,7 +99,7 @@ mod tests {
         assert!(untold(11).message.unwrap().contains("`ulimit -u`"), "{:?}", untold(11));
         let missing = ExecutableError::Directory { path: "/x".into() };
         let failure = super::untold(Path::new("/x"), &missing.into(), "install it");
-        let words = "/x does not tell its version: /x is a directory, not an executable: install it";
+        let words = "/x does not report its version: /x is a directory, not an executable: install it";
         assert_eq!((failure.kind, failure.message.as_deref()), (ErrorKind::NotInstalled, Some(words)));
     }
 

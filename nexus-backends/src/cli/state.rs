@@ -72,7 +72,7 @@ impl TurnState {
             if left < asked_for {
                 let left = in_words(left);
                 let text = format!(
-                    "the credential in {place} is good for {left} more; the turn ends then at the latest"
+                    "the credential in {place} is valid for another {left}; the turn must end by then"
                 );
                 self.log.event(TurnEvent::warning(text));
             }

@@ -8,9 +8,12 @@ use nexus_process::run_registry;
 pub(crate) fn sweep(nexus_home: &Path) {
     match run_registry::sweep(nexus_home) {
         Ok(swept) if swept.killed > 0 => {
-            tracing::warn!(processes = swept.killed, "ended what a killed program had left behind");
+            tracing::warn!(
+                processes = swept.killed,
+                "stopped processes that a killed program had left behind"
+            );
         }
-        Ok(swept) => tracing::debug!(?swept, "swept what dead hosts left behind"),
-        Err(error) => tracing::warn!(%error, "what a killed program left behind cannot be looked for"),
+        Ok(swept) => tracing::debug!(?swept, "removed leftovers of ended programs"),
+        Err(error) => tracing::warn!(%error, "leftovers of a killed program cannot be searched for"),
     }
 }

@@ -129,7 +129,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             return self.run_processes(None, events).await;
         }
         let unserved = |error| {
-            let reason = "no port of this machine could be opened for them";
+            let reason = "no local port could be opened for them";
             Failure::new(ErrorKind::ToolsUnavailable, reason).with_source(error)
         };
         let mut server = McpServer::open(self.session.share()).await.map_err(unserved)?;
@@ -178,7 +178,8 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             plan.redactor.learn(tools.token().expose());
         }
         if let Some(effort) = self.effort.filter(|effort| effort.is_clamped()) {
-            let text = format!("effort {} is not offered; {} is used", effort.requested, effort.applied);
+            let text =
+                format!("the effort {} is not supported; {} is used", effort.requested, effort.applied);
             self.state.log.event(TurnEvent::warning(text));
         }
 
@@ -206,14 +207,16 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
                 Ok(ProcessOutcome::AskAgain { instruction, home }) => match self.state.log.resume.clone() {
                     Some(resume) => Attempt::Repair { instruction, resume, home },
                     None => {
-                        let reason = "the answer does not fit, and the conversation cannot be taken up again";
+                        let reason = "the answer does not fit the schema, and the conversation cannot be \
+                            resumed";
                         return Err(Failure::new(ErrorKind::OutputInvalid, reason));
                     }
                 },
                 Err(failure) if is_first && self.may_start_afresh(&failure) => {
-                    self.state
-                        .log
-                        .event(TurnEvent::warning("the conversation to resume is gone; a new one begins"));
+                    self.state.log.event(TurnEvent::warning(
+                        "the conversation to resume is gone; a new conversation is \
+                            started",
+                    ));
                     Attempt::Fresh
                 }
                 Err(failure) => match same_again {
@@ -223,9 +226,10 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
                     }
                     Some(attempt) if restarts < MAX_RESTARTS && self.may_restart(&plan, &failure) => {
                         restarts += 1;
-                        let why = failure.message.as_deref().unwrap_or("its tools were not there");
+                        let why =
+                            failure.message.as_deref().unwrap_or("the caller's tools were missing in it");
                         self.void_messages_from(messages);
-                        self.state.log.event(TurnEvent::warning(format!("it is started again: {why}")));
+                        self.state.log.event(TurnEvent::warning(format!("the process is restarted: {why}")));
                         attempt
                     }
                     _ => return Err(failure),
@@ -301,7 +305,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             () = self.state.cancel.cancelled() => return Err(Failure::new(ErrorKind::Cancelled, "before it began")),
             () = sleep_until(self.state.watch.next()) => {
                 let kind = self.state.watch.ran_out().unwrap_or(ErrorKind::Starved(nexus_core::Phase::Start));
-                return Err(Failure::new(kind, "while the process was being prepared"));
+                return Err(Failure::new(kind, "while the process was prepared"));
             }
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
@@ -403,6 +407,6 @@ impl<C: Cli> TurnRunner<'_, C> {
 
 /// A relative path stands for nothing where the host's own working directory is gone.
 fn unplaced(directory: &Path, error: io::Error) -> Failure {
-    let reason = format!("working directory {} cannot be made absolute", directory.display());
+    let reason = format!("the working directory {} cannot be made absolute", directory.display());
     Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)
 }

@@ -81,15 +81,15 @@ impl VersionTable {
         let Self { program, upgrade, .. } = self;
         let Some(version) = self.number(line) else {
             let line: String = line.chars().take(80).collect();
-            let reason =
-                format!("{} is not {program}: asked for its version it says {line:?}", path.display());
+            let reason = format!("{} is not {program}: its version output is {line:?}", path.display());
             return Err(Failure::new(ErrorKind::NotInstalled, reason));
         };
         let refused = |reason| Err(Failure::new(ErrorKind::Unsupported, reason));
         let Floor { version: floor, because } = &self.floor;
         if version < *floor {
             return refused(format!(
-                "{program} {version} is too old: it {because}; {floor} or newer is needed: run `{upgrade}`"
+                "{program} {version} is too old: it {because}; version {floor} or newer is needed: run \
+                `{upgrade}`"
             ));
         }
         let note = self.note(&version);
@@ -97,7 +97,7 @@ impl VersionTable {
             (Some(note), VersionsSetting::Tested) => {
                 let newest = self.judged.iter().rev().find(|judged| judged.failed.is_empty());
                 let newest = newest.map(|judged| format!(", such as {}", judged.version)).unwrap_or_default();
-                refused(format!("{note}; `versions: tested` takes one that passed{newest}"))
+                refused(format!("{note}; `versions: tested` requires a version that passed{newest}"))
             }
             _ => Ok(AdmittedVersion { version, note }),
         }
@@ -108,24 +108,17 @@ impl VersionTable {
         let program = &self.program;
         if let Some(judged) = self.judged.iter().find(|judged| judged.version == *version) {
             let failed = judged.failed.join(", ");
-            return (!judged.failed.is_empty()).then(|| {
-                format!("{program} {version} did not pass everything when it was tested: {failed}")
-            });
+            return (!judged.failed.is_empty())
+                .then(|| format!("{program} {version} failed some tests: {failed}"));
         }
         let after = self.judged.iter().find(|judged| judged.version > *version);
         let before = self.judged.iter().rev().find(|judged| judged.version < *version);
         Some(match (before, after) {
             (Some(before), None) => {
-                format!(
-                    "{program} {version} is newer than any that was tested, the newest of which is {}",
-                    before.version
-                )
+                format!("{program} {version} is newer than the newest tested version, {}", before.version)
             }
             (None, Some(after)) => {
-                format!(
-                    "{program} {version} is older than any that was tested, the oldest of which is {}",
-                    after.version
-                )
+                format!("{program} {version} is older than the oldest tested version, {}", after.version)
             }
             (Some(before), Some(after)) => {
                 format!("{program} {version} was not tested; {} and {} were", before.version, after.version)
@@ -153,9 +146,8 @@ impl VersionTable {
         let able = self.judged.iter().find(|judged| judged.version > *version && !fails(judged));
         let able = able.map(|judged| format!("{} does: ", judged.version)).unwrap_or_default();
         let Self { program, upgrade, .. } = self;
-        let reason = format!(
-            "{program} {version} does not come to an end where the answer has a schema; {able}run `{upgrade}`"
-        );
+        let reason =
+            format!("{program} {version} does not end a turn with an answer schema; {able}run `{upgrade}`");
         Err(Failure::new(ErrorKind::Unsupported, reason))
     }
 
@@ -197,7 +189,7 @@ impl std::str::FromStr for Version {
     fn from_str(text: &str) -> Result<Self, String> {
         let (number, rest) = text.split_once('-').unwrap_or((text, ""));
         let parts: Vec<u64> = number.split('.').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
-        let number = parts.try_into().map_err(|_| format!("{text:?} is no version"))?;
+        let number = parts.try_into().map_err(|_| format!("{text:?} is not a valid version"))?;
         Ok(Self { number, is_release: rest.is_empty(), before_release: rest.to_owned() })
     }
 }

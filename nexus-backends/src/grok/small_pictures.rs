@@ -12,7 +12,8 @@ pub(super) fn warnings(prompt: &[PromptBlock]) -> Vec<String> {
     let dropped = sizes.filter(|&(width, height)| u64::from(width) * u64::from(height) < LEAST_PIXELS);
     let warning = |(width, height)| {
         format!(
-            "a picture of {width}×{height} pixels does not reach the model: Grok drops those of less than {LEAST_PIXELS} pixels"
+            "a picture of {width}×{height} pixels does not reach the model: Grok drops pictures of less than \
+            {LEAST_PIXELS} pixels"
         )
     };
     dropped.map(warning).collect()

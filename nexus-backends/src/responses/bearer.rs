@@ -47,7 +47,7 @@ pub(crate) fn check(
     let is_account_sendable =
         credential.account.as_deref().is_none_or(|account| HeaderValue::from_str(account).is_ok());
     if authorization(credential).is_none() || !is_account_sendable {
-        let reason = "the credential holds characters that no header can carry: check where it comes from";
+        let reason = "the credential contains characters that are not allowed in a header: check its source";
         return Err(Failure::new(ErrorKind::Unauthenticated, reason));
     }
     let token = credential.token.expose();
@@ -60,7 +60,7 @@ pub(crate) fn check(
         }
         _ => return Ok(()),
     };
-    let reason = format!("billing is {:?}, and the credential is {found}", billing.as_str());
+    let reason = format!("billing is {:?}, but the credential is {found}", billing.as_str());
     Err(Failure::new(ErrorKind::BillingMismatch, reason))
 }
 

@@ -174,7 +174,7 @@ impl TurnLoop<'_> {
         }
         self.last_model.clone_from(&head.model);
         if let Some(model) = head.model.filter(|model| *model != setup.plan.model) {
-            let text = format!("{} was asked, and {model} answers", setup.plan.model);
+            let text = format!("the request was sent to {}, but {model} answers", setup.plan.model);
             self.context.log.event(TurnEvent::warning(text));
             self.context.log.provenance.model = Some(model);
         }
@@ -211,10 +211,10 @@ impl TurnLoop<'_> {
                     Failure::of(ErrorKind::Protocol, &error)
                 }
                 (CallEnding::Missing { unreadable: true }, BodyEnd::Over) => {
-                    Failure::new(ErrorKind::Protocol, "the answer cannot be read, and has no end")
+                    Failure::new(ErrorKind::Protocol, "the answer cannot be read and is incomplete")
                 }
                 (CallEnding::Missing { unreadable: false }, BodyEnd::Over) => {
-                    Failure::new(ErrorKind::Transport, "the answer broke off before its end")
+                    Failure::new(ErrorKind::Transport, "the answer ended before it was complete")
                         .with_retry(Retry::Now)
                 }
             };
@@ -234,18 +234,18 @@ impl TurnLoop<'_> {
         let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
         let warning = match () {
             () if is_bad_request && body.names("encrypted_content") && conversation.drop_reasoning() => {
-                "the server cannot read the reasoning of earlier replies; it is left out".to_owned()
+                "the server rejects the reasoning of earlier replies; it is left out".to_owned()
             }
             () if misses_item(*status, body) && conversation.forget_items() => {
                 "the server does not know items of earlier replies; their reasoning is left out".to_owned()
             }
             () if refuses_pictures(*status, body) && conversation.drop_pictures() => {
                 let words = body.message.as_deref().unwrap_or("no reason is given");
-                format!("the server refuses a picture, which is left out from now on: {words}")
+                format!("the server rejects a picture, which is left out from now on: {words}")
             }
             () if is_bad_request && refuses_flag(body) && setup.drop_strict() => {
                 conversation.reopen(&setup.opening(&self.request));
-                "the server does not take the flag `strict`; it is left out".to_owned()
+                "the server does not support the flag `strict`; it is left out".to_owned()
             }
             () if is_bad_request => match self.drop_tool(body, setup, conversation) {
                 Some(warning) => warning,
@@ -270,7 +270,7 @@ impl TurnLoop<'_> {
         setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
         conversation.reopen(&setup.opening(&self.request));
-        Some(format!("the server refuses the tool {name:?}, which is left out: {reason}"))
+        Some(format!("the server rejects the tool {name:?}, which is left out: {reason}"))
     }
 }
 

@@ -118,9 +118,9 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 let words = Failure::from(error).message.unwrap_or_default();
-                return Ok(missed(format!("the list of models could not be had ({words})")));
+                return Ok(missed(format!("the list of models could not be fetched ({words})")));
             }
-            Err(_) => return Ok(missed(format!("the list of models did not come in {TIME_LIMIT:?}"))),
+            Err(_) => return Ok(missed(format!("the list of models did not arrive within {TIME_LIMIT:?}"))),
         };
         match (answer.status, before) {
             (StatusCode::UNAUTHORIZED, _) => {

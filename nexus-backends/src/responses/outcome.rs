@@ -103,21 +103,24 @@ impl ErrorReply<'_> {
         match status.as_u16() {
             300..=399 => (
                 Meaning::InvalidRequest,
-                Some("redirects are not followed: set `base_url` to where the server is"),
+                Some("redirects are not followed: set `base_url` to the server's address"),
             ),
             200..=299 if body.form == Form::Html => (
                 Meaning::Unreadable,
                 Some(
-                    "this is a page, not a model: check `base_url`, and whether a proxy or a network login answers in its place",
+                    "a web page answered, not a model: check `base_url`, and check for a proxy or a network \
+                    login",
                 ),
             ),
             200..=299 if body.form == Form::Text => {
-                (Meaning::Unreadable, Some("this is no answer of a model: check `base_url`"))
+                (Meaning::Unreadable, Some("this is not an answer of a model: check `base_url`"))
             }
             401 => (Meaning::Unauthenticated, None),
             402 => (Meaning::UsageLimit, None),
             403 => (Meaning::Forbidden, None),
-            407 => (Meaning::InvalidRequest, Some("the proxy wants a login: put it into `network.proxy`")),
+            407 => {
+                (Meaning::InvalidRequest, Some("the proxy requires a login: write it into `network.proxy`"))
+            }
             408 | 425 => (Meaning::TimedOut, None),
             429 => (Meaning::RateLimited, None),
             _ if speaks_of_length(body) => (Meaning::ContextExceeded, None),
@@ -126,12 +129,19 @@ impl ErrorReply<'_> {
             404 if body.names("model") => (Meaning::ModelUnavailable, None),
             // Inside a stream, something is served at the path.
             404 | 405 if self.status.is_none() => (Meaning::InvalidRequest, None),
-            404 | 405 => (Meaning::InvalidRequest, Some("nothing is served at this path: check `base_url`")),
+            404 | 405 => (
+                Meaning::InvalidRequest,
+                Some(
+                    "the server has nothing at this path: check \
+                `base_url`",
+                ),
+            ),
             409 => (Meaning::VendorFailure, None),
             426 => (
                 Meaning::InvalidRequest,
                 Some(
-                    "the server wants another version of the client, which `client_version` sets where a kind of backend has one",
+                    "the server requires another version of the client: set `client_version` if the backend \
+                    has it",
                 ),
             ),
             503 | 529 => (Meaning::Overloaded, None),

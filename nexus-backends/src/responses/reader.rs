@@ -350,7 +350,7 @@ impl fmt::Debug for ResponseReader {
 }
 
 /// Reason of an answer that lacks a piece.
-const LOST_DELTA: &str = "a piece of the answer could not be read";
+const LOST_DELTA: &str = "a part of the answer could not be read";
 
 fn repaired(data: &str) -> Option<Repaired> {
     lenient_json::repair(data.as_bytes())

@@ -75,14 +75,14 @@ impl Default for NativeSettings {
 /// Headers that are not the configuration's to set, and what to do instead.
 const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("authorization", "name the token under `credential`"),
-    ("proxy-authorization", "put the name and the password into `network.proxy`"),
+    ("proxy-authorization", "write the name and the password into `network.proxy`"),
     ("host", "set `base_url`"),
-    ("accept", "it is always text/event-stream"),
+    ("accept", "its value is always text/event-stream, as required"),
     ("accept-encoding", "it is always identity"),
     ("content-type", "it is always application/json"),
-    ("content-length", "it follows from the request"),
-    ("connection", "connections are kept by themselves"),
-    ("transfer-encoding", "it follows from the request"),
+    ("content-length", "Nexus sets it for each request"),
+    ("connection", "connections are managed by Nexus: remove it"),
+    ("transfer-encoding", "Nexus sets it for each request"),
 ];
 
 impl NativeSettings {
@@ -121,12 +121,12 @@ impl NativeSettings {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers.0 {
             let header = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| wrong(name, "this cannot be the name of a header".into()))?;
+                .map_err(|_| wrong(name, "this is not a valid header name".into()))?;
             if let Some((_, remedy)) = RESERVED_HEADERS.iter().find(|(reserved, _)| header == *reserved) {
-                return Err(wrong(name, format!("this header is not set here: {remedy}")));
+                return Err(wrong(name, format!("this header cannot be set here: {remedy}")));
             }
             let mut value = HeaderValue::from_str(value)
-                .map_err(|_| wrong(name, "this cannot be the value of a header".into()))?;
+                .map_err(|_| wrong(name, "this is not a valid header value".into()))?;
             value.set_sensitive(true);
             headers.insert(header, value);
         }

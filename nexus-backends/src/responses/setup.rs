@@ -88,10 +88,12 @@ impl TurnLoop<'_> {
         let mut warnings = plan.warnings.clone();
         match (self.request.effort, effort) {
             (Some(requested), None) => {
-                warnings.push(format!("{} takes no effort; {requested} is left out", plan.model));
+                warnings.push(format!("{} does not support an effort; {requested} is left out", plan.model));
             }
-            (_, Some(effort)) if effort.is_clamped() => warnings
-                .push(format!("effort {} is not offered; {} is used", effort.requested, effort.applied)),
+            (_, Some(effort)) if effort.is_clamped() => warnings.push(format!(
+                "the effort {} is not supported; {} is used",
+                effort.requested, effort.applied
+            )),
             _ => {}
         }
         let offer = offer(definitions, plan.shape.strict);
@@ -102,8 +104,8 @@ impl TurnLoop<'_> {
         {
             output_format = self::output_format(schema, plan.shape.strict);
             if output_format.is_none() {
-                let text = "the schema of the answer is told to the model and not to the server, which takes one of \
-                     a plain object alone; the answer is still checked";
+                let text = "the schema of the answer is in the prompt only, because the server accepts only \
+                     the schema of a plain object; the answer is still checked";
                 warnings.push(text.to_owned());
             }
         }
@@ -130,11 +132,13 @@ impl TurnLoop<'_> {
             {
                 Some(conversation) => conversation,
                 None => {
-                    let lost = "the handle holds no conversation of this version";
+                    let lost = "the handle has no conversation of this version";
                     if *on_lost == OnLost::Fail {
                         return Err(Failure::new(ErrorKind::ConversationLost, lost));
                     }
-                    self.context.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
+                    self.context
+                        .log
+                        .event(TurnEvent::warning(format!("{lost}; a new conversation is started")));
                     ModelConversation::new(&opening)
                 }
             },

@@ -41,7 +41,7 @@ pub struct EventTooLong {
 
 impl fmt::Display for EventTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an event of the stream is longer than max_event_bytes ({} bytes)", self.max_event_bytes)
+        write!(f, "an event of the stream is longer than `max_event_bytes` ({} bytes)", self.max_event_bytes)
     }
 }
 
@@ -140,7 +140,7 @@ impl EventSplitter {
     /// [`EventTooLong`], now and from now on.
     #[expect(
         clippy::should_implement_trait,
-        reason = "the event borrows the splitter, which no Iterator can say"
+        reason = "the event borrows the splitter, which an Iterator cannot express"
     )]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, EventTooLong> {
         if self.is_given {

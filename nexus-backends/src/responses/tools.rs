@@ -41,7 +41,7 @@ pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> Offe
     for definition in definitions {
         let label = format!("tool {:?}", shortened(&definition.name));
         if !is_name(&definition.name) {
-            let why = format!("its name is not made of 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`");
+            let why = format!("its name must be 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`");
             offer.warnings.push(format!("{label} is not offered: {why}"));
             continue;
         }

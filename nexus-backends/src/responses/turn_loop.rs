@@ -191,8 +191,8 @@ impl<'a> TurnLoop<'a> {
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
-            let text =
-                "the server does not report its usage: the limit on output tokens holds for each reply alone";
+            let text = "the server does not report its usage: the limit on output tokens applies to each reply \
+                separately";
             self.context.log.event(TurnEvent::warning(text));
         }
         self.within_limits()
@@ -228,7 +228,7 @@ impl<'a> TurnLoop<'a> {
             self.continuations += 1;
             if self.continuations > MAX_CONTINUATIONS {
                 let reason =
-                    format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
+                    format!("the model requested {MAX_CONTINUATIONS} continuations without finishing");
                 return Err(Failure::new(ErrorKind::Incomplete, reason));
             }
             return Ok(AfterReply::Ask);
@@ -260,13 +260,13 @@ impl<'a> TurnLoop<'a> {
     fn incomplete(&self, reason: &str) -> Failure {
         let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         match reason {
-            "content_filter" => Failure::new(ErrorKind::Refused, "the vendor's filter cut the answer off"),
+            "content_filter" => Failure::new(ErrorKind::Refused, "the vendor's filter cut off the answer"),
             "max_output_tokens" | "max_tokens"
                 if self.limits.output_tokens.is_some_and(|limit| used >= limit) =>
             {
                 out_of_tokens(used)
             }
-            reason => Failure::new(ErrorKind::Incomplete, format!("the answer broke off: {reason}")),
+            reason => Failure::new(ErrorKind::Incomplete, format!("the answer is incomplete: {reason}")),
         }
     }
 

@@ -77,8 +77,8 @@ async fn ended_with_its_token((kind, version): (&dyn BackendKind, &str), deadlin
     let told = error.to_string();
     assert!(told.contains("because the credential in the script ends"), "{told}");
     let seconds = |text: &str| {
-        let rest = text.strip_prefix("the credential in the script is good for ")?;
-        rest.strip_suffix(" s more; the turn ends then at the latest")?.parse::<u64>().ok()
+        let rest = text.strip_prefix("the credential in the script is valid for another ")?;
+        rest.strip_suffix(" s; the turn must end by then")?.parse::<u64>().ok()
     };
     let warnings = ran.warnings();
     let told: Vec<u64> = warnings.iter().filter_map(|text| seconds(text)).collect();

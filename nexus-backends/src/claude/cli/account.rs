@@ -33,12 +33,18 @@ pub(super) fn check(account: Option<&Account>, expected: Option<Billing>) -> Res
         )),
         (Payer::Known(found), Some(expected)) if found != expected => {
             let (found, expected) = (found.as_str(), expected.as_str());
-            let reason = format!("the credential it would use is {found}, the configuration says {expected}");
+            let reason = format!(
+                "the credential that it would use is {found}, but the configuration \
+                requires {expected}"
+            );
             Err(Failure::new(ErrorKind::BillingMismatch, reason))
         }
         (Payer::Unknown, Some(expected)) => {
             let expected = expected.as_str();
-            Ok(Some(format!("the CLI does not say who pays, so `billing: {expected}` could not be checked")))
+            Ok(Some(format!(
+                "the CLI does not report its billing, so `billing: {expected}` could not be \
+                checked"
+            )))
         }
         _ => Ok(None),
     }

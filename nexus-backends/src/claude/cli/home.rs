@@ -119,7 +119,7 @@ fn locate(plan: &TurnPlan, attempt: &Attempt) -> Result<Location, Failure> {
         (ConversationMode::Ephemeral, _) => Ok(unkept),
         (ConversationMode::Resume { handle, .. }, Attempt::First) => resume(plan, handle.state()),
         (ConversationMode::Keep | ConversationMode::Resume { on_lost: OnLost::Fresh, .. }, _) => keep(plan),
-        _ => Err(Failure::new(ErrorKind::Unsupported, "this way of keeping a conversation is not known")),
+        _ => Err(Failure::new(ErrorKind::Unsupported, "the format of the stored conversation is unknown")),
     }
 }
 
@@ -137,20 +137,20 @@ fn keep(plan: &TurnPlan) -> Result<Location, Failure> {
 /// A conversation that an earlier turn kept.
 fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failure> {
     let kept = RetainedSession::read(state).ok_or_else(|| {
-        Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
+        Failure::new(ErrorKind::InvalidRequest, "the handle to resume belongs to another backend")
     })?;
     let folder = KeptFolder::of(&plan.nexus_home, &kept.folder);
     let is_private = folder.work() == kept.directory;
     if plan.is_private_directory != is_private || (!is_private && plan.working_directory != kept.directory) {
         let reason = match is_private {
-            true => "the conversation was kept without a working directory: resume it without one".to_owned(),
+            true => "the conversation has no working directory: resume it without one".to_owned(),
             false => format!("the conversation belongs to {}: resume it there", kept.directory.display()),
         };
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     // Without a credential the CLI has it with the user's own, and says itself when it is gone from there.
     if !kept.directory.is_dir() || !folder.config().is_dir() {
-        return Err(Failure::new(ErrorKind::ConversationLost, "what was kept of the conversation is gone"));
+        return Err(Failure::new(ErrorKind::ConversationLost, "the stored conversation no longer exists"));
     }
     Ok(Location { working_directory: kept.directory.clone(), folder: Some(folder), before: Some(kept) })
 }
@@ -166,7 +166,10 @@ fn environment(
 ) -> Result<Environment, Failure> {
     let request = &plan.request;
     if let Some(name) = request.environment.iter().find(|name| steers_the_cli(name)) {
-        let reason = format!("the variable {name} would change the CLI itself, so its tools cannot have it");
+        let reason = format!(
+            "the variable {name} would configure the CLI itself, so the agent's tools \
+            cannot have it"
+        );
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     let mut builder = plan.environment(&context.environment);

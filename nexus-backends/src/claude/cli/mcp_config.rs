@@ -63,13 +63,15 @@ pub(super) fn inspect(tools: &[ToolDefinition], version: &Version) -> Result<Vec
         if name.is_empty() || length > MAX_NAME_BYTES || !name.bytes().all(fits) {
             let most = MAX_NAME_BYTES - PREFIX.len();
             let reason = format!(
-                "the tool {name:?} cannot be offered by this name: Claude Code takes letters, digits, `_` and `-`, at most {most}"
+                "the tool {name:?} cannot be offered by this name: Claude Code accepts letters, digits, `_` \
+                and `-`, at most {most}"
             );
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
         if let Some(most) = most.filter(|most| tool.description.encode_utf16().count() > *most) {
             warnings.push(format!(
-                "Claude Code {version} shows the model the first {most} characters of the description of {name:?}"
+                "Claude Code {version} shows the model only the first {most} characters of the description \
+                of {name:?}"
             ));
         }
     }
@@ -97,7 +99,13 @@ pub(super) fn servers(tools: &CallerTools) -> Value {
 pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
     match answer.errors.get(SERVER) {
         None => Ok(()),
-        Some(reason) => Err(unavailable(&every(tools), reason.as_str().unwrap_or("it does not say why"))),
+        Some(reason) => Err(unavailable(
+            &every(tools),
+            reason.as_str().unwrap_or(
+                "the CLI reports no reason \
+            for it",
+            ),
+        )),
     }
 }
 
@@ -108,7 +116,7 @@ pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(
 /// [`ErrorKind::ToolsUnavailable`] if one is missing.
 pub(super) fn ready(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
     let Some(server) = answer.mcp_servers.iter().find(|server| server.name == SERVER) else {
-        return Err(unavailable(&every(tools), "the CLI does not know their server"));
+        return Err(unavailable(&every(tools), "the CLI does not know their MCP server"));
     };
     if server.status != "connected" {
         let reason = server.error.as_deref().unwrap_or(&server.status);
@@ -124,12 +132,12 @@ pub(super) fn ready(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), F
 /// [`ErrorKind::ToolsUnavailable`] if one is missing.
 pub(super) fn offered(offered: &[String], tools: &CallerTools) -> Result<(), Failure> {
     let is_offered = |name: &str| offered.iter().any(|tool| caller_name(tool) == Some(name));
-    all_there(tools, "the CLI does not give them to the model", is_offered)
+    all_there(tools, "the CLI does not offer them to the model", is_offered)
 }
 
 /// Failure for a CLI that rejects a request about the server.
 pub(super) fn refused(tools: &CallerTools, error: Option<String>) -> Failure {
-    let reason = error.unwrap_or_else(|| "the CLI does not say why".to_owned());
+    let reason = error.unwrap_or_else(|| "the CLI reports no reason for it".to_owned());
     unavailable(&every(tools), &reason)
 }
 
@@ -156,7 +164,7 @@ fn unavailable(missing: &[&str], reason: &str) -> Failure {
     if let Some(rest @ 1..) = missing.len().checked_sub(MAX_LISTED) {
         names.push_str(&format!(", and {rest} more"));
     }
-    Failure::new(ErrorKind::ToolsUnavailable, format!("the model would not have {names}: {reason}"))
+    Failure::new(ErrorKind::ToolsUnavailable, format!("the model would lack the tools {names}: {reason}"))
 }
 
 #[cfg(test)]

@@ -119,12 +119,12 @@ impl Claude {
         let credential = settings.credential_source(context)?;
         if credential.is_some() && settings.billing.is_none() {
             let reason =
-                "say what the credential is: `plan` for a subscription token, `metered` for an API key";
+                "name the type of the credential: `plan` for a subscription token, `metered` for an API key";
             return Err(SettingsError::new("billing", reason));
         }
         if credential.is_none() && settings.base_url.is_some() {
             let reason =
-                "needs a `credential` beside it: the CLI's own login is for its vendor's endpoint alone";
+                "needs a `credential` beside it: the CLI's own login works only with its vendor's endpoint";
             return Err(SettingsError::new("base_url", reason));
         }
         Ok(Self { settings: settings.clone(), credential, context: context.clone() })
@@ -237,7 +237,7 @@ impl Cli for Claude {
             match self.login() {
                 VisibleLogin::Likely => {}
                 VisibleLogin::Unknown => {
-                    notes.push("whether it is logged in shows only in a turn".to_owned());
+                    notes.push("only a turn shows if it is logged in".to_owned());
                 }
                 VisibleLogin::None => {
                     let remedy = "run `claude auth login`, or name a `credential`".to_owned();
@@ -259,13 +259,13 @@ impl Cli for Claude {
         let request = &plan.request;
         VERSIONS.admit_output(&version, request, self.settings.versions)?;
         if request.model.as_ref().is_some_and(|model| model.as_str().trim().is_empty()) {
-            return Err(Failure::new(ErrorKind::InvalidRequest, "the model has no name"));
+            return Err(Failure::new(ErrorKind::InvalidRequest, "the name of the model is empty"));
         }
         if let Some(tools) = &plan.tools {
             warnings.extend(mcp_config::inspect(tools.definitions(), &version)?);
         }
         if matches!(attempt, Attempt::Repair { .. }) {
-            return Err(Failure::new(ErrorKind::OutputInvalid, "the process that would ask again has ended"));
+            return Err(Failure::new(ErrorKind::OutputInvalid, "the process has ended and cannot retry"));
         }
         let lease = self.borrow(plan).await?;
         let token = lease.as_ref().map(|lease| &lease.credential().token);

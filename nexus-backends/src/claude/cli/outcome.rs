@@ -42,7 +42,7 @@ pub(super) fn judge(result: &ResultLine, witness: &Witness) -> Result<FinishReas
 /// A result that calls itself a success.
 fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
     if result.num_turns == Some(0) {
-        let reason = format!("the CLI took the prompt for a command of its own: {}", words(result));
+        let reason = format!("the CLI interpreted the prompt as one of its commands: {}", words(result));
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
     if result.structured_output.is_some() {
@@ -51,7 +51,7 @@ fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
     Ok(match result.stop_reason.as_deref() {
         Some("end_turn") => FinishReason::Stop,
         // The stream ended in good order and without its last event. Observed with claude 2.1.197.
-        None => return Err(Failure::new(ErrorKind::Incomplete, "the answer came to no end")),
+        None => return Err(Failure::new(ErrorKind::Incomplete, "the answer was cut off before its end")),
         Some("stop_sequence") => FinishReason::StopSequence,
         Some("tool_use") => FinishReason::ToolCalls,
         Some("pause_turn") => FinishReason::Paused,

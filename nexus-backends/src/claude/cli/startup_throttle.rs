@@ -98,7 +98,7 @@ impl QueuedProcess {
                 Ok(PollOutcome::Open) => return None,
                 Ok(PollOutcome::Wait) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "first processes cannot be spaced");
+                    tracing::warn!(%error, "the start of processes with one login cannot be spaced");
                     return None;
                 }
             }
@@ -110,7 +110,8 @@ impl QueuedProcess {
                 self.tells = None;
                 let most = ALONE.as_secs();
                 let text = format!(
-                    "another first turn goes ahead with the same login; this one waits for it, {most} s at most"
+                    "another turn is the first to use the same login; this turn waits for it, at most {most} \
+                    s"
                 );
                 return Some((text, self));
             }
@@ -124,7 +125,7 @@ impl QueuedProcess {
         let has_waited = std::mem::replace(&mut self.has_looked, true);
         run_blocking(move || PollOutcome::at(&home, has_waited))
             .await
-            .unwrap_or_else(|_| Err(io::Error::other("the look at them did not end")))
+            .unwrap_or_else(|_| Err(io::Error::other("listing them did not finish in time")))
     }
 }
 
@@ -175,7 +176,7 @@ impl Alone {
     fn was_answered(self) {
         let opened = nexus_files::open_regular(&self.answered, OpenOptions::new().write(true).create(true));
         if let Err(error) = opened.and_then(|file| file.set_modified(SystemTime::now())) {
-            tracing::warn!(%error, "the next processes wait for one another, too");
+            tracing::warn!(%error, "the next processes also wait for each other");
         }
     }
 }

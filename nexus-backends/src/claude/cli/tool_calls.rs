@@ -137,7 +137,7 @@ impl ProcessCalls {
             WaitingKind::Answer => {
                 if block.is_error {
                     step.event(TurnEvent::warning(
-                        "the answer did not fit the schema; the CLI told the model",
+                        "the answer did not fit the schema; the CLI informed the model",
                     ));
                 }
                 return;
@@ -145,7 +145,7 @@ impl ProcessCalls {
             WaitingKind::Callers { .. } if self.is_stopping && block.is_error => return,
             WaitingKind::Callers { name, arguments } => {
                 if tools::is_cut(block) {
-                    let reason = "is too long for the CLI, which shows the model the beginning of it";
+                    let reason = "is too long for the CLI, which shows the model only the beginning";
                     step.event(TurnEvent::warning(format!("the answer of the tool {name} {reason}")));
                 }
                 self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
@@ -166,13 +166,10 @@ impl ProcessCalls {
 
     /// A call was carried out of a tool that the model should not have.
     fn ran_unlisted(&self, tool: &str, step: &mut Step) {
-        step.event(Unrecognized::new(
-            Some(format!("a call of {tool}, which is in no list of tools")),
-            Value::Null,
-        ));
+        step.event(Unrecognized::new(Some(format!("a call of the unknown tool {tool}")), Value::Null));
         if tools::is_list(self.access) {
             let level = self.access.as_str();
-            let reason = format!("the CLI carried out a call of {tool}, which {level} does not have");
+            let reason = format!("the CLI executed a call of {tool}, which {level} does not allow");
             step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
         }
     }

@@ -163,7 +163,7 @@ impl ClaudeTranslator {
                 if result.structured_output.is_some()
                     && let Some(flaw) = output.flaw()
                 {
-                    let text = format!("the structured answer cannot be relied on, and is not taken: {flaw}");
+                    let text = format!("the structured answer is unreliable and was rejected: {flaw}");
                     step.event(TurnEvent::warning(text));
                     result.structured_output = None;
                 }
@@ -306,7 +306,7 @@ impl ClaudeTranslator {
             self.messages.take_back(step);
         }
         let text: String = text.chars().take(NUDGE_CHARACTERS).collect();
-        step.event(TurnEvent::warning(format!("the CLI told the model: {text}")));
+        step.event(TurnEvent::warning(format!("the CLI informed the model: {text}")));
     }
 
     fn system(&mut self, subtype: &str, line: SystemLine, step: &mut Step) -> Option<()> {
@@ -381,9 +381,7 @@ impl ClaudeTranslator {
         let access = self.opening.access;
         if !self.is_listed && tools::is_list(access) && step.outcome.is_none() {
             let level = access.as_str();
-            let reason = format!(
-                "the CLI does not say which tools its model has, so that {level} is not known to be kept"
-            );
+            let reason = format!("the CLI does not report its model's tools, so {level} cannot be verified");
             step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
         }
     }
@@ -393,7 +391,7 @@ impl ClaudeTranslator {
         let Opening { access, tools, .. } = &self.opening;
         if let Some(tool) = tools::forbidden(*access, offered, tools.as_ref()) {
             let level = access.as_str();
-            let reason = format!("the CLI gives the model the tool {tool}, which {level} does not have");
+            let reason = format!("the CLI offers the model the tool {tool}, which {level} does not allow");
             return Err(Failure::new(ErrorKind::Unsupported, reason));
         }
         tools.as_ref().map_or(Ok(()), |tools| mcp_config::offered(offered, tools))
@@ -449,7 +447,7 @@ impl ClaudeTranslator {
         if let Some((model, effort)) = &self.opening.model_and_effort
             && !takes_effort(&answer.models, model, effort)
         {
-            step.event(TurnEvent::warning(format!("the model {model} does not take effort {effort}")));
+            step.event(TurnEvent::warning(format!("the model {model} does not support the effort {effort}")));
         }
         Ok(())
     }
@@ -485,8 +483,7 @@ impl ClaudeTranslator {
     fn asked(&mut self, line: AskedLine, flaw: Option<String>, step: &mut Step) -> Option<()> {
         if line.request.subtype == "can_use_tool" {
             if let Some(flaw) = flaw {
-                let reason =
-                    format!("its permission was asked for with JSON that cannot be relied on: {flaw}");
+                let reason = format!("the permission request has unreliable JSON: {flaw}");
                 step.event(TurnEvent::warning(format!("{} was refused: {reason}", line.request.tool_name)));
                 self.calls.deny(line.request.tool_use_id);
                 step.write(deny(&line.request_id, &reason));
@@ -515,7 +512,7 @@ impl ClaudeTranslator {
         match said {
             Permission::No => {
                 self.calls.deny(call.tool_use_id);
-                step.write(deny(&request_id, "it is beyond what this turn may do"));
+                step.write(deny(&request_id, "it exceeds the permissions of this turn"));
             }
             Permission::Yes | Permission::Ask => {
                 let question = self.next_question;
@@ -582,7 +579,7 @@ impl ClaudeTranslator {
 
     /// The CLI reports the end of background tasks to the model, which then gives another answer.
     fn hold(&mut self, verdict: TurnOutcome, step: &mut Step) {
-        step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
+        step.event(TurnEvent::warning("the answer waits for background work of the agent"));
         self.held = Some(verdict);
         self.refuse_questions(step);
         step.close_stdin = true;
@@ -608,7 +605,7 @@ impl ClaudeTranslator {
             step.cost = cost.map(|usd| Cost { usd: Usd(usd), source: CostSource::Estimated });
         } else if !line.is_error && line.num_turns != Some(0) {
             step.event(TurnEvent::warning(
-                "the CLI does not say what the turn used: its tokens are those of its messages",
+                "the CLI does not report the usage of the turn: the token counts are the sum of its messages",
             ));
         }
     }
@@ -717,8 +714,10 @@ impl Translator for ClaudeTranslator {
 
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step) {
         if let Err(error) = self.opening.session.write_note() {
-            let text =
-                format!("which conversation was kept could not be noted, so it cannot be forgotten: {error}");
+            let text = format!(
+                "the id of the stored conversation could not be written, so it cannot be forgotten: \
+                    {error}"
+            );
             step.event(TurnEvent::warning(text));
         }
         if end.was_stopped {

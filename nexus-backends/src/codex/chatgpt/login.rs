@@ -27,7 +27,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     plan: "A ChatGPT plan, as OpenAI offers it to open-source programs",
     host: "api.openai.com",
     remedy: "run `nexus login chatgpt`, or name a token as `credential`",
-    used_by: "chatgpt-sub-token, and codex-cli where it says `login: chatgpt`",
+    used_by: "chatgpt-sub-token, and codex-cli with `login: chatgpt`",
     method: SignInMethod::Browser,
     issuer,
 };

@@ -132,7 +132,7 @@ impl Dialect for Chatgpt {
             }
             (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
-                None => Err(name_a_model("the account has none that is shown")),
+                None => Err(name_a_model("the account's list shows no model")),
             },
             (ListLookup::Nothing(reason), Some(model)) => Ok(Self::plan(model.clone(), None, Some(reason))),
             (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
@@ -165,12 +165,13 @@ impl Dialect for Chatgpt {
 /// Meaning of the plan's codes, by status or within a stream, with advice. The pages call the list not
 /// exhaustive; any other code is judged as at any server.
 pub(super) fn meaning(code: &str, param: Option<&str>) -> Option<(ErrorKind, Option<&'static str>)> {
-    const SETTINGS: &str = "how much of the plan this program may use stands in chatgpt.com/settings/usage";
+    const SETTINGS: &str = "chatgpt.com/settings/usage shows how much of the plan this program may use";
     Some(match code {
         "subscription_sharing_user_not_eligible" => (
             ErrorKind::Forbidden,
             Some(
-                "the account, its workspace or its plan may not be used by other programs; logging in anew changes nothing",
+                "the account, its workspace or its plan does not permit other programs; logging in again \
+                does not help",
             ),
         ),
         "subscription_sharing_usage_limit_exceeded" => (ErrorKind::UsageLimit, Some(SETTINGS)),
@@ -182,7 +183,7 @@ pub(super) fn meaning(code: &str, param: Option<&str>) -> Option<(ErrorKind, Opt
         }
         "subscription_sharing_unsupported_capability" => (ErrorKind::InvalidRequest, None),
         "subscription_sharing_route_not_supported" => {
-            (ErrorKind::Forbidden, Some("check `base_url`: a plan is good for `/v1/responses` alone"))
+            (ErrorKind::Forbidden, Some("check `base_url`: a plan is valid only for `/v1/responses`"))
         }
         "subscription_sharing_invalid_user" => (ErrorKind::Unauthenticated, None),
         "chatpass_v2_scope_not_authorized" | "chatpass_v2_invalid_authorization_context" => {

@@ -83,13 +83,11 @@ fn input(request: &TurnRequest) -> Result<Vec<Value>, Failure> {
             Ok(json!({ "type": "image", "url": format!("data:{media_type};base64,{data}") }))
         }
         PromptBlock::Image { media_type, .. } => {
-            let reason = format!("a picture of type {media_type:?}; {} can be taken", PICTURES.join(", "));
+            let reason =
+                format!("a picture of type {media_type:?}; only {} are supported", PICTURES.join(", "));
             Err(Failure::new(ErrorKind::InvalidRequest, reason))
         }
-        _ => Err(Failure::new(
-            ErrorKind::Unsupported,
-            "a piece of the prompt that is neither text nor a picture",
-        )),
+        _ => Err(Failure::new(ErrorKind::Unsupported, "a prompt block that is neither text nor a picture")),
     });
     blocks.collect()
 }
@@ -104,7 +102,7 @@ fn check_length(input: &[Value]) -> Result<(), Failure> {
     if chars <= MAX_PROMPT_CHARS {
         return Ok(());
     }
-    let reason = format!("the prompt has {chars} characters; codex takes {MAX_PROMPT_CHARS}");
+    let reason = format!("the prompt has {chars} characters; codex accepts at most {MAX_PROMPT_CHARS}");
     Err(Failure::new(ErrorKind::InvalidRequest, reason))
 }
 

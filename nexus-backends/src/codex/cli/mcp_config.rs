@@ -66,7 +66,8 @@ pub(super) fn renamed(tools: &CallerTools) -> Option<String> {
     (!renamed.is_empty()).then(|| {
         let renamed = renamed.join(", ");
         format!(
-            "codex shows the model other names for {renamed}: it takes letters, digits and '_', {MAX_NAME_CHARS} at most"
+            "codex shows the model other names for {renamed}: it accepts letters, digits and '_', at most \
+            {MAX_NAME_CHARS}"
         )
     })
 }
@@ -92,14 +93,13 @@ pub(super) fn unready(tools: Option<&CallerTools>, listed: Result<Value, RpcErro
     let unknown = |reason: &str| match tools {
         Some(tools) => unavailable(tools, |_| false, reason),
         None => {
-            let reason =
-                format!("codex does not say what servers it has connected: {reason}; nothing was sent");
+            let reason = format!("codex does not report its connected servers: {reason}; nothing was sent");
             Failure::new(ErrorKind::Unsupported, reason)
         }
     };
     let listed = match listed.map(serde_json::from_value::<ServerList>) {
         Ok(Ok(listed)) if listed.next_cursor.is_none() => listed.data,
-        Ok(Ok(_)) => return Some(unknown("its list of servers goes on")),
+        Ok(Ok(_)) => return Some(unknown("its list of servers has too many pages")),
         Ok(Err(error)) => return Some(unknown("its list of servers cannot be read").with_source(error)),
         Err(error) => return Some(unknown(&error.message)),
     };
@@ -107,8 +107,9 @@ pub(super) fn unready(tools: Option<&CallerTools>, listed: Result<Value, RpcErro
     if !foreign.is_empty() {
         let names: Vec<_> = foreign.iter().map(|server| format!("{:?}", server.name)).collect();
         let reason = format!(
-            "codex has servers of tools that are not the caller's: {}; nothing was sent. Take them out of the machine's \
-             configuration, such as /etc/codex/config.toml, or out of .codex/config.toml in the working directory",
+            "codex has MCP servers that the caller did not configure: {}; nothing was sent. Remove them from \
+             the machine's configuration, such as /etc/codex/config.toml, or from .codex/config.toml in the \
+             working directory",
             names.join(", ")
         );
         return Some(Failure::new(ErrorKind::Unsupported, reason));
@@ -175,9 +176,8 @@ pub(super) fn is_call_of_helper(server: &str, name: &str) -> bool {
 pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
     let names = tools.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| is_helper(name));
     let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
-    let reason = || {
-        format!("codex has tools of its own by the names {}; rename those of the caller's", names.join(", "))
-    };
+    let reason =
+        || format!("codex has its own tools with the names {}; rename the caller's tools", names.join(", "));
     (!names.is_empty()).then(|| Failure::new(ErrorKind::Unsupported, reason()))
 }
 

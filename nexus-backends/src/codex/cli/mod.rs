@@ -201,7 +201,7 @@ impl Codex {
         let fitting = entry.and_then(|entry| effort.applied.clamp_to(&entry.efforts()));
         let applied = fitting.map_or(effort.applied, |fitting| fitting.applied);
         let warning = (applied != effort.applied)
-            .then(|| format!("the model does not take effort {}; {applied} is used", effort.applied));
+            .then(|| format!("the model does not support the effort {}; {applied} is used", effort.applied));
         EffortChoice { effort: Some(AppliedEffort { requested: effort.requested, applied }), warning }
     }
 
@@ -254,7 +254,9 @@ impl Cli for Codex {
         };
         // Telling its version, the program reads and writes nothing.
         let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
-            return Availability::Unusable { reason: "the host's environment cannot be passed on".into() };
+            return Availability::Unusable {
+                reason: "the host's environment cannot be passed to the process".into(),
+            };
         };
         let AdmittedVersion { version, note } =
             match version::version(&executable, &environment, self.settings.versions).await {
@@ -364,7 +366,10 @@ fn restore(
     let session = KeptSession::from_handle(handle).ok_or_else(|| lost("the handle names no conversation"))?;
     match session.restore(store, &home::sessions(home)) {
         Ok(()) => Ok(Some(session)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(lost("its record is gone")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(lost(
+            "the file of its record is \
+            gone",
+        )),
         Err(error) => Err(lost("its record cannot be read").with_source(error)),
     }
 }
@@ -379,7 +384,7 @@ fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
         Billing::Metered if is_access_token => "a subscription's token",
         _ => return None,
     };
-    Some(format!("billing is {:?}, and the credential is {found}", billing.as_str()))
+    Some(format!("billing is {:?}, but the credential is {found}", billing.as_str()))
 }
 
 fn unwritable(error: std::io::Error) -> Failure {

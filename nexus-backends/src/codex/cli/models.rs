@@ -120,7 +120,7 @@ impl UnlistedModels {
                 Failure::new(ErrorKind::Starved(Phase::Start), reason).with_named_retry(None)
             }
             Self::NotTold => {
-                let reason = "codex does not list its models, so its tools cannot be left out";
+                let reason = "codex does not list its models, so its own tools cannot be disabled";
                 Failure::new(ErrorKind::Unsupported, reason)
             }
         }

@@ -101,7 +101,7 @@ impl SandboxPolicy {
 
 fn written(path: &Path) -> Result<String, Failure> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        let reason = format!("the path {} is no Unicode, and codex takes no other", path.display());
+        let reason = format!("the path {} is not Unicode, which codex requires", path.display());
         Failure::new(ErrorKind::InvalidRequest, reason)
     })
 }

@@ -20,7 +20,7 @@ pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Optio
     let read = match read.map(|read| serde_json::from_value::<ConfigRead>(read.clone())) {
         Ok(Ok(read)) => read,
         Ok(Err(_)) => ConfigRead::default(),
-        Err(error) => return refused(format!("codex does not say what it is set to: {}", error.message)),
+        Err(error) => return refused(format!("codex does not report its configuration: {}", error.message)),
     };
     let holds = |path: &[&str], wanted: &Value| {
         let named = read.layers.iter().find_map(|layer| at(&layer.config, path));
@@ -35,8 +35,8 @@ pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Optio
     }
     overruled.sort_unstable();
     refused(format!(
-        "codex is not set as a turn without its own tools needs; set elsewhere, such as in /etc/codex/config.toml, or by \
-         what starts the program: {}; nothing was sent",
+        "codex has settings that a turn without its own tools cannot have, from a file such as \
+         /etc/codex/config.toml or from the program's start: {}; nothing was sent",
         overruled.join(", ")
     ))
 }
@@ -99,7 +99,7 @@ mod tests {
         ] {
             let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);
             let reason = verdict(layers, json!({ "goals": false })).unwrap();
-            assert!(reason.contains(&format!("the program: {name}; ")), "{reason}");
+            assert!(reason.contains(&format!("program's start: {name}; ")), "{reason}");
         }
         let flags = json!({ "web_search": "live", "features": { "goals": true } });
         let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);

@@ -139,7 +139,7 @@ impl ItemCall {
         let is_own = self.origin != ToolOrigin::Caller && self.effects != Effects::None;
         (access == ToolAccess::ScopedOnly && is_own).then(|| {
             let reason =
-                format!("codex runs its own tool {}, which {} does not have", self.name, access.as_str());
+                format!("codex runs its own tool {}, which {} does not allow", self.name, access.as_str());
             Failure::new(ErrorKind::Unsupported, reason)
         })
     }

@@ -226,13 +226,13 @@ impl AppServer {
 
     fn thread_opened(&mut self, result: Value, step: &mut Step) {
         if self.setting.without_tools.is_some() && !self.is_checked {
-            let reason = "codex does not say what it is set to; nothing was sent";
+            let reason = "codex does not report its configuration; nothing was sent";
             return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
         }
         let opened: ThreadOpened = match serde_json::from_value(result) {
             Ok(opened) => opened,
             Err(error) => {
-                let message = "the answer to the opening of the conversation cannot be read";
+                let message = "the answer to the start of the conversation cannot be read";
                 return step.failed(Failure::new(ErrorKind::Protocol, message).with_source(error));
             }
         };
@@ -241,8 +241,8 @@ impl AppServer {
         let SandboxWords { sandbox: asked, profile: asked_profile } = self.script.policy;
         if sandbox != asked || asked_profile.is_some_and(|asked| profile.as_deref() != Some(asked)) {
             let message = format!(
-                "the policy is {sandbox:?} of profile {profile:?} where {asked:?} of profile {asked_profile:?} was asked \
-                 for; nothing was sent"
+                "the policy is {sandbox:?} of profile {profile:?}, but {asked:?} of profile \
+                 {asked_profile:?} was requested; nothing was sent"
             );
             return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, message));
         }
@@ -270,10 +270,14 @@ impl AppServer {
                 json!({ "id": id, "result": { "decision": "decline" } })
             }
             "mcpServer/elicitation/request" => json!({ "id": id, "result": { "action": "decline" } }),
-            _ => json!({ "id": id, "error": { "code": -32601, "message": "nobody is there to answer" } }),
+            _ => json!({ "id": id, "error": { "code": -32601, "message": "no approver is present to answer \
+                this" } }),
         };
         write(step, &answer);
-        step.event(TurnEvent::warning(format!("the program asked {method:?}, which nobody can answer")));
+        step.event(TurnEvent::warning(format!(
+            "the program sent the request {method:?}, which Nexus cannot \
+            answer"
+        )));
     }
 
     /// Adds the facts of the record to the reported ones.
@@ -292,7 +296,7 @@ impl AppServer {
             if let Some(store) = &self.setting.store
                 && let Err(error) = store.keep(&sessions, &path)
             {
-                step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+                step.event(TurnEvent::warning(format!("the conversation could not be stored: {error}")));
             }
         } else if !self.is_over {
             self.judge(None, step);

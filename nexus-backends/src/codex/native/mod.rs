@@ -154,17 +154,17 @@ impl Dialect for CodexEndpoint {
                 let entry = list.entry(model.as_str());
                 let warning = entry.is_none().then(|| {
                     format!(
-                        "{model} is not in the endpoint's list of models; it is asked in the classic shape"
+                        "{model} is not in the endpoint's list of models; the request uses the classic format"
                     )
                 });
                 Ok(Self::plan(model.clone(), entry, warning))
             }
             (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
-                None => Err(name_a_model("the endpoint lists none that it shows")),
+                None => Err(name_a_model("the endpoint's list shows no model")),
             },
             (ListLookup::Nothing(reason), Some(model)) => {
-                let warning = format!("{reason}: {model} is asked in the classic shape");
+                let warning = format!("{reason}: the request to {model} uses the classic format");
                 Ok(Self::plan(model.clone(), None, Some(warning)))
             }
             (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),

@@ -90,8 +90,8 @@ impl BackendKind for Responses {
         let (own, shared) = own_settings::part::<Own>(settings)?;
         let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
-            let reason = "name the server, up to and without /responses: \
-                 `base_url: \"http://127.0.0.1:11434/v1\"`, for one";
+            let reason = "name the server without /responses, such as `base_url: \
+                 \"http://127.0.0.1:11434/v1\"`";
             return Err(SettingsError::new("base_url", reason));
         }
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
@@ -290,7 +290,7 @@ impl Dialect for Generic {
         _credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure> {
         let model = model.or(self.default_model.as_ref()).cloned();
-        let model = model.ok_or_else(|| kind::name_a_model("the server is not asked for its list"))?;
+        let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
         Ok(ModelPlan { model, shape: self.shape, efforts: self.efforts.clone(), warnings: Vec::new() })
     }
 
@@ -317,7 +317,7 @@ impl Dialect for Generic {
             // The parameter as the OpenAI API and LiteLLM 1.106.2 name it.
             StatusCode::BAD_REQUEST if says("reasoning.effort") || says("reasoning_effort") => (
                 ErrorKind::InvalidRequest,
-                " (set `efforts` to the steps that this model takes, if it takes any)",
+                " (set `efforts` to the efforts that this model supports, if any)",
             ),
             // The server of llama.cpp 0.5.0, for a model without eyes: another try would be no better.
             StatusCode::INTERNAL_SERVER_ERROR if says("image input is not supported") => {

@@ -59,7 +59,7 @@ impl Grok {
         if let (Some(effort), Some(taken)) = (effort, taken)
             && effort != taken
         {
-            warnings.push(format!("the model does not take effort {effort}; {taken} is used"));
+            warnings.push(format!("the model does not support the effort {effort}; {taken} is used"));
         }
 
         let question = blocks(request, start.question.as_deref());
@@ -94,7 +94,8 @@ impl Grok {
         let closed = plan.login_folders();
         for folder in &closed {
             if let Err(error) = home::hide_from_searches(folder) {
-                tracing::warn!(folder = %folder.display(), %error, "a search from above may find what is in there");
+                tracing::warn!(folder = %folder.display(), %error, "a search from a parent folder may find \
+                    files in it");
             }
         }
         let arguments = Arguments {
@@ -145,7 +146,7 @@ impl Grok {
             Some(what) => {
                 let place = lease.place();
                 let billing = self.billing.as_str();
-                let reason = format!("billing is {billing}, but {place} holds {what}");
+                let reason = format!("billing is {billing}, but {place} contains {what}");
                 Err(Failure::new(ErrorKind::BillingMismatch, reason))
             }
             None => Ok(lease),
@@ -161,7 +162,7 @@ impl Grok {
         };
         let resumed = match handle {
             Some(handle) => Some(conversation::id_in(handle.state()).ok_or_else(|| {
-                Failure::new(ErrorKind::InvalidRequest, "the resume handle is not one of this backend's")
+                Failure::new(ErrorKind::InvalidRequest, "the resume handle belongs to another backend")
             })?),
             None => None,
         };
@@ -184,7 +185,7 @@ impl Grok {
                     || conversation::restore(&home, &plan.nexus_home, &id, &plan.working_directory)
                         .map_err(unwritable)?;
                 if !is_there {
-                    let reason = format!("conversation {id} is not kept here");
+                    let reason = format!("the conversation {id} is not stored here");
                     return Err(Failure::new(ErrorKind::ConversationLost, reason));
                 }
                 ConversationId::Resume(id)
@@ -263,8 +264,10 @@ fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
     let is_reserved = |name: &&String| RESERVED.iter().any(|prefix| name.starts_with(prefix));
     match request.environment.iter().find(is_reserved) {
         Some(name) => {
-            let reason =
-                format!("the variable {name} sets up the vendor's program, and is not for the agent's tools");
+            let reason = format!(
+                "the variable {name} configures the vendor's program, so the agent's tools cannot \
+                    have it"
+            );
             Err(Failure::new(ErrorKind::InvalidRequest, reason))
         }
         None => Ok(()),
@@ -279,7 +282,8 @@ fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
         return Ok(());
     }
     let reason = format!(
-        "the vendor's program cannot offer the tools {}: it takes letters, digits, - and single _ after the first",
+        "the vendor's program cannot offer the tools {}: after the first letter it accepts letters, digits, \
+        - and single _",
         nameless.join(", ")
     );
     Err(Failure::new(ErrorKind::Unsupported, reason))

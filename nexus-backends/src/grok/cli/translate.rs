@@ -42,8 +42,7 @@ use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, 
 const RETRY_GAP: Duration = Duration::from_millis(800);
 
 /// Warning about a picture that a tool returns.
-const UNSEEN_PICTURES: &str =
-    "the vendor's program gives its model a tool's pictures as base64 text, not as pictures";
+const UNSEEN_PICTURES: &str = "the vendor's program passes a tool's pictures to its model as base64 text";
 
 /// Reads the output of one process.
 #[derive(Debug)]
@@ -237,7 +236,7 @@ impl GrokTranslator {
             None => self.is_listed = true,
             Some(excess) => {
                 let access = self.access.as_str();
-                let reason = format!("it gives the model the tool {excess}, which {access} does not allow");
+                let reason = format!("it offers the model the tool {excess}, which {access} does not allow");
                 step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
             }
         }
@@ -248,7 +247,7 @@ impl GrokTranslator {
         (!self.is_listed && tools::is_list(self.access)).then(|| {
             let level = self.access.as_str();
             let reason = format!(
-                "the vendor's program does not say which tools its model has, so that {level} is not known to be kept"
+                "the vendor's program does not report its model's tools, so {level} cannot be verified"
             );
             Failure::new(ErrorKind::Unsupported, reason)
         })
@@ -574,7 +573,7 @@ impl Translator for GrokTranslator {
                     step.resume = Some(ResumeHandle::new(self.backend.clone(), state));
                 }
                 Err(error) => {
-                    step.event(TurnEvent::warning(format!("the conversation could not be kept: {error}")));
+                    step.event(TurnEvent::warning(format!("the conversation could not be stored: {error}")));
                 }
             }
         }

@@ -23,7 +23,7 @@ pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
     (head == *b"#!").then(|| {
         let path = executable.path().display();
         format!(
-            "{path} is a launcher, which costs each turn seconds: name the program itself as `executable`"
+            "{path} is a launcher, which delays each turn by seconds: name the program itself as `executable`"
         )
     })
 }
@@ -36,8 +36,10 @@ impl Grok {
     ) -> Result<AdmittedVersion, Failure> {
         let folder = tempfile::tempdir().map_err(|error| {
             let place = std::env::temp_dir();
-            let reason =
-                format!("no folder can be made in {}: {error}; name another in TMPDIR", place.display());
+            let reason = format!(
+                "no folder can be created in {}: {error}; name another folder in TMPDIR",
+                place.display()
+            );
             Failure::new(ErrorKind::InvalidRequest, reason)
         })?;
         self.version(executable, folder.path()).await

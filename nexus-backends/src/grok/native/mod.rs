@@ -147,10 +147,10 @@ impl Dialect for GrokEndpoint {
             }
             (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => plan(ModelId::from(entry.id.as_str()), entry.efforts(), None),
-                None => Err(name_a_model("the endpoint lists none")),
+                None => Err(name_a_model("the endpoint's list has no models")),
             },
             (ListLookup::Nothing(reason), Some(model)) => {
-                let warning = format!("{reason}: {model} is asked without effort");
+                let warning = format!("{reason}: the request to {model} has no effort");
                 plan(model, Vec::new(), Some(warning))
             }
             (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
@@ -184,7 +184,8 @@ impl Dialect for GrokEndpoint {
             return None;
         }
         let check = serde_json::from_slice::<Event>(data).ok()?.doom_loop_check;
-        let text = format!("the vendor sees the model repeat itself ({})", check.triggers.join(", "));
+        let text =
+            format!("the vendor stopped the model because it repeats itself ({})", check.triggers.join(", "));
         Some(vec![TurnEvent::warning(text)])
     }
 

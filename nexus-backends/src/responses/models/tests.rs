@@ -104,7 +104,7 @@ async fn that_there_is_no_list_is_said_and_remembered() {
     for (given, word) in [
         (answer("404 Not Found", "", "{}"), "404"),
         (answer("200 OK", "", "<html>"), "cannot be read"),
-        ("nonsense\r\n\r\n".to_owned(), "could not be had"),
+        ("nonsense\r\n\r\n".to_owned(), "could not be fetched"),
     ] {
         let (transport, served) = server(vec![given]).await;
         let model_lists = model_lists(BELIEVED);

@@ -219,7 +219,7 @@ fn title(page: &str, lower: &str) -> String {
         page.get(begin..end).map(str::trim).filter(|title| !title.is_empty())
     });
     match title {
-        Some(title) => format!("a page of HTML with the title \"{title}\""),
+        Some(title) => format!("an HTML page with the title \"{title}\""),
         None => "a page of HTML".to_owned(),
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn input_part(block: &PromptBlock) -> Option<Value> {
 }
 
 /// Words in the place of a picture that the server refused.
-const REFUSED_PICTURE: &str = "[a picture was here, which the model's server refused]";
+const REFUSED_PICTURE: &str = "[a picture was here; the model's server rejected it]";
 
 /// Replaces the pictures of an item by words. Returns whether it had any.
 pub(super) fn replace_pictures(item: &mut Map<String, Value>) -> bool {

@@ -116,7 +116,7 @@ fn the_bound_is_the_same_however_a_body_is_cut() {
         assert_eq!(too_long, Err(EventTooLong { max_event_bytes: bound - 1 }));
     }
     let words = EventTooLong { max_event_bytes: 7 }.to_string();
-    assert_eq!(words, "an event of the stream is longer than max_event_bytes (7 bytes)");
+    assert_eq!(words, "an event of the stream is longer than `max_event_bytes` (7 bytes)");
 }
 
 #[test]

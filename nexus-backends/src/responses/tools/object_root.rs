@@ -74,7 +74,7 @@ pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'stati
     let is_any = matches!(schema, Value::Object(_) | Value::Bool(true) | Value::Null);
     if names_another_type || !is_any {
         root.clear();
-        lost = Some("arguments are always an object; any object is offered");
+        lost = Some("arguments are always an object; the offered schema accepts any object");
     } else if is_composed(&root) {
         let mut merge = Merge { document: schema, schemas_left: MAX_SCHEMAS, is_wider: false };
         let members = merge.members(&Value::Object(root.clone()));
@@ -83,9 +83,12 @@ pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'stati
         match members {
             Some(members) => {
                 members.write(&mut root);
-                lost = merge.is_wider.then_some("its root is offered as one object, wider than it is");
+                lost = merge.is_wider.then_some(
+                    "its root is offered as one object, which accepts more than \
+                    the tool does",
+                );
             }
-            None => lost = Some("no object fits its root; any object is offered"),
+            None => lost = Some("no object fits its root; the offered schema accepts any object"),
         }
     }
     root.insert("type".to_owned(), json!("object"));

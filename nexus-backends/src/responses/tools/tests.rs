@@ -18,7 +18,7 @@ fn kept(schema: &Value) -> Value {
     projected
 }
 
-const WIDER: Option<&str> = Some("its root is offered as one object, wider than it is");
+const WIDER: Option<&str> = Some("its root is offered as one object, which accepts more than the tool does");
 
 /// A property `p` that is optional.
 fn optional(property: Value) -> Value {
@@ -72,7 +72,7 @@ fn a_schema_that_says_nothing_is_an_empty_object() {
         assert_eq!(kept(&nothing), empty);
     }
     for no_object in [json!(false), json!(7), json!("x"), json!([1]), json!({ "type": "string" })] {
-        let lost = "arguments are always an object; any object is offered";
+        let lost = "arguments are always an object; the offered schema accepts any object";
         assert_eq!(project(&no_object), (empty.clone(), Some(lost)));
     }
 }
@@ -199,7 +199,7 @@ fn references_that_fan_out_or_go_round_end() {
     for endless in [fan, round, deep] {
         let (projected, lost) = project(&endless);
         assert_eq!(projected["type"], "object");
-        assert_eq!(lost, Some("no object fits its root; any object is offered"));
+        assert_eq!(lost, Some("no object fits its root; the offered schema accepts any object"));
     }
 }
 

@@ -20,22 +20,23 @@ impl BaseUrl {
     pub(super) fn parse(setting: Option<&str>) -> Result<Self, SettingsError> {
         let wrong = |reason: &str| SettingsError::new("base_url", reason);
         let setting = setting.ok_or_else(|| wrong("name the server, such as http://127.0.0.1:11434/v1"))?;
-        let mut url = Url::parse(setting.trim()).map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+        let mut url =
+            Url::parse(setting.trim()).map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(wrong("must begin with http:// or https://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("must not hold a name or a password: name the token under `credential`"));
+            return Err(wrong("must not contain a name or a password: name the token under `credential`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("must end with its path: leave off `?` and `#` and what follows"));
+            return Err(wrong("must end with its path: remove `?` or `#` and everything after it"));
         }
         let path = url.path().trim_end_matches('/').to_owned();
         if path.ends_with("/responses") {
-            return Err(wrong("leave off `/responses`: it is added to each request"));
+            return Err(wrong("remove `/responses`: Nexus adds it to each request"));
         }
         url.set_path(&path);
-        let uri = Uri::try_from(url.as_str()).map_err(|error| wrong(&format!("it is no URL: {error}")))?;
+        let uri = Uri::try_from(url.as_str()).map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
         Ok(Self { text: url.as_str().trim_end_matches('/').to_owned(), uri })
     }
 

@@ -37,7 +37,7 @@ impl fmt::Display for AnswerFault {
                 None => write!(f, "{problem}"),
             },
             Self::UnknownEncoding => {
-                f.write_str("the answer is encoded in a way that was not asked for and is not known here")
+                f.write_str("the answer has an encoding that was not requested and is not supported")
             }
             Self::TooLarge(limit) => write!(f, "the answer is larger than {limit} bytes"),
         }
@@ -47,12 +47,12 @@ impl fmt::Display for AnswerFault {
 /// The setting that mends it.
 fn remedy(problem: HttpProblem) -> Option<&'static str> {
     Some(match problem {
-        HttpProblem::Tls => "without authorities of the platform, name a file of them in `network.ca_file`",
-        HttpProblem::ConnectTimeout => "`connect_timeout_seconds` says how long that may take",
-        HttpProblem::Proxy => "`network` says which one is used",
+        HttpProblem::Tls => "the platform has no certificate authorities: name a file in `network.ca_file`",
+        HttpProblem::ConnectTimeout => "`connect_timeout_seconds` sets the time limit for it",
+        HttpProblem::Proxy => "`network` sets the proxy that is used",
         HttpProblem::UnknownAuthority => "name it in `network.ca_file`",
-        HttpProblem::WrongName => "`base_url` names another one",
-        HttpProblem::Certificate => "`network.ca_file` may name further authorities",
+        HttpProblem::WrongName => "`base_url` names a server with another name",
+        HttpProblem::Certificate => "`network.ca_file` can name further certificate authorities",
         HttpProblem::NotTls => "check the port and `https` in `base_url`",
         HttpProblem::UnreadableHead => "check `base_url`",
         _ => return None,

@@ -388,7 +388,7 @@ async fn a_tool_of_its_own_that_somebody_else_switches_on_ends_a_scoped_turn_bef
         let stage = Stage::new(Reply::text("I have tools.")).started_by(&program, flags, "");
         let error = stage.run_in(TurnRequest::new("Go."), TurnHost::new()).await.outcome.unwrap_err();
         assert_eq!(error.kind(), nexus_core::ErrorKind::Unsupported, "{flags}: {error:?}");
-        let named = format!("the program: {settings}; nothing was sent");
+        let named = format!("program's start: {settings}; nothing was sent");
         assert!(error.message().unwrap_or_default().contains(&named), "{flags}: {error:?}");
         assert_eq!(stage.calls().len(), 0, "{flags}");
         // At a level with tools of the program's own, nothing is taken away.

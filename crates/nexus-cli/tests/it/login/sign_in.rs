@@ -98,7 +98,7 @@ fn a_vendor_without_codes_is_signed_in_at_by_a_browser_also_over_ssh() {
     issuer.browser().approve(shown.lines().last().unwrap().trim()).wait().unwrap();
     let finished = login.finish();
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    assert!(finished.stdout.contains("chatgpt-sub-token, and codex-cli where it says `login: chatgpt`"));
+    assert!(finished.stdout.contains("chatgpt-sub-token, and codex-cli with `login: chatgpt`"));
     let finished = home.nexus(&["login", "chatgpt", "--device"]);
     assert_eq!(finished.code, Some(1), "{finished:?}");
     assert!(finished.stderr.contains("sign in with a browser"), "{finished:?}");

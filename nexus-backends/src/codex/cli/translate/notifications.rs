@@ -160,7 +160,10 @@ impl AppServer {
                 step.delivered.push(number);
             }
             Item::ContextCompaction {} if is_complete => {
-                step.event(TurnEvent::warning("the conversation was shortened to fit the model's window"));
+                step.event(TurnEvent::warning(
+                    "the conversation was shortened to fit the model's context \
+                    window",
+                ));
             }
             Item::CollabAgentToolCall { ref id, ref receiver_thread_ids, .. } => {
                 let call = CallId::from(id.as_str());
