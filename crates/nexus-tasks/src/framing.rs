@@ -87,7 +87,7 @@ pub enum FramingFailure {
     #[error(transparent)]
     Agent(#[from] AgentFailure),
     /// Three briefs were rejected. This is the fault of the last one.
-    #[error("the orchestrator handed in {} briefs that break the rules; the last one: {last}", MAX_REFUSALS + 1)]
+    #[error("the orchestrator submitted {} invalid briefs; the last one: {last}", MAX_REFUSALS + 1)]
     Refused {
         /// Faults of the last brief.
         last: DraftError,
@@ -249,22 +249,33 @@ impl Framing<'_> {
         let toolbox = Toolbox::new()
             .with(said(
                 "read_my_brief",
-                "The goal, what is known about it, and the types of agents that a plan may name.",
+                "Returns the goal, its context, and the agent types that a plan may name. Call it first.",
                 my_brief,
             ))
             .with(said(
                 "read_handoffs",
-                "What was handed in so far.",
-                "Nothing was handed in yet.".to_owned(),
+                "Returns the submissions of earlier steps.",
+                "There are no submissions in this task yet.".to_owned(),
             ))
-            .with(said("read_context_map", "What lies where in the project, as earlier tasks found.", map));
+            .with(said(
+                "read_context_map",
+                "Returns the map of the project from earlier tasks: its parts, \
+                and how it is built and tested. Call it before you read files.",
+                map,
+            ));
         files
             .into_iter()
             .fold(toolbox, Toolbox::with)
-            .with(Tool::submit("submit_brief", "Hands in the brief, and ends your work.", briefs))
+            .with(Tool::submit(
+                "submit_brief",
+                "Submits the brief and ends your work. If the brief is \
+                invalid, the error names the fault: correct it, and submit again.",
+                briefs,
+            ))
             .with(Tool::submit(
                 "request_clarification",
-                "Asks the caller up to three questions instead of handing in a brief, and ends your work.",
+                "Asks the caller up to three questions and ends your work. Use it only if the goal cannot be \
+                planned without an answer. Example question: \"Must the old file format still be readable?\"",
                 questions,
             ))
     }
@@ -277,14 +288,14 @@ fn opening(goal: &Goal) -> String {
         let _ = write!(text, "\n{}", Quote::new(origin, quoted));
     };
     if let Some(context) = &goal.context {
-        part("what the caller knows", context);
+        part("the context that the caller gave", context);
     }
     for (question, answer) in &goal.answers {
         part("a question that was asked", question);
         part("the caller's answer to it", answer);
     }
     if let Some(recalled) = &goal.recalled {
-        part("what is remembered of earlier tasks", recalled);
+        part("memories of earlier tasks in this project", recalled);
     }
     for remark in &goal.remarks {
         part("about the project's files", remark);

@@ -74,7 +74,7 @@ impl Handoff {
     fn checked(draft: HandoffDraft, was_run: impl Fn(&EvidenceId) -> bool) -> Result<Self, DraftError> {
         let mut faults = Faults::default();
         if draft.claims.is_empty() {
-            faults.add("claims", "is empty; say what was done, and what shows it");
+            faults.add("claims", "is empty; describe the work, and name its evidence");
         }
         faults.count("claims", draft.claims.len(), MAX_CLAIMS);
         for (index, claim) in draft.claims.iter().enumerate() {
@@ -92,7 +92,7 @@ impl Handoff {
         for (index, file) in draft.files.iter().enumerate().filter(|(_, file)| !is_in_tree(file)) {
             faults.add(
                 format!("files[{index}]"),
-                format!("{} is no path relative to the project's root", shown(file)),
+                format!("{} is not a path relative to the project's root", shown(file)),
             );
         }
         if let HandoffAction::Blocked { reason } = &draft.action {

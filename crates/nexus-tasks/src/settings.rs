@@ -49,8 +49,7 @@ impl ConfigSection for TasksSection {
 
     fn schema(&self) -> Value {
         let mut schema = settings_schema::of::<TaskConfiguration>();
-        schema["description"] =
-            "Tasks: where projects may lie, and what holds for a task that says nothing else.".into();
+        schema["description"] = "Tasks: the allowed folders for projects, and the defaults of a task.".into();
         schema
     }
 
@@ -76,7 +75,7 @@ impl TaskConfiguration {
             |name: &str| value.pointer(&format!("/defaults/budget/{name}")).is_some_and(Value::is_null);
         let fault = read.defaults.fault().or_else(|| {
             let name = ["usd", "output_tokens"].into_iter().find(|name| no_number(name))?;
-            Some((vec!["budget", name], "is no number: write more than 0, or leave it out".to_owned()))
+            Some((vec!["budget", name], "is not a number: write more than 0, or leave it out".to_owned()))
         });
         if let Some((path, reason)) = fault {
             let path = ["defaults"].into_iter().chain(path).map(str::to_owned).collect();
@@ -175,15 +174,15 @@ impl TaskSettings {
             return Some((vec!["max_review_retries"], reason));
         }
         if !(1..=MOST_REFUSED_SUBMISSIONS).contains(&self.max_refused_submissions) {
-            let reason = format!("is not one of 1 to {MOST_REFUSED_SUBMISSIONS}");
+            let reason = format!("is not a number from 1 to {MOST_REFUSED_SUBMISSIONS}");
             return Some((vec!["max_refused_submissions"], reason));
         }
         if self.min_vendors == Some(0) {
-            let reason = "is 0: name 1 or more, as no step advances without a vote";
+            let reason = "is 0: write 1 or more, because no step advances without a vote";
             return Some((vec!["min_vendors"], reason.to_owned()));
         }
         let name = self.budget.fault()?;
-        Some((vec!["budget", name], "leaves nothing to use: name more than 0, or leave it out".to_owned()))
+        Some((vec!["budget", name], "must be more than 0: write a larger number, or leave it out".to_owned()))
     }
 }
 

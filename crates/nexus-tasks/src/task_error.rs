@@ -45,9 +45,9 @@ pub enum TaskErrorKind {
 pub type TaskError = ServiceError<TaskErrorKind>;
 
 impl ServiceErrorKind for TaskErrorKind {
-    const FIND: &'static str = "call task_list, which has the ids of all tasks";
+    const FIND: &'static str = "call task_list to find the id of the task";
     const RESTORE: &'static str =
-        "put the file back as it was, or create the task anew by task_create; nothing was changed";
+        "restore the file, or create a new task with task_create; nothing was changed";
 
     fn of(fault: ServiceFault) -> Self {
         match fault {
@@ -72,17 +72,17 @@ impl TreeServiceErrorKind for TaskErrorKind {
                 (Self::MissingProgram, "install git 2.32 or newer, then make the same call again")
             }
             Kind::NotAProject => {
-                (Self::NotAProject, "name the top of a repository, or a folder that is in none")
+                (Self::NotAProject, "name the top folder of a repository, or a folder outside any repository")
             }
             Kind::MissingObject => {
                 (Self::NotAProject, "fetch what is missing, then make the same call again")
             }
             Kind::NeedsConsent => (
                 Self::NeedsConsent,
-                "name a smaller folder, ignore what is large, or ask the person and set `allow_large`",
+                "name a smaller folder, ignore large files, or ask the person and set `allow_large`",
             ),
             Kind::TooLarge => (Self::NotAProject, "name a smaller project, or commit less to it"),
-            Kind::RefMoved => (Self::InUse, "call task_status, and go on from what it says"),
+            Kind::RefMoved => (Self::InUse, "call task_status, and continue with its answer"),
             _ => return None,
         })
     }

@@ -171,7 +171,7 @@ impl TaskState {
             (Framing | ClarificationNeeded { .. }, TaskEvent::QuestionsAsked(questions)) => {
                 let questions: Vec<String> = questions.into_iter().take(MAX_QUESTIONS).collect();
                 if questions.is_empty() {
-                    return Err(self.wrong("at least one question has to be asked"));
+                    return Err(self.wrong("ask at least one question"));
                 }
                 ClarificationNeeded { questions }
             }
@@ -190,7 +190,7 @@ impl TaskState {
     fn after_step(&self, cursor: Cursor, end: StepEnd, plan: Option<&Plan>) -> Result<Self, WrongStatus> {
         let step = plan.and_then(|plan| plan.step_of(cursor.entry));
         let (Some(plan), Some(step)) = (plan, step) else {
-            return Err(self.wrong("its plan does not have the entry that is to be done"));
+            return Err(self.wrong("its plan does not contain the next entry"));
         };
         let entry = cursor.entry;
         let status = match end {
@@ -220,7 +220,7 @@ impl TaskState {
         use TaskStatus::{Active, Blocked, Cancelled, ClarificationNeeded, Complete, Escalated, Framing};
         let ended_with = match &self.status {
             Framing | ClarificationNeeded { .. } | Active { .. } => {
-                return Err(self.wrong("only what ended can be reopened"));
+                return Err(self.wrong("only a task that has ended can be reopened"));
             }
             Complete { .. } => plan.and_then(Plan::last_execution).map(|step| step.first()),
             Blocked { entry, .. } => Some(*entry),
@@ -290,9 +290,12 @@ impl TaskStatus {
             Self::Framing => "call task_orchestrate",
             Self::ClarificationNeeded { .. } => "answer the questions in a call of task_orchestrate",
             Self::Active { .. } => "call task_run_turn",
-            Self::Complete { .. } => "read it by task_result, or go on by task_reopen",
-            Self::Blocked { .. } | Self::Escalated { .. } => "see why by task_log, then go on by task_reopen",
-            Self::Cancelled { .. } => "go on by task_reopen",
+            Self::Complete { .. } => "read it with task_result, or continue it with task_reopen",
+            Self::Blocked { .. } | Self::Escalated { .. } => {
+                "find the reason with task_log, then continue \
+                with task_reopen"
+            }
+            Self::Cancelled { .. } => "continue the task by calling task_reopen",
         }
     }
 }

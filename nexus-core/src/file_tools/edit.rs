@@ -167,9 +167,9 @@ mod tests {
         for (content, old, new, said) in [
             ("a", "", "b", "write_file"),
             ("a", "a", "a", "the same"),
-            ("a\nb\na\n", "a", "b", "2 times, in lines 1, 3; take in more"),
+            ("a\nb\na\n", "a", "b", "2 times, in lines 1, 3; add more"),
             ("aaa", "aa", "b", "2 times, in lines 1, 1"),
-            ("x\n  if a {\n    b\n  }\n", "if a {\n  b\n}", "c", "line 2 has it with other white space"),
+            ("x\n  if a {\n    b\n  }\n", "if a {\n  b\n}", "c", "line 2 has it with different white space"),
             ("a\nb\n", "1\ta\n2\tb", "c", "leave out the numbers"),
             ("a", "b", "c", "read the file again"),
             ("", "b", "c", "read the file again"),

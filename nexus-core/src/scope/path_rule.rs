@@ -101,7 +101,7 @@ mod tests {
         for (text, problem) in [
             ("", "empty"),
             ("a/../b", "`..`"),
-            ("a[", "no glob"),
+            ("a[", "not a glob"),
             ("a\0", "NUL"),
             ("[é]", "ASCII"),
             ("~/.ssh", "write the path it leads to"),

@@ -152,7 +152,7 @@ fn a_long_list_and_a_long_file_come_in_parts_that_are_the_whole() {
         let part = ground.ok("list_files", json!({ "path": "src/many", "offset": offset }));
         assert!(part.len() <= 10_000);
         names.extend(part.lines().filter(|line| !line.starts_with('[')).map(str::to_owned));
-        match part.rsplit_once("go on with offset ") {
+        match part.rsplit_once("continue with offset ") {
             Some((_, next)) => offset = next.trim_end_matches(']').parse().unwrap(),
             None => break,
         }
@@ -170,7 +170,7 @@ fn a_long_list_and_a_long_file_come_in_parts_that_are_the_whole() {
             assert_eq!(number.parse(), Ok(read.lines().count() + 1));
             read += &format!("{line}\n");
         }
-        match part.rsplit_once("go on with offset ") {
+        match part.rsplit_once("continue with offset ") {
             Some((_, next)) => offset = next.trim_end_matches(']').parse().unwrap(),
             None => break,
         }
@@ -221,9 +221,9 @@ fn a_mistake_is_answered_with_what_to_do_next() {
     ground.put("docs/a", "one\ntwo\n");
     ground.put("src/a", "one\n");
     for (tool, arguments, said) in [
-        ("read_file", json!({ "path": "docs" }), "docs is a folder, not a file; list_files shows"),
+        ("read_file", json!({ "path": "docs" }), "docs is a folder, not a file; list it"),
         ("read_file", json!({ "path": "docs/a/b" }), "a parent in it is a file, not a folder"),
-        ("read_file", json!({ "path": "docs/gone" }), "nothing at docs/gone; list_files shows"),
+        ("read_file", json!({ "path": "docs/gone" }), "docs/gone does not exist; list the folder"),
         ("read_file", json!({ "path": "docs/a", "offset": 3 }), "has 2 lines; offset 3 is greater than that"),
         ("read_file", json!({ "path": "../outside/file" }), "it is out of scope; you may read"),
         ("read_file", json!({}), "missing field `path`"),
@@ -447,7 +447,7 @@ fn names_as_long_as_can_be_do_not_stop_a_list() {
         let part = ground.ok("list_files", json!({ "offset": offset, "depth": 99 }));
         assert!(part.len() <= 4_000, "{}", part.len());
         seen += part.lines().filter(|line| !line.starts_with('[')).count();
-        let Some((_, next)) = part.rsplit_once("go on with offset ") else { break };
+        let Some((_, next)) = part.rsplit_once("continue with offset ") else { break };
         let next = next.lines().next().unwrap().trim_end_matches(']').parse().unwrap();
         assert!(next > offset, "{part}");
         offset = next;

@@ -184,10 +184,10 @@ fn what_cannot_be_done_says_what_to_do() {
         "NAME=VALUE",
     );
     let id = stage.created();
-    refused(&["task", "reopen", &id, "again"], 1, "only what ended can be reopened");
+    refused(&["task", "reopen", &id, "again"], 1, "only a task that has ended can be reopened");
     refused(&["task", "reopen", &id, "again", "--from", "0"], 2, "counts from 1");
     refused(&["task", "show", &id, "step-9"], 2, "has no step-9");
-    refused(&["task", "show", &id, "../status.json"], 2, "names no artifact");
+    refused(&["task", "show", &id, "../status.json"], 2, "is not the name of an artifact");
     stage.said(&["task", "cancel", &id]);
     let reopened: Value =
         serde_json::from_str(&stage.said(&["task", "reopen", &id, "go on", "--json"])).unwrap();

@@ -24,15 +24,15 @@ pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], h
     };
     part(&mut text, "the problem", problem);
     for clarification in clarifications {
-        part(&mut text, "what was made clear since", clarification);
+        part(&mut text, "a clarification that was added later on", clarification);
     }
     for hint in hints {
-        part(&mut text, "what to do otherwise this time", hint);
+        part(&mut text, "advice for this attempt at the step", hint);
     }
     for entry in work {
-        part(&mut text, "what is to be true after this step (criterion outcome)", entry.outcome());
+        part(&mut text, "the required outcome of this step (criterion outcome)", entry.outcome());
         if let Some(slice) = entry.write_slice() {
-            part(&mut text, "what may be written in this step", &slice.join("\n"));
+            part(&mut text, "the paths that this step may write", &slice.join("\n"));
         }
     }
     let is_judged = |criterion: &&Criterion| criteria.contains(&criterion.id);
@@ -44,11 +44,11 @@ pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], h
     for beyond in brief.out_of_scope() {
         part(&mut text, "not part of the problem", beyond);
     }
-    part(&mut text, "what may be read", &brief.readable().join("\n"));
-    part(&mut text, "what may be written in the task", &brief.writable().join("\n"));
+    part(&mut text, "the paths that you may read", &brief.readable().join("\n"));
+    part(&mut text, "the paths that the task may write", &brief.writable().join("\n"));
     let rules: Vec<&str> = brief.do_not_touch().iter().map(PathRule::as_str).collect();
     if !rules.is_empty() {
-        part(&mut text, "what must not be touched", &rules.join("\n"));
+        part(&mut text, "the paths that must not be touched", &rules.join("\n"));
     }
     text
 }

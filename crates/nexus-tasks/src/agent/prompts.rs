@@ -18,9 +18,7 @@ pub struct Prompts {
 
 /// A person's own prompt cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the prompt {path:?} cannot be used: {problem}; mend it, or remove it to go back to the built-in one"
-)]
+#[error("the prompt {path:?} cannot be used: {problem}; correct it, or remove it to use the built-in prompt")]
 pub struct PromptError {
     /// The file.
     pub path: std::path::PathBuf,
@@ -83,10 +81,10 @@ const BUILT_IN: [(&str, &str); 6] = [
 fn read(path: &Path) -> io::Result<String> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file, as required"));
     }
     if metadata.len() > MOST_BYTES {
-        return Err(io::Error::other(format!("it has {} bytes, {MOST_BYTES} are the most", metadata.len())));
+        return Err(io::Error::other(format!("it has {} bytes, more than {MOST_BYTES}", metadata.len())));
     }
     let text = fs::read_to_string(path)?;
     if text.trim().is_empty() {

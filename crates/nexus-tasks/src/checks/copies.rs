@@ -283,7 +283,7 @@ impl Copies {
                     match refresh(&found, &repository.clone().with_cancel(token.clone())) {
                         Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
                         // A program made the folder inaccessible, or filled it beyond the limits: use a fresh copy.
-                        Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),
+                        Err(error) => tracing::debug!(%error, "a copy for tests cannot be reused"),
                         Ok(()) => return Ok(found),
                     }
                     None
@@ -316,7 +316,7 @@ impl Copies {
                 // Removed as they are dropped, by another thread.
                 idle.drain(..too_many);
             }
-            Err(error) => tracing::debug!(%error, "a copy for tests is not kept"),
+            Err(error) => tracing::debug!(%error, "a copy for tests is not stored for reuse"),
         }
     }
 
@@ -472,7 +472,7 @@ fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>)
         }
         return Ok((LockedFolder { path, _lock: held }, idle));
     }
-    let source = io::Error::other("other processes hold every folder for copies: end one of them");
+    let source = io::Error::other("other processes use every folder for copies: end one of them");
     Err(CheckError::from_io(folder, source))
 }
 
@@ -503,7 +503,7 @@ fn private(folder: &Path) -> Result<(), CheckError> {
 /// Creates an owner-only folder, unless it is there. Rejects a link: files would be removed or written at its target.
 pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no folder: remove it"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a folder: remove it"));
     }
     make_private_folder(folder)
 }

@@ -17,7 +17,8 @@ use crate::task_error::{TaskError, TaskErrorKind};
 pub enum CheckError {
     /// This machine or this user has no sandbox.
     #[error(
-        "there is no sandbox to run tests in: {reason}; or set `sandbox: {{ kind: none }}` to run them without"
+        "no sandbox is available for the tests: {reason}; or set `sandbox: {{ kind: none }}` to run them \
+        without a sandbox"
     )]
     NoSandbox {
         /// The missing part, and the command that installs it.
@@ -38,7 +39,7 @@ pub enum CheckError {
         reason: String,
     },
     /// No probe has this number.
-    #[error("there is no probe {number}")]
+    #[error("probe {number} does not exist")]
     NoSuchProbe {
         /// The number.
         number: u32,
@@ -52,7 +53,7 @@ pub enum CheckError {
         reason: String,
     },
     /// A tree could not be checked out or created.
-    #[error("a tree to run in cannot be made: {0}")]
+    #[error("a tree for the run cannot be created: {0}")]
     Tree(#[source] TreeError),
     /// A file or folder of the task could not be read or written.
     #[error(transparent)]
@@ -102,12 +103,18 @@ impl From<CheckError> for TaskError {
             }
             CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
                 TaskErrorKind::InvalidArgument,
-                "mend the argument of task_create, or the setting in nexus.yaml",
+                "correct the argument of task_create, or the setting in nexus.yaml",
             ),
-            CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
-            CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
+            CheckError::NoSuchProbe { .. } => (
+                TaskErrorKind::InvalidArgument,
+                "write the number of a probe \
+                that was run",
+            ),
+            CheckError::Malformed { .. } => {
+                (TaskErrorKind::Damaged, "restore the file to its earlier content")
+            }
             CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
-            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
+            _ => (TaskErrorKind::Failed, "correct the cause, then make the same call again"),
         };
         Self::new(kind, error.to_string(), advice)
     }

@@ -32,7 +32,7 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, Ch
         };
         if !outside.starts_with(&root) || outside == root {
             return Err(refused(format!(
-                "{path:?} is a link that leads out of the project; name what lies in it"
+                "{path:?} is a link that leads out of the project; name a path in the project"
             )));
         }
         let inside = outside.strip_prefix(&root).unwrap_or(&outside);

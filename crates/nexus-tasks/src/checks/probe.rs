@@ -75,7 +75,7 @@ impl ProbeDraft {
             if self.files.iter().take(number).any(is_before) {
                 faults.add(
                     format!("{place}.path"),
-                    "another file of the probe is in its place; give each a place of its own",
+                    "another file of the probe has the same path; give each file its own path",
                 );
             }
         }
@@ -87,7 +87,7 @@ impl ProbeDraft {
         }
         for (number, argument) in self.argv.iter().enumerate() {
             if argument.contains('\0') {
-                faults.add(format!("argv[{number}]"), "has a NUL, which no argument can have");
+                faults.add(format!("argv[{number}]"), "contains NUL, which is not allowed in an argument");
             } else if argument.len() > ARGUMENT_BYTES {
                 faults.add(format!("argv[{number}]"), too_long(argument.len(), ARGUMENT_BYTES));
             }
@@ -108,7 +108,7 @@ impl ProbeDraft {
 }
 
 fn too_long(bytes: usize, most: usize) -> String {
-    format!("has {bytes} bytes, {most} are the most")
+    format!("has {bytes} bytes, more than {most}")
 }
 
 /// Checks that a path stays in the copy, and that it is in canonical form.
@@ -122,9 +122,10 @@ fn check_path(path: &str) -> Result<(), String> {
     for name in path.split('/') {
         let problem = match name {
             "" => {
-                "has an empty name in it: it is relative to the root of the tree, without `/` at its beginning or end"
+                "has an empty name in it: write it relative to the root of the tree, without `/` at its \
+                beginning or end"
             }
-            "." | ".." => "has `.` or `..` in it: write the path as it is from the root of the tree",
+            "." | ".." => "has `.` or `..` in it: write the path from the root of the tree",
             _ if is_dot_git(name.as_bytes()) => "names a repository",
             _ if name.len() > NAME_BYTES => "has a name of more than 255 bytes in it",
             _ => continue,

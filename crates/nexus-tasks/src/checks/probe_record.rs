@@ -200,11 +200,11 @@ impl ProbeRecord {
     pub(super) fn check(&self) -> Result<(), String> {
         self.probe.check().map_err(|error| error.to_string())?;
         if self.again_of.is_some_and(|number| number == 0 || number >= self.number) {
-            return Err("it is another run of a probe that is not older".to_owned());
+            return Err("it repeats a probe that is not older".to_owned());
         }
         let sides: Vec<ProbeSide> = self.answers.iter().map(|answer| answer.side).collect();
         if sides != ProbeSide::ALL {
-            return Err("it has not one answer for each of the three sides".to_owned());
+            return Err("it must have one answer for each of the three sides".to_owned());
         }
         for answer in &self.answers {
             if answer.outcomes.len() != self.probe.runs() {
@@ -219,7 +219,10 @@ impl ProbeRecord {
                 other >= answer.side
                     || self.answer(other).is_none_or(|other| other.outcomes != answer.outcomes)
             }) {
-                return Err(format!("{} is not the same as the side that it is said to be", answer.side));
+                return Err(format!(
+                    "{} differs from the side with which it is marked as equal",
+                    answer.side
+                ));
             }
         }
         let ran = |side: ProbeSide, input: usize| {

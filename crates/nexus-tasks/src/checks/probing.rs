@@ -221,7 +221,7 @@ impl Checks {
                     faults.add(
                         place,
                         format!(
-                            "{:?} is where a folder of the project is shown read-only; choose another",
+                            "{:?} is the path of a read-only folder of the project; choose another path",
                             file.path
                         ),
                     );
@@ -245,12 +245,13 @@ fn in_the_way(tree: &Path, path: &Path) -> Option<String> {
             Ok(found) if found.is_dir() && reached != path => {}
             Ok(_) if reached == path => {
                 return Some(format!(
-                    "{path:?} is in one of the three trees; a probe overwrites nothing: choose a path that none of them has"
+                    "{path:?} exists in one of the three trees, and a probe cannot overwrite it: choose a \
+                    path that is in none of them"
                 ));
             }
             Ok(_) => {
                 return Some(format!(
-                    "{reached:?} is no folder in one of the three trees; choose another path"
+                    "{reached:?} is not a folder in one of the three trees; choose another path"
                 ));
             }
         }

@@ -402,9 +402,8 @@ fn exited(status: ExitStatus) -> Result<ProgramEnd, CheckError> {
         ExitStatus::Code(code) => Ok(ProgramEnd::Exited(ProgramExit::Code(code))),
         ExitStatus::Signal(signal) => Ok(ProgramEnd::Exited(ProgramExit::Signal(signal))),
         ExitStatus::Unknown => Err(CheckError::Runner {
-            reason:
-                "the system did not say how a program ended: SIGCHLD is ignored by whoever started this one"
-                    .to_owned(),
+            reason: "the exit status of a program is unknown: the parent of this process ignores SIGCHLD"
+                .to_owned(),
             is_scarcity: false,
         }),
     }
@@ -431,7 +430,8 @@ fn refused(error: SandboxError) -> Result<Ran, CheckError> {
         SandboxError::DidNotStart { program, .. } => {
             let program = program.to_string_lossy().into_owned();
             Ok(not_started(format!(
-                "{program:?}: it, or the interpreter that its first line names, is not there or cannot be executed"
+                "{program:?}: check that the program and the interpreter in its first line exist and are \
+                executable"
             )))
         }
         SandboxError::NoCommand => Ok(not_started("the command is empty".to_owned())),

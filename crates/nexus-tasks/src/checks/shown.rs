@@ -45,19 +45,16 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     let share = if run.base_tests.is_some() { MOST_BYTES / 2 } else { MOST_BYTES };
     if run.changed.is_empty() {
         text += match (run.may_be_loaded.is_empty(), run.loads_unknown) {
-            (true, false) => "Test and build files are those of the task's base.\n",
-            (false, false) => "No file is changed that is known by its path to be a test or build file.\n",
+            (true, false) => "Test and build files are unchanged since the task's base.\n",
+            (false, false) => "No file whose path is known as a test or build file was changed.\n",
             (_, true) => {
-                "No file is changed that is known by its path to be a test or build file. What else the test command loads \
-                 from the project is not known.\n"
+                "No file whose path is known as a test or build file was changed. Other files that the test \
+                 command loads are unknown.\n"
             }
         };
     } else {
-        let _ = writeln!(
-            text,
-            "Test and build files that are not those of the task's base: {}.",
-            run.changed.len()
-        );
+        let _ =
+            writeln!(text, "Test and build files that differ from the task's base: {}.", run.changed.len());
         let mut list = String::new();
         for change in run.changed.iter().take(MOST_PATHS) {
             let what = match change.change {
@@ -82,7 +79,8 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     if !run.may_be_loaded.is_empty() {
         let _ = writeln!(
             text,
-            "Changed files that the test command may load beside these, as they are now also in the base's tests: {}.",
+            "Further changed files that the test command may load; the base's tests run with their new \
+            content: {}.",
             run.may_be_loaded.len()
         );
         let paths = run.may_be_loaded.iter().take(MOST_PATHS).map(|path| path.replace('\n', "\\n"));
@@ -203,7 +201,7 @@ fn add_outcome(text: &mut String, side: ProbeSide, outcome: &SideOutcome, share:
             add_output(text, name, output, share);
         }
         SideOutcome::Unstable { first, second } => {
-            let _ = writeln!(text, "{name}: unstable: two runs were not the same");
+            let _ = writeln!(text, "{name}: unstable: two runs had different results");
             add_run(text, &format!("{name}, first run"), first, share);
             add_run(text, &format!("{name}, second run"), second, share);
         }
@@ -224,7 +222,7 @@ fn add_run(text: &mut String, name: &str, run: &ProbeRun, share: usize) {
 fn ended(run: &SuiteRun) -> String {
     match &run.end {
         SuiteEnd::Passed if run.is_wordless() => {
-            "passed without a word, so that nothing that it wrote shows that a test ran".to_owned()
+            "passed without output, so nothing shows that a test ran".to_owned()
         }
         SuiteEnd::Passed => "passed".to_owned(),
         SuiteEnd::Failed { exit } => format!("failed, {exit}"),

@@ -70,7 +70,7 @@ impl ProbeStore {
         let record: ProbeRecord =
             serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
         if record.number != number {
-            return Err(malformed(format!("it says that its number is {}", record.number)));
+            return Err(malformed(format!("its content has the number {}", record.number)));
         }
         record.check().map_err(malformed)?;
         Ok(record)
@@ -87,13 +87,13 @@ impl ProbeStore {
         let lock = FileLock::lock(&path, LOCK_PATIENCE).map_err(failed(&path))?;
         let _lock = lock.ok_or_else(|| {
             let source =
-                io::Error::other("another process has stored a probe for minutes: see whether it hangs");
+                io::Error::other("another process has been storing a probe for minutes: check if it hangs");
             CheckError::from_io(path, source)
         })?;
         nexus_files::remove_unfinished(&self.folder);
         let last = self.numbers()?.last().copied().unwrap_or_default();
         let Some(number) = last.checked_add(1) else {
-            let source = io::Error::other("there are no numbers left: move the file with the highest away");
+            let source = io::Error::other("no number is free: move the file with the highest number away");
             return Err(CheckError::from_io(&self.folder, source));
         };
         record.number = number;

@@ -126,7 +126,10 @@ impl From<EvidenceId> for String {
 
 /// A text that does not name evidence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text} names no evidence; write an id as it was given: test-1, probe-2, or diff:PATH:LINE")]
+#[error(
+    "{text} is not the id of evidence; write an id that a tool returned: test-1, probe-2, or \
+    diff:PATH:LINE"
+)]
 pub struct InvalidEvidenceId {
     /// Beginning of the text, quoted.
     pub text: String,

@@ -168,7 +168,7 @@ impl ToolService for TaskTools {
                     )
                     .await
             }
-            other => CallAnswer::error(format!("there is no tool {other}: list the tools again")),
+            other => CallAnswer::error(format!("unknown tool {other}: list the tools again")),
         }
     }
 

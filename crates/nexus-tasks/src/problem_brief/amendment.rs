@@ -27,7 +27,7 @@ impl Amendment {
     pub(super) fn merged(&self, draft: &BriefDraft) -> Result<BriefDraft, DraftError> {
         let mut faults = Faults::default();
         if self.clarifications.is_empty() && self.criteria.is_empty() && self.out_of_scope.is_empty() {
-            faults.add("amendment", "adds nothing; say at least what was not clear");
+            faults.add("amendment", "adds nothing; write at least one clarification");
         }
         for (index, text) in self.clarifications.iter().enumerate() {
             faults.text(&format!("clarifications[{index}]"), text, BriefLimits::TEXT_BYTES);

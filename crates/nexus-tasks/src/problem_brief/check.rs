@@ -52,19 +52,23 @@ fn texts(draft: &BriefDraft, faults: &mut Faults) {
 
 fn criteria(criteria: &[Criterion], faults: &mut Faults) {
     if criteria.is_empty() {
-        faults.add("criteria", "is empty; say at least one thing by which anybody can see that it is solved");
+        faults
+            .add("criteria", "is empty; write at least one criterion that shows that the problem is solved");
     }
     faults.count("criteria", criteria.len(), BriefLimits::LIST);
     let mut seen = BTreeSet::new();
     for (index, Criterion { id, text }) in criteria.iter().enumerate() {
         let place = format!("criteria[{index}].id");
         if !is_name(id) {
-            let rule = "is no id; write a letter, and up to 63 letters, digits, - and _";
+            let rule = "is not an id; write a letter, and up to 63 letters, digits, - and _";
             faults.add(&*place, format!("{} {rule}", shown(id)));
         } else if id == OUTCOME {
-            faults.add(&*place, format!("{OUTCOME:?} stands for what a step is to reach; take another"));
+            faults.add(
+                &*place,
+                format!("{OUTCOME:?} is reserved for the outcome of a step; choose another id"),
+            );
         } else if !seen.insert(id) {
-            faults.add(&*place, format!("{id:?} is there twice"));
+            faults.add(&*place, format!("{id:?} occurs twice"));
         }
         faults.text(&format!("criteria[{index}].text"), text, BriefLimits::TEXT_BYTES);
     }
@@ -82,11 +86,11 @@ fn plan_entry(
     faults.text(&place("outcome"), &entry.outcome, BriefLimits::TEXT_BYTES);
     for id in &entry.criteria {
         if !draft.criteria.iter().any(|criterion| criterion.id == *id) {
-            faults.add(place("criteria"), format!("{} is no criterion of the brief", shown(id)));
+            faults.add(place("criteria"), format!("{} is not a criterion of the brief", shown(id)));
         }
     }
     if let Some(group) = entry.parallel_group.as_ref().filter(|group| !is_name(group)) {
-        let rule = "is no name; write a letter, and up to 63 letters, digits, - and _";
+        let rule = "is not a name; write a letter, and up to 63 letters, digits, - and _";
         faults.add(place("parallel_group"), format!("{} {rule}", shown(group)));
     }
     let found = match types.find(&entry.agent_type) {
@@ -113,21 +117,22 @@ fn plan_entry(
         return Some(PlanEntry { draft: entry, is_review, is_execution });
     }
     if NOT_PLANNED.contains(&found.phase.as_str()) {
-        let problem = format!("{:?} is of the phase {:?}, which no plan has", entry.agent_type, found.phase);
+        let problem =
+            format!("{:?} has the phase {:?}, which is not allowed in a plan", entry.agent_type, found.phase);
         faults.add(place("agent_type"), problem);
     }
     for (field, written, is) in [("tier", &entry.tier, &found.tier), ("phase", &entry.phase, &found.phase)] {
         if written != is {
             faults.add(
                 place(field),
-                format!("{} is not that of {:?}, which is {is:?}", shown(written), found.name),
+                format!("{} differs from that of {:?}, which is {is:?}", shown(written), found.name),
             );
         }
     }
     if !is_execution && (entry.write_slice.is_some() || entry.parallel_group.is_some()) {
         faults.add(
             place("agent_type"),
-            format!("{:?} only reads: it has neither slice nor parallel group", entry.agent_type),
+            format!("{:?} only reads: leave out its slice and parallel group", entry.agent_type),
         );
     }
     Some(PlanEntry { draft: entry.clone(), is_review, is_execution })
@@ -138,7 +143,7 @@ fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut 
     let is_review = |entry: &Option<PlanEntry>| entry.as_ref().is_some_and(|entry| entry.is_review);
     let work = entries.iter().filter(|entry| !is_review(entry)).count();
     if work == 0 {
-        faults.add("plan", "has nothing to do in it; add at least one entry that is not a review");
+        faults.add("plan", "contains no work; add at least one entry that is not a review");
     }
     faults.count("plan", work, BriefLimits::ENTRIES);
     let mut closed = BTreeSet::new();
@@ -147,27 +152,27 @@ fn order(drafts: &[PlanEntryDraft], entries: &[Option<PlanEntry>], faults: &mut 
         if is_review(&entries[index]) {
             let reviews_nothing = before.is_none_or(|before| is_review(&entries[before]));
             if reviews_nothing {
-                faults.add(
-                    format!("plan[{index}]"),
-                    "is a review with nothing before it that was not reviewed",
-                );
+                faults.add(format!("plan[{index}]"), "is a review, but no unreviewed work comes before it");
             }
             if draft.parallel_group.is_some() {
-                faults
-                    .add(format!("plan[{index}].parallel_group"), "a review is in no group; it follows one");
+                faults.add(
+                    format!("plan[{index}].parallel_group"),
+                    "a review cannot be in a group; put it \
+                        after the group",
+                );
             }
         }
         let Some(group) = &draft.parallel_group else { continue };
         let goes_on = before.is_some_and(|before| drafts[before].parallel_group.as_ref() == Some(group));
         // A group that appears again after a gap would be two bands under one name.
         if !goes_on && !closed.insert(group) {
-            let problem = format!("the entries of {} do not follow one another", shown(group));
+            let problem = format!("the entries of {} must follow each other", shown(group));
             faults.add(format!("plan[{index}].parallel_group"), problem);
         }
         if draft.write_slice.as_ref().is_none_or(Vec::is_empty) {
             faults.add(
                 format!("plan[{index}].write_slice"),
-                "an entry of a parallel group needs paths of its own",
+                "an entry of a parallel group needs its own paths",
             );
         }
     }
@@ -199,11 +204,11 @@ fn unfit(path: &str) -> Option<&'static str> {
     if path.is_empty() {
         Some("is empty; write . for the whole project")
     } else if path.len() > 4_096 || path.chars().any(char::is_control) {
-        Some("is no path: it is longer than 4,096 bytes, or has control characters")
+        Some("is not a path: it is longer than 4,096 bytes, or has control characters")
     } else if !Path::new(path).components().all(is_plain) {
         Some("leads out of the project; write a path relative to its root, without ..")
     } else if Path::new(path).components().any(|part| is_dot_git(part.as_os_str().as_encoded_bytes())) {
-        Some("is git's own; nothing in a tree has this name")
+        Some("belongs to git; no file of a tree can have this name")
     } else {
         None
     }
@@ -226,7 +231,7 @@ fn scope(draft: &BriefDraft, root: &Path, faults: &mut Faults) {
         if let Err(denial) = scope.check_path(path, PathAccess::Read) {
             faults.add(place(), format!("{} may not be touched: {denial}", shown(path)));
         } else if reading.check_path(path, PathAccess::Read).is_err() {
-            faults.add(place(), format!("{} may not be read; add it to read", shown(path)));
+            faults.add(place(), format!("{} may not be read; add it to `read`", shown(path)));
         }
     }
     for slices in bands(&draft.plan) {

@@ -16,7 +16,7 @@ pub(super) fn time_line(turns: &[TurnRecord]) -> Markup {
     let left_out = turns.len().saturating_sub(MOST_TURNS);
     let turns = &turns[left_out..];
     let Some(first) = turns.iter().map(|turn| turn.began).min() else {
-        return html! { p.soft { "No agent was asked yet." } };
+        return html! { p.soft { "No turn of an agent has started yet." } };
     };
     let span = |turn: &TurnRecord| Span {
         lane: turn.name.clone(),
@@ -29,7 +29,7 @@ pub(super) fn time_line(turns: &[TurnRecord]) -> Markup {
             None => SpanKind::Open,
         },
     };
-    let title = "When the turns of agents ran".to_owned();
+    let title = "Times of the turns of agents".to_owned();
     html! {
         @if left_out > 0 { p.soft { (left_out) " earlier turns are left out." } }
         (TimeLine { title, spans: turns.iter().map(span).collect() }.render())

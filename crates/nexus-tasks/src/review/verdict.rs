@@ -172,7 +172,10 @@ fn check(draft: &VerdictDraft, basis: &ReviewBasis) -> Result<(), DraftError> {
     for (index, CriterionJudgement { id, judgement, evidence }) in draft.criteria.iter().enumerate() {
         let place = format!("criteria[{index}]");
         if !basis.criteria.contains(id) {
-            faults.add(format!("{place}.id"), format!("{} is not to be judged in this step", shown(id)));
+            faults.add(
+                format!("{place}.id"),
+                format!("{} is not a criterion to judge in this step", shown(id)),
+            );
         } else if !judged.insert(id) {
             faults.add(format!("{place}.id"), format!("{id:?} is judged twice"));
         }

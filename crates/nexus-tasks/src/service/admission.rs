@@ -62,7 +62,7 @@ impl TaskAdmission {
             .map_err(|error| TaskError::invalid(error.to_string(), "then make the same call again"))?;
         let id = |field: &str, id: &str| {
             id.parse::<WorkspaceId>().map_err(|error| {
-                TaskError::invalid(format!("`{field}`: {error}"), "call task_list, which has the ids")
+                TaskError::invalid(format!("`{field}`: {error}"), "call task_list to find the id")
             })
         };
         let parent = request.parent_workspace_id.as_deref().map(|parent| id("parent_workspace_id", parent));
@@ -110,11 +110,13 @@ impl TaskAdmission {
         for kind in [ORCHESTRATOR, EXECUTOR, REVIEWER] {
             let explained = self.router.explain(WorkKind::from(kind)).map_err(|error| {
                 let message = match error {
-                    KindError::Unknown(_) => format!("nexus.yaml binds nobody to the work-kind {kind:?}"),
+                    KindError::Unknown(_) => format!("nexus.yaml does not bind the work-kind {kind:?}"),
                     error => format!("the work-kind {kind:?} cannot be used: {:?}", error.kind()),
                 };
-                let instead =
-                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
+                let instead = format!(
+                    "bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example shows all \
+                        work-kinds"
+                );
                 TaskError::new(TaskErrorKind::NotConfigured, message, instead)
             })?;
             if kind == ORCHESTRATOR {
@@ -133,7 +135,8 @@ impl TaskAdmission {
             let lowest = chains.iter().filter_map(|chain| chain.effort).min();
             if let Some(effort) = lowest.filter(|effort| *effort < Effort::Max) {
                 warnings.push(format!(
-                    "{kind} runs with effort {effort}, which is not the most: mistakes get through that more effort would find"
+                    "{kind} runs with the effort {effort}, which is not the highest: a higher effort would \
+                    find more mistakes"
                 ));
             }
         }
@@ -146,8 +149,8 @@ impl TaskAdmission {
             return Ok(());
         }
         nexus_process::sandbox::Sandbox::new().check().await.map_err(|error| {
-            let instead = "install it, or let nexus.yaml say `tasks: { defaults: { sandbox: { kind: none } } }`: \
-                           then tests run as this user with all that it may do";
+            let instead = "install it, or write `tasks: { defaults: { sandbox: { kind: none } } }` into \
+                           nexus.yaml: then tests run with all permissions of this user";
             TaskError::new(TaskErrorKind::MissingProgram, error.to_string(), instead)
         })
     }
@@ -157,13 +160,13 @@ impl TaskAdmission {
 fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
     if !project.is_absolute() {
         return Err(TaskError::invalid(
-            format!("the project {project:?} is no absolute path"),
+            format!("the project {project:?} is not an absolute path"),
             "name it by its absolute path",
         ));
     }
     let found = project.canonicalize().map_err(|error| {
         let message = format!("the project {project:?} cannot be opened: {error}");
-        TaskError::new(TaskErrorKind::NotAProject, message, "name a folder that is there")
+        TaskError::new(TaskErrorKind::NotAProject, message, "name the path of an existing folder")
     })?;
     // The status file stores the path as JSON text, which must be UTF-8.
     if found.to_str().is_none() {
@@ -176,9 +179,10 @@ fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError>
         return Ok(found);
     }
     let message = match roots {
-        [] => format!("no folder is named in which tasks may be made, so that {project:?} is in none"),
-        roots => format!("the project {project:?} is outside of {roots:?}, in which tasks may be made"),
+        [] => format!("the configuration names no folder for projects, so {project:?} is not allowed"),
+        roots => format!("the project {project:?} is outside of {roots:?}, the allowed folders for projects"),
     };
-    let instead = "name a project in them, or have the person add its folder to `tasks: { roots: [...] }` of nexus.yaml";
+    let instead = "name a project in them, or ask the person to add its folder to `tasks: { roots: [...] }` \
+        in nexus.yaml";
     Err(TaskError::new(TaskErrorKind::OutsideRoots, message, instead))
 }

@@ -138,7 +138,7 @@ impl TasksCore {
             outcomes: outcomes.unwrap_or_default(),
         };
         if let Err(error) = self.memory.remember(&completed).await {
-            let what = format!("the task could not be remembered: {error}");
+            let what = format!("the task could not be stored in the memory: {error}");
             let _ = read(task, move |task| task.log(&TaskLogEvent::WentWrong { what })).await;
         }
     }

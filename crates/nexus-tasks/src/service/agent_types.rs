@@ -109,9 +109,9 @@ fn type_refused(error: AgentTypeError) -> TaskError {
         | AgentTypeError::AlreadyThere { .. }
         | AgentTypeError::Reserved { .. } => (TaskErrorKind::NameTaken, "take another name"),
         AgentTypeError::Unknown { .. } => {
-            (TaskErrorKind::InvalidArgument, "call agent_list or tier_list, which have all names")
+            (TaskErrorKind::InvalidArgument, "call agent_list or tier_list to find the name")
         }
-        _ => (TaskErrorKind::InvalidArgument, "mend the argument, then call again"),
+        _ => (TaskErrorKind::InvalidArgument, "correct the argument, then make the call again"),
     };
     TaskError::new(kind, error.to_string(), advice)
 }

@@ -34,9 +34,9 @@ impl FromStr for ArtifactName {
             _ => numbered(text),
         };
         named.ok_or_else(|| {
-            let message = format!("{:?} names no artifact", text.chars().take(80).collect::<String>());
+            let message = format!("{:?} is not the name of an artifact", text.chars().take(80).collect::<String>());
             let instead =
-                "name brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
+                "write brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
             TaskError::invalid(message, instead)
         })
     }
@@ -89,7 +89,7 @@ impl ArtifactName {
     pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {
         let none = || {
             let message = format!("the task {} has no {self}", task.id());
-            TaskError::invalid(message, "call task_log, which names what there is")
+            TaskError::invalid(message, "call task_log to find the existing artifacts")
         };
         let json = |value: serde_json::Value| serde_json::to_string_pretty(&value).unwrap_or_default();
         let record = |attempt: u32| task.step_record(attempt)?.ok_or_else(none);
@@ -123,7 +123,7 @@ impl ArtifactName {
                         &format!("the handoff of unit {unit} in attempt {attempt}"),
                         handoff,
                     )),
-                    Err(error) => Ok(format!("unit {unit} of attempt {attempt} handed nothing in: {error}")),
+                    Err(error) => Ok(format!("unit {unit} of attempt {attempt} submitted nothing: {error}")),
                 }
             }
             Self::Patch => {

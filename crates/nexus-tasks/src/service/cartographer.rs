@@ -83,13 +83,13 @@ impl TasksCore {
         let map = Submission::<MapDraft>::new().checked_by(|draft: &MapDraft| match draft.map.len() {
             0 => Err("the map is empty".to_owned()),
             bytes if bytes > MOST_MAP_BYTES => {
-                Err(format!("the map has {bytes} bytes, {MOST_MAP_BYTES} are the most"))
+                Err(format!("the map has {bytes} bytes, more than {MOST_MAP_BYTES}"))
             }
             _ => Ok(()),
         });
-        let mut opening = Quote::new("what was done last in the project", &data.goal).to_string();
+        let mut opening = Quote::new("the work of the last task in the project", &data.goal).to_string();
         if let Some(old) = &old {
-            let _ = write!(opening, "\n{}", Quote::new("the map as it was before", old));
+            let _ = write!(opening, "\n{}", Quote::new("the present map of the project", old));
         }
         let said = |name: &str, description: &str, text: String| {
             Tool::without_arguments(name, description, move || {
@@ -99,13 +99,25 @@ impl TasksCore {
             .read_only()
         };
         let toolbox = Toolbox::new()
-            .with(said("read_my_brief", "What was done last, and the map as it was before.", opening.clone()))
-            .with(said("read_handoffs", "What was handed in so far.", "Nothing was handed in.".to_owned()));
-        let toolbox = FileTools::new(scope.files())
-            .reading()
-            .into_iter()
-            .fold(toolbox, Toolbox::with)
-            .with(Tool::submit("submit_context_map", "Hands the map in, and ends your work.", &map));
+            .with(said(
+                "read_my_brief",
+                "Returns the work of the last task and the present map of the \
+                project. Call it first.",
+                opening.clone(),
+            ))
+            .with(said(
+                "read_handoffs",
+                "Returns the submissions of earlier steps.",
+                "There are no submissions in this task.".to_owned(),
+            ));
+        let toolbox = FileTools::new(scope.files()).reading().into_iter().fold(toolbox, Toolbox::with).with(
+            Tool::submit(
+                "submit_context_map",
+                "Submits the map as Markdown, and ends your work. Fails \
+                if it is empty or longer than 4 KiB.",
+                &map,
+            ),
+        );
         let prompts = self.prompts().await.map_err(in_words)?;
         let deadline = std::time::Duration::from_secs(data.settings.turn_seconds);
         let request = TurnRequest::new(opening)

@@ -178,7 +178,7 @@ impl TasksCore {
         log.log(TaskLogEvent::FramingEnded { outcome: outcome.to_owned() });
         log.finish().await;
         if stopped {
-            let instead = "call task_orchestrate, which begins it anew";
+            let instead = "call task_orchestrate, which starts it again";
             return Err(TaskError::new(TaskErrorKind::Interrupted, "framing was interrupted", instead));
         }
         let settling = task.clone();
@@ -245,7 +245,7 @@ fn settle_framing(
                 FramingFailure::Refused { .. } => (failure.to_string(), None),
                 _ => {
                     let more = if no_budget { NO_BUDGET } else { "" };
-                    (format!("the orchestrator could not do its part{more}"), Some(failure.to_string()))
+                    (format!("the orchestrator could not finish its work{more}"), Some(failure.to_string()))
                 }
             };
             task.update(|state, _| {
@@ -281,17 +281,17 @@ fn remarks(base: &Base) -> Vec<String> {
         remarks.push(format!("{what}: {}{more}", named.join(", ")));
     };
     match base.includes_uncommitted {
-        true => remark(&base.uncommitted, "not committed, and taken along"),
+        true => remark(&base.uncommitted, "not committed, and included in the task"),
         false => {
-            remark(&base.uncommitted, "changed and not committed, so that the task does not see the change");
+            remark(&base.uncommitted, "changed but not committed, so the task does not see the change");
         }
     }
-    remark(&base.left_out, "not committed, and left out though what is not committed was taken along");
+    remark(&base.left_out, "not committed, and left out although other uncommitted files are included");
     remark(
         &base.filtered,
-        "kept under a filter such as LFS: only pointers are here, and they cannot be changed",
+        "stored with a filter such as LFS: the task has only pointers, which cannot be changed",
     );
-    remark(&base.submodules, "submodules: they are empty here, and out of scope");
+    remark(&base.submodules, "submodules: they are empty in the task, and out of scope");
     remarks
 }
 
@@ -300,15 +300,19 @@ fn baseline_warning(baseline: &Baseline) -> Option<String> {
         SuiteEnd::Passed => return None,
         SuiteEnd::Failed { exit } => {
             format!(
-                "the project's tests fail before anything is changed, with {exit}: what they show is not of this task alone"
+                "the project's tests fail before any change, with {exit}: later failures may not be caused \
+                by this task"
             )
         }
         SuiteEnd::DidNotStart { missing } => {
-            format!("the project's tests do not start, as this is missing: {missing}; agents cannot run them")
+            format!(
+                "the project's tests do not start, because this is missing: {missing}; agents cannot run \
+                them"
+            )
         }
-        SuiteEnd::TimedOut => "the project's tests do not end in time before anything is changed".to_owned(),
+        SuiteEnd::TimedOut => "the project's tests do not end in time, before any change".to_owned(),
         SuiteEnd::ReachedLimit { limit } => {
-            format!("the project's tests reach the limit of {limit} before anything is changed")
+            format!("the project's tests reach the limit of {limit} before any change")
         }
     })
 }

@@ -114,7 +114,7 @@ impl TasksCore {
     /// Returns another reference to this core.
     pub(super) fn handle(&self) -> Arc<Self> {
         // `&self` exists only within an `Arc`, so the upgrade cannot fail.
-        self.this.upgrade().unwrap_or_else(|| unreachable!("a method runs on something that is owned"))
+        self.this.upgrade().unwrap_or_else(|| unreachable!("a method takes ownership of its receiver"))
     }
 
     pub(super) async fn open(&self, task_id: &str) -> Result<Task, TaskError> {

@@ -56,7 +56,7 @@ impl ReportParts {
             TaskStatus::Active { cursor }
                 if !is_running && [data.begun, data.interrupted].contains(&cursor.attempt) =>
             {
-                "the step was interrupted: call task_run_turn, which begins it anew"
+                "the step was interrupted: call task_run_turn, which starts it again"
             }
             _ => next_call(state, is_running),
         }
@@ -139,8 +139,8 @@ impl ReportParts {
         let TaskSnapshot { state, data, .. } = &self.snapshot;
         let is_over = self.spent.is_over(&data.settings.budget);
         (is_over && !state.is_final()).then(|| {
-            "nothing is left of the task's budget, so that its next turn is refused: raise it by task_reopen with a larger `budget` \
-             once the task has ended"
+            "the task's budget is used up, so its next turn is rejected: after the task has ended, call \
+             task_reopen with a larger `budget`"
                 .to_owned()
         })
     }
@@ -187,9 +187,9 @@ fn has_run(turn: &serde_json::Value) -> bool {
 pub(super) fn next_call(state: &TaskState, is_running: bool) -> &'static str {
     match (&state.status, is_running) {
         (TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. }, true) => {
-            "call task_orchestrate again: that joins what runs"
+            "call task_orchestrate again, which waits for the running work"
         }
-        (TaskStatus::Active { .. }, true) => "call task_run_turn again: that joins what runs",
+        (TaskStatus::Active { .. }, true) => "call task_run_turn again, which waits for the running step",
         (status, _) => status.next_call(),
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn check_addresses(router: &Router) -> Result<Vec<String>, Task
         if shared.is_refused {
             return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
         }
-        warnings.push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
+        warnings.push(format!("{text}, so their votes may come from one server: {}", shared.advice()));
     }
     Ok(warnings)
 }
@@ -45,8 +45,9 @@ pub(super) fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) ->
     let most = vendors.len().min(chains.len());
     (needed > most).then(|| {
         format!(
-            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), and the reviewers of nexus.yaml have votes of \
-             {most} at most; bind reviewers of more vendors, or create the task with a smaller `min_vendors`"
+            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), but the reviewers in \
+             nexus.yaml have at most {most}; bind reviewers of more vendors, or create the task with a \
+             smaller `min_vendors`"
         )
     })
 }

@@ -39,7 +39,7 @@ pub(super) fn settle(
     let (state, data) = task.data()?;
     let cursor = active(&state)?;
     if cursor.attempt != record.attempt || cursor.entry != record.entry {
-        let message = format!("attempt {} is not the one that is to be done", record.attempt);
+        let message = format!("attempt {} is not the next attempt", record.attempt);
         return Err(TaskError::wrong_status(message, "call task_status"));
     }
     task.write_step_record(record)?;
@@ -58,8 +58,7 @@ pub(super) fn settle(
     let base = task.base_folder(tree)?;
     let amended = amended(brief, record, &data, &base);
     if let Err(reason) = &amended {
-        let what =
-            format!("the reflector's amendment does not hold, so that the brief stays as it is: {reason}");
+        let what = format!("the reflector's amendment is invalid, so the brief is unchanged: {reason}");
         let _ = task.log(&TaskLogEvent::WentWrong { what });
     }
     task.update(|state, data| {
@@ -272,7 +271,11 @@ pub(super) fn end_in_words(end: &StepEnd) -> (StepEndWord, Option<String>, Optio
 }
 
 fn moved_on() -> TaskError {
-    TaskError::new(TaskErrorKind::InUse, "another process settled the step meanwhile", "call task_status")
+    TaskError::new(
+        TaskErrorKind::InUse,
+        "another process has settled the step in the meantime",
+        "call task_status",
+    )
 }
 
 impl From<crate::task_state::WrongStatus> for TaskError {

@@ -25,8 +25,9 @@ use crate::{
 };
 
 /// Text that follows the reason of a failure once the budget of a task is used up.
-pub(super) const NO_BUDGET: &str = "; the task's budget is used up: what it committed stays and can be landed, and the rest \
-                                    goes on by task_reopen with a larger `budget`, or as a task of its own, by task_create";
+pub(super) const NO_BUDGET: &str = "; the task's budget is used up: its commits remain and can be landed; \
+                                    for the rest call task_reopen with a larger `budget`, or task_create for \
+                                    a separate task";
 
 /// Returns whether a budget is used up.
 pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
@@ -90,7 +91,7 @@ impl TasksCore {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what the status said, read once")]
+    #[expect(clippy::too_many_arguments, reason = "they come from the status, which is read once")]
     async fn attempt(
         &self,
         task: &Task,
@@ -179,10 +180,10 @@ impl TasksCore {
                     put_back(&restoring.0, &restoring.1)
                 })
                 .await?;
-                let instead = "call task_run_turn, which begins it anew";
+                let instead = "call task_run_turn, which starts it again";
                 Err(TaskError::new(
                     TaskErrorKind::Interrupted,
-                    "the step was interrupted and put back",
+                    "the step was interrupted, and its changes were reverted",
                     instead,
                 ))
             }

@@ -176,12 +176,17 @@ fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
     let calls = turn.result().map(|result| &result.tool_calls);
     let calls = calls.or_else(|| error.map(|error| &error.partial.tool_calls));
     let failure = match &turn.outcome {
-        None => Some("cut off with the program that ran it".to_owned()),
+        None => Some("interrupted, because the program that ran it ended".to_owned()),
         Some(RecordedOutcome::Result(_)) => None,
-        Some(RecordedOutcome::Error(error)) => {
-            Some(format!("{:?}: {}", error.kind, error.message.as_deref().unwrap_or("it does not say why")))
-        }
-        Some(_) => Some("ended in a way that this version cannot read".to_owned()),
+        Some(RecordedOutcome::Error(error)) => Some(format!(
+            "{:?}: {}",
+            error.kind,
+            error.message.as_deref().unwrap_or(
+                "it reported no reason \
+                for its failure"
+            )
+        )),
+        Some(_) => Some("ended with an outcome that this version cannot read".to_owned()),
     };
     LoggedTurn {
         turn: Some(turn.id.clone()),

@@ -104,7 +104,7 @@ impl StepAttempt<'_> {
             self.watcher.said(&line);
         }
         for error in &report.unrecorded {
-            self.watcher.said(&format!("{agent}: not all of its turns is written down: {error}"));
+            self.watcher.said(&format!("{agent}: parts of the record of its turns are missing: {error}"));
         }
         report
     }
@@ -119,9 +119,9 @@ pub(super) fn is_bound(router: &Router, kind: &WorkKind) -> bool {
 pub(super) fn reason_of(agent: &StepAgent, failure: &AgentFailure) -> String {
     match failure {
         AgentFailure::Turn { .. } => format!("the turn of {agent} failed"),
-        AgentFailure::Unrecorded { .. } => format!("the turn of {agent} cannot be written down"),
-        AgentFailure::Refused { .. } => format!("too many submissions of {agent} were refused"),
-        AgentFailure::Silent { .. } => format!("{agent} ended without handing anything in"),
+        AgentFailure::Unrecorded { .. } => format!("the turn of {agent} cannot be recorded"),
+        AgentFailure::Refused { .. } => format!("too many submissions of {agent} were rejected"),
+        AgentFailure::Silent { .. } => format!("{agent} ended without a submission"),
     }
 }
 

@@ -62,7 +62,7 @@ pub struct AttemptPlace {
 
 /// The attempt was cancelled. Nothing of it is settled, and it has to be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the step was interrupted; it begins again with the next task_run_turn")]
+#[error("the step was interrupted; the next task_run_turn starts it again")]
 pub struct StepInterrupted;
 
 impl fmt::Debug for StepAttempt<'_> {

@@ -31,7 +31,7 @@ pub(super) fn shown_handoffs(settled: &[StepRecord], entry: usize) -> String {
                 let _ = writeln!(text, "{}", shown_verdict(&origin, verdict));
             }
             if let Some(reflection) = &record.reflection {
-                let origin = format!("attempt {attempt}: what was answered to its verdict");
+                let origin = format!("attempt {attempt}: the reflection on its verdict");
                 let _ = writeln!(text, "{}", shown_reflection(&origin, reflection));
             }
         }
@@ -43,7 +43,7 @@ pub(super) fn shown_handoffs(settled: &[StepRecord], entry: usize) -> String {
 pub(super) fn shown_work(handoffs: &[(usize, Handoff)]) -> String {
     let mut text = String::new();
     for (entry, handoff) in handoffs {
-        let origin = format!("the handoff of the work to be judged, plan entry {}", entry + 1);
+        let origin = format!("the handoff of the work that you judge, plan entry {}", entry + 1);
         let _ = writeln!(text, "{}", shown_handoff(&origin, handoff));
     }
     text
@@ -51,7 +51,7 @@ pub(super) fn shown_work(handoffs: &[(usize, Handoff)]) -> String {
 
 /// Returns the verdict that a reflector answers.
 pub(super) fn shown_verdict_at_hand(verdict: &ReviewVerdict) -> String {
-    shown_verdict("the verdict that you answer to", verdict)
+    shown_verdict("the verdict that you reflect on", verdict)
 }
 
 /// Returns the attempts of a task so far.
@@ -62,7 +62,7 @@ pub(super) fn shown_history(settled: &[StepRecord]) -> String {
         let end = match &record.end {
             StepEnd::Advanced => "advanced",
             StepEnd::Completed => "completed the task",
-            StepEnd::Retried { .. } => "was to be done again",
+            StepEnd::Retried { .. } => "was sent back for another attempt",
             StepEnd::Blocked { .. } => "was blocked",
             StepEnd::Escalated { .. } => "was escalated",
         };

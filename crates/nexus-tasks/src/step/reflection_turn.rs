@@ -77,8 +77,12 @@ impl StepAttempt<'_> {
                 reflection.check(&brief, &types, &folder).map_err(|error| error.to_string())
             })
         };
-        let submit =
-            Tool::submit("submit_reflection", "Says how it goes on, and ends your work.", &submission);
+        let submit = Tool::submit(
+            "submit_reflection",
+            "Submits your decision on the failed step, and ends your work. \
+                Give exactly one of re_brief, re_dispatch and accept_terminal.",
+            &submission,
+        );
         let tools = toolbox(&names, &Arc::new(place), &FileTools::new(scope.files()), &submit);
         let hook = {
             let (submission, evidence) = (submission.clone(), evidence.clone());

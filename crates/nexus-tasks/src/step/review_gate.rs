@@ -36,7 +36,7 @@ pub(super) const REVIEW_FOLDER: &str = "review";
 
 /// Text above a reviewer's brief if the diff is empty.
 const CHANGES_NOTHING: &str =
-    "This step changes no file. What it claims to have done is not in the project.\n\n";
+    "This step changes no file. The changes that its handoff claims are not in the project.\n\n";
 
 /// Shared data of all seats of one review.
 struct Gate<'a> {
@@ -101,8 +101,8 @@ impl StepAttempt<'_> {
         let step = plan.step_of(self.cursor.entry);
         let step = step.ok_or_else(|| FailureText::new("the plan has no such step", &self.cursor.entry))?;
         let entry = step.review().ok_or_else(|| {
-            let reason = "the plan has no review of this step";
-            FailureText::new(reason, "only what the plan has reviewed can be")
+            let reason = "the plan does not review this step";
+            FailureText::new(reason, "only steps with a review in the plan can")
         })?;
         let panel = self.panel_of(router, entry)?;
         let needed = self.settings.min_vendors.unwrap_or(panel.min_vendors).max(1);
@@ -124,7 +124,7 @@ impl StepAttempt<'_> {
             Ok(PanelReview::Settled(verdict)) => ReviewOutcome::Settled(verdict),
             Ok(PanelReview::Short { vendors, needed }) => ReviewOutcome::Short { vendors, needed },
             Err(error) => ReviewOutcome::Failed {
-                reason: "the votes do not come to one verdict".to_owned(),
+                reason: "the votes cannot be combined into one verdict".to_owned(),
                 error: error.to_string(),
             },
         };
@@ -140,7 +140,7 @@ impl StepAttempt<'_> {
             }
             panel => panel,
         };
-        panel.map_err(|error| FailureText::new(format!("nobody is configured to review as {kind}"), &error))
+        panel.map_err(|error| FailureText::new(format!("no reviewer is configured for {kind}"), &error))
     }
 
     async fn gate<'g>(
@@ -192,14 +192,16 @@ impl StepAttempt<'_> {
     ) -> Result<(ParticipantScope, nexus_trees::Patch), FailureText> {
         let folder = self.review_folder();
         let laid_out = self.lay_out(&work.commit, &folder).await;
-        laid_out.map_err(|error| FailureText::new("the files to be reviewed cannot be laid out", &error))?;
+        laid_out
+            .map_err(|error| FailureText::new("the files to review cannot be written to a folder", &error))?;
         let scope = self.reading_scope(&folder, names);
         let scope = scope.map_err(|error| {
-            FailureText::new("what a reviewer may read cannot be bounded in the tree as it is", &error)
+            FailureText::new("the reviewer's read permissions cannot be enforced in this tree", &error)
         })?;
         let (from, to) = (self.place.step_base.clone(), work.commit.clone());
         let diff = on_tree(&self.place.tree, &self.cancel, move |tree| tree.patch(&from, &to)).await;
-        let diff = diff.map_err(|error| FailureText::new("the diff of the work cannot be made", &error))?;
+        let diff =
+            diff.map_err(|error| FailureText::new("the diff of the work cannot be created", &error))?;
         Ok((scope, diff))
     }
 
@@ -231,9 +233,7 @@ impl StepAttempt<'_> {
         let vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
         let vote = match (report.answer, vendor) {
             (Ok(verdict), Some(vendor)) => Ok(ReviewVote { seat: agent.to_string(), vendor, verdict }),
-            (Ok(_), None) => {
-                Err("it is not known which vendor ran it, so that its vote does not count".to_owned())
-            }
+            (Ok(_), None) => Err("the vendor that ran it is unknown, so its vote does not count".to_owned()),
             (Err(failure), _) => Err(failure.to_string()),
         };
         let silent = |reason| SilentReviewer { seat: agent.to_string(), reason };
@@ -269,7 +269,9 @@ impl StepAttempt<'_> {
         };
         let submit = nexus_core::Tool::submit(
             "submit_verdict",
-            "Hands in your verdict, and ends your work.",
+            "Submits your verdict, and ends your work. Judge every criterion, and give the ids of the \
+            evidence. Fails if a criterion is missing, or if evidence is unknown: correct that, and submit \
+            again.",
             &submission,
         );
         let tools = toolbox(&gate.names, &place, &FileTools::new(gate.scope.files()), &submit);

@@ -54,7 +54,7 @@ impl StepAttempt<'_> {
         record.end = match self.brief.plan().step_of(self.cursor.entry) {
             Some(step) => self.end_of(&router, &step, &mut record).await?,
             None => {
-                let reason = "the plan does not have the entry that is to be done".to_owned();
+                let reason = "the plan does not contain the next entry".to_owned();
                 StepEnd::Escalated { reason, error: None }
             }
         };
@@ -133,10 +133,10 @@ impl StepAttempt<'_> {
         match (reflection, verdict.decision()) {
             (Some(Reflection::ReBrief { .. } | Reflection::ReDispatch { .. }), _) => again,
             (Some(Reflection::AcceptTerminal { reason }), _) => ended(format!(
-                "the review did not let it pass, and the reflector found that doing it again does not help: {reason}"
+                "the review rejected it, and the reflector decided against another attempt: {reason}"
             )),
             (None, ReviewDecision::Escalate) => {
-                ended("the review found that a person has to decide".to_owned())
+                ended("the review decided that a person must decide".to_owned())
             }
             (None, ReviewDecision::Retry | ReviewDecision::Advance) => again,
         }
@@ -150,15 +150,14 @@ fn escalated(FailureText { reason, error }: FailureText) -> StepEnd {
 /// Returns the end of a step that no vote opposes, but too few vendors support.
 fn short(vendors: usize, needed: usize, silent: &[SilentReviewer]) -> StepEnd {
     let were_silent = match silent {
-        [] => "every seat voted, and some of them for the same vendor".to_owned(),
+        [] => "every seat voted, but some seats have the same vendor".to_owned(),
         silent => {
             let names: Vec<&str> = silent.iter().map(|seat| seat.seat.as_str()).collect();
             format!("without a vote: {}", names.join(", "))
         }
     };
-    let reason = format!(
-        "nothing speaks against the work, but only {vendors} of {needed} vendors voted: {were_silent}"
-    );
+    let reason =
+        format!("no vote is against the work, but only {vendors} of {needed} vendors voted: {were_silent}");
     let errors: Vec<String> = silent.iter().map(|seat| format!("{}: {}", seat.seat, seat.reason)).collect();
     let error = (!errors.is_empty()).then(|| errors.join("; "));
     StepEnd::Escalated { reason, error }

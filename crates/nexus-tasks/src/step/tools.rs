@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Answer of a terminal tool that accepted the submission.
-const TAKEN: &str = "It is handed in, and your work is done.";
+const TAKEN: &str = "The submission is accepted. Your work is done.";
 
 /// Data that the tools of one agent work on.
 pub(super) struct ToolPlace {
@@ -134,19 +134,22 @@ pub(super) fn submit_handoff(place: &Arc<ToolPlace>, submission: &Submission<Han
             submission.hand_in(draft).map(|()| TAKEN).map_err(ToolFault::new)
         }
     };
-    let description = "Hands in what you did or found, and ends your work.";
+    let description = "Submits the result of your step, and ends your work. Give each claim with the ids of \
+        its evidence. Example claim: text \"parse() rejects an empty name\", evidence [\"probe-2\"]. If the \
+        submission is invalid, the error names the fault: correct it, and submit again.";
     Tool::new("submit_handoff", description, handler).with_effects(Effects::None).terminal()
 }
 
 impl ToolPlace {
     fn read_my_brief(this: &Arc<Self>) -> Tool {
-        let description = "What this step is to reach, and what bounds it.";
+        let description = "Returns the outcome that this step must reach, its criteria and its limits. Call \
+            it first. For a long brief, call again with the offset at the end of the answer.";
         Self::paged(this, "read_my_brief", description, |place| &place.briefing)
     }
 
     fn read_handoffs(this: &Arc<Self>) -> Tool {
-        let description =
-            "What was handed in before: in earlier steps, and in this one with the verdicts on it.";
+        let description = "Returns the submissions of earlier steps, and the earlier attempts at this step with their \
+            verdicts. Call it after read_my_brief.";
         Self::paged(this, "read_handoffs", description, |place| &place.handoffs)
     }
 
@@ -155,7 +158,7 @@ impl ToolPlace {
         let place = Arc::clone(this);
         let handler = move |asked: PageRequest| {
             let answer = match text(&place) {
-                "" => "Nothing was handed in yet.".to_owned(),
+                "" => "There are no submissions in this task yet.".to_owned(),
                 text => TextPage::of_quotes(text, asked.offset),
             };
             async move { answer }
@@ -169,7 +172,13 @@ impl ToolPlace {
             let answer = shown_diff("the diff of this step", &place.diff, asked.offset);
             async move { answer }
         };
-        Tool::new("read_diff", "Every byte that this step changes, as a patch.", handler).read_only()
+        Tool::new(
+            "read_diff",
+            "Returns all changes of this step as a patch. For a long patch, call again \
+            with the offset at the end of the answer.",
+            handler,
+        )
+        .read_only()
     }
 
     fn read_history(this: &Arc<Self>) -> Tool {
@@ -178,7 +187,8 @@ impl ToolPlace {
             let place = Arc::clone(&place);
             async move { place.history(&asked).await }
         };
-        let description = "How earlier attempts ended, with the verdicts on them, and the diff of each.";
+        let description = "Returns the outcome and verdict of each earlier attempt. Give `attempt` to read \
+            the diff of that attempt.";
         Tool::new("read_history", description, handler).read_only()
     }
 
@@ -198,8 +208,9 @@ impl ToolPlace {
                 Ok::<_, ToolFault>(bounded_answer(shown_test_run(&id, &run)))
             }
         };
-        let description = "Runs the project's tests on a copy of the files as they are now, and the base's own tests beside them \
-                           where test or build files differ. The id in the answer is what to cite.";
+        let description = "Runs the project's tests on a copy of the present files. If test or build files \
+                           were changed, also runs the tests of the base. Returns the output and an id, such \
+                           as test-1, to cite as evidence. Fails if the task has no test command.";
         Tool::without_arguments("run_tests", description, handler).read_only()
     }
 
@@ -209,9 +220,12 @@ impl ToolPlace {
             let place = Arc::clone(&place);
             async move { place.probe(asked).await }
         };
-        let description = "Runs a program of yours on copies of three trees: task_base, the files before the task; step_base, the \
-                           files before this step; now, the files as they are now. Let it print what it observes: it is run twice \
-                           on each, and the answer says between which trees it differs. The id in the answer is what to cite.";
+        let description = "Runs your program on copies of three trees: task_base (the files before the \
+                           task), step_base (the files before this step) and now (the present files). Write \
+                           a program that prints its observations, for example the results of the changed \
+                           function for several inputs. It runs twice on each tree. Returns the trees \
+                           between which the output differs, the outputs, and an id, such as probe-2, to \
+                           cite as evidence.";
         Tool::new("run_probe", description, handler).read_only()
     }
 
@@ -221,7 +235,8 @@ impl ToolPlace {
             let place = Arc::clone(&place);
             async move { place.probe_again(&asked.again).await }
         };
-        let description = "Runs a probe again that was run before, on the files as they are now.";
+        let description = "Repeats an earlier probe on the present files. Give its id in `again`. Returns \
+            the same as run_probe, with a new id.";
         Tool::new("run_probe", description, handler).read_only()
     }
 
@@ -238,7 +253,7 @@ impl ToolPlace {
             return Ok(bounded_answer(shown_probe(&self.evidence.add_probe(record.number), &record)));
         };
         if !files.is_empty() || !argv.is_empty() || !inputs.is_empty() {
-            return Err(ToolFault::new("give either `again`, or a program of your own, not both"));
+            return Err(ToolFault::new("give either `again` or your own program, not both"));
         }
         self.probe_again(&id).await
     }
@@ -247,7 +262,7 @@ impl ToolPlace {
         // Probes that other agents run at the same time stay invisible, even their existence.
         let known = self.known.contains(id) || self.evidence.all().contains(id);
         let Some(number) = id.probe_number().filter(|_| known) else {
-            return Err(ToolFault::new(format!("there is no probe of the id {id} that you can run again")));
+            return Err(ToolFault::new(format!("the probe {id} does not exist or cannot be repeated")));
         };
         let sides = self.sides().await?;
         let record = self
@@ -267,7 +282,7 @@ impl ToolPlace {
         };
         let found = self.history.attempts.iter().find(|(number, ..)| *number == attempt);
         let Some((_, from, to)) = found.cloned() else {
-            return Err(ToolFault::new(format!("there is no attempt {attempt} with a diff to read")));
+            return Err(ToolFault::new(format!("attempt {attempt} has no diff to read")));
         };
         let patch = on_tree(&self.tree, &self.cancel, move |tree| tree.patch(&from, &to)).await;
         let patch = patch.map_err(|error| self.tree_fault(&error))?;
@@ -308,13 +323,13 @@ impl ToolPlace {
             CheckError::Tree(error) => self.tree_fault(&error),
             CheckError::Refused(error) => ToolFault::new(error.to_string()),
             CheckError::NoTestCommand => ToolFault::new("this task has no test command; use run_probe"),
-            CheckError::NoSuchProbe { number } => ToolFault::new(format!("there is no probe {number}")),
+            CheckError::NoSuchProbe { number } => ToolFault::new(format!("probe {number} does not exist")),
             CheckError::Cancelled => ToolFault::new("it was cancelled"),
             // An agent cannot fix a problem of the machine, and the error names paths of the machine.
             error => {
                 self.watcher.said(&format!("something could not be run for an agent: {error}"));
                 let advice =
-                    "nothing can be run at the moment; go on without it, and say that it was not run";
+                    "nothing can be run at present; continue without it, and report that it was not run";
                 ToolFault::new(advice)
             }
         }
@@ -323,8 +338,8 @@ impl ToolPlace {
     /// Converts a failure to read files into text for an agent.
     fn tree_fault(&self, error: &TreeError) -> ToolFault {
         ToolFault::new(refused_files(error).unwrap_or_else(|| {
-            self.watcher.said(&format!("an agent's files could not be looked at: {error}"));
-            "the files cannot be looked at at the moment; try again".to_owned()
+            self.watcher.said(&format!("an agent's files could not be inspected: {error}"));
+            "the files cannot be inspected at present; try again".to_owned()
         }))
     }
 }
@@ -333,12 +348,10 @@ impl ToolPlace {
 pub(super) fn refused_files(error: &TreeError) -> Option<String> {
     let paths: Vec<String> = error.paths().iter().take(10).map(ToString::to_string).collect();
     match error.kind() {
-        _ if !paths.is_empty() => {
-            Some(format!("the files cannot be taken as they are: {}", paths.join("; ")))
-        }
-        TreeErrorKind::TooLarge => {
-            Some("the files are too large, or too many: remove what does not belong there".to_owned())
-        }
+        _ if !paths.is_empty() => Some(format!("these files cannot be committed: {}", paths.join("; "))),
+        TreeErrorKind::TooLarge => Some(
+            "the files are too large or too many: remove files that do not belong to the project".to_owned(),
+        ),
         TreeErrorKind::Changed => Some("a file changed while it was read: try again".to_owned()),
         TreeErrorKind::Cancelled => Some("it was cancelled".to_owned()),
         _ => None,

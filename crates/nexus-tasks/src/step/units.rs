@@ -147,11 +147,15 @@ impl StepAttempt<'_> {
 
         let folder = self.place.work.join(format!("unit-{}", index + 1));
         let laid_out = self.lay_out(&self.place.from, &folder).await;
-        laid_out
-            .map_err(|error| FailureText::new(format!("the files of {agent} cannot be laid out"), &error))?;
+        laid_out.map_err(|error| {
+            FailureText::new(format!("the files of {agent} cannot be written to a folder"), &error)
+        })?;
         let scope = self.brief.scope(&folder, patterns(&names), Some(entry));
         let scope = scope.map_err(|error| {
-            FailureText::new(format!("what {agent} may touch cannot be bounded in the tree as it is"), &error)
+            FailureText::new(
+                format!("the write permissions of {agent} cannot be enforced in this tree"),
+                &error,
+            )
         })?;
 
         let submission = {
@@ -174,7 +178,7 @@ impl StepAttempt<'_> {
         Ok((handoff, Some(tree)))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that an agent is made of")]
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of an agent")]
     fn work_assignment(
         &self,
         router: &Router,
@@ -338,7 +342,7 @@ fn outside(changes: &[ChangedPath], scope: &ParticipantScope) -> Vec<String> {
 fn not_taken(what: &str, error: &TreeError) -> FailureText {
     let reason = match refused_files(error) {
         Some(reason) => format!("{what}: {reason}"),
-        None => format!("{what} cannot be taken"),
+        None => format!("{what} cannot be committed"),
     };
     FailureText::new(reason, &error)
 }

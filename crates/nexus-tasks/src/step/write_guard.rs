@@ -40,21 +40,25 @@ impl WriteGuard {
         let why = match refused.await {
             Ok((Some(refusal), _)) => match refusal {
                 Refusal::Submodule => {
-                    "is in a submodule, which is empty here and out of scope: nothing was changed; leave it as it is".to_owned()
+                    "is in a submodule, which is empty here and out of scope: nothing was changed; do not \
+                    write to it"
+                        .to_owned()
                 }
-                Refusal::Filtered => "is kept by the project under a filter such as LFS, so that only a pointer could be here: \
-                                      nothing was changed; leave it as it is"
+                Refusal::Filtered => "is stored with a filter such as LFS, so only a pointer could be \
+                                      written: nothing was changed; do not write to it"
                     .to_owned(),
                 Refusal::TooDeep => format!(
-                    "lies in more than {} folders, and no commit takes it: nothing was changed; choose a place higher up",
+                    "is deeper than {} folders, and cannot be committed: nothing was changed; choose a path \
+                    with fewer folders",
                     TreeLimits::default().depth
                 ),
-                _ => "has a control character in its name, and no commit takes it: nothing was changed; choose another name"
+                _ => "has a control character in its name, and cannot be committed: nothing was changed; \
+                    choose another name"
                     .to_owned(),
             },
             Ok((None, Some(twin))) => format!(
-                "differs from {twin:?} in what some file systems do not tell apart, such as case, and no commit takes both: nothing \
-                 was changed; use that name, or choose another one"
+                "differs from {twin:?} only in a way that some file systems ignore, such as case, and both \
+                 cannot be committed: nothing was changed; use that name, or choose another name"
             ),
             // The check after the turn repeats this test.
             Ok((None, None)) | Err(_) => return None,

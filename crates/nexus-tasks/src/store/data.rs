@@ -119,8 +119,8 @@ impl FollowUp {
 impl fmt::Display for FollowUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Remember => "the memory is to be told what it came to",
-            Self::DrawMap => "the map of the project is to be drawn",
+            Self::Remember => "the result must be stored in the memory",
+            Self::DrawMap => "the map of the project must be written",
         })
     }
 }
@@ -167,14 +167,18 @@ impl WorkData<TaskState> for TaskData {
 
     fn fault(&self, state: &TaskState) -> Option<String> {
         if self.version != Self::VERSION {
-            return Some(format!("is of version {}, and this Nexus knows {}", self.version, Self::VERSION));
+            return Some(format!(
+                "has version {}, but this version of Nexus supports {}",
+                self.version,
+                Self::VERSION
+            ));
         }
         if !self.project.is_absolute() {
-            return Some("`project` is no absolute path".to_owned());
+            return Some("`project` is not an absolute path".to_owned());
         }
         let is_active = matches!(state.status, TaskStatus::Active { .. });
         if is_active && (self.brief.is_none() || self.head.is_none()) {
-            return Some("the task is active and has no brief, or no repository".to_owned());
+            return Some("the task is active, but has no brief or no repository".to_owned());
         }
         if let TaskStatus::Active { cursor } = &state.status
             && cursor.attempt != state.attempts
@@ -193,7 +197,7 @@ impl WorkData<TaskState> for TaskData {
                 let follows = parents.len() == 1 && parents.first() == self.head.as_ref();
                 (!follows).then(|| "`intent` does not follow the last commit".to_owned())
             }
-            (Some(_), _) => Some("`intent` is of an attempt that is not to be done".to_owned()),
+            (Some(_), _) => Some("`intent` belongs to an attempt that is not the next".to_owned()),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Task {
             .map_err(|error| TaskError::damaged(&self.folder().join("status.json"), error))?;
         // Checking adds a missing review. If an edit removed one from the plan, the numbers of the entries would shift.
         if brief.plan().entries().len() != draft.plan.len() {
-            let reason = "the plan has work without a review";
+            let reason = "the plan contains work without a review";
             return Err(TaskError::damaged(&self.folder().join("status.json"), reason));
         }
         Ok(Some(brief))
@@ -258,7 +258,7 @@ impl Task {
         let bytes = serde_json::to_vec_pretty(record).map_err(|error| TaskError::damaged(&path, error))?;
         // Reading checks the record, so write none that cannot be read back.
         serde_json::from_slice::<StepRecord>(&bytes).map_err(|error| {
-            let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
+            let message = format!("the record of attempt {} would be unreadable: {error}", record.attempt);
             TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
         })?;
         nexus_files::replace(&path, &bytes).map_err(TaskError::at(&path))
@@ -340,7 +340,7 @@ impl Task {
         let folder = self.folder().join(name);
         // A link would lead out of the task's folder.
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
-            return Err(TaskError::damaged(&folder, "it is no folder"));
+            return Err(TaskError::damaged(&folder, "it is not a folder, as required"));
         }
         make_private_folder(&folder).map_err(TaskError::at(&folder))?;
         Ok(folder)

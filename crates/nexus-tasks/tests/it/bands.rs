@@ -40,7 +40,7 @@ const FILES: [(&str, &str); 5] = [
 /// The slice that a unit is told to write.
 fn slice_of(request: &TurnRequest) -> String {
     let text = request.prompt_text();
-    let (_, after) = text.split_once("[what may be written in this step]\n> ").expect("a slice");
+    let (_, after) = text.split_once("[the paths that this step may write]\n> ").expect("a slice");
     after.lines().next().unwrap().to_owned()
 }
 
@@ -101,7 +101,7 @@ async fn four_units_work_at_once_and_their_work_is_reviewed_as_one() {
     let read = seats[0].answered();
     assert_eq!(read[0].matches("new file mode").count(), 4, "{}", read[0]);
     assert_eq!(
-        read[1].matches("[the handoff of the work to be judged, plan entry").count(),
+        read[1].matches("[the handoff of the work that you judge, plan entry").count(),
         4,
         "{}",
         read[1]
@@ -202,13 +202,13 @@ async fn names_and_links_that_no_tree_takes_are_refused() {
         let record = run(&world, &maker, &passing("src/a/new")).await;
         let (words, error) = reason(&record);
         assert!(
-            words.contains("cannot be taken as they are") || words.contains("may not write"),
+            words.contains("these files cannot be committed") || words.contains("may not write"),
             "{name}: {words}; {error}"
         );
         assert!(!words.contains("unit-1"), "{name}: {words}");
         // The agent itself is told, and goes on.
         let told = &maker.answered();
-        let told = told.iter().any(|answer| answer.contains("the files cannot be taken as they are"));
+        let told = told.iter().any(|answer| answer.contains("the files cannot be committed as they are"));
         assert!(told || name == "a\u{7}b", "{name}: {:?}", maker.answered());
     }
 }
@@ -236,6 +236,6 @@ async fn slices_that_have_come_to_overlap_are_refused_when_the_band_is_dispatche
     let mut attempt = world.attempt(&router);
     (attempt.place.step_base, attempt.place.from) = (linked.clone(), linked);
     let record = attempt.run().await.unwrap();
-    assert!(reason(&record).0.contains("cannot be bounded"), "{:?}", record.end);
+    assert!(reason(&record).0.contains("cannot be enforced"), "{:?}", record.end);
     assert_eq!(maker.turns(), 0);
 }

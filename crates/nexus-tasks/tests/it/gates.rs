@@ -138,7 +138,7 @@ async fn a_reflector_says_how_a_verdict_that_does_not_advance_goes_on() {
             None => assert!(matches!(record.end, StepEnd::Escalated { error: None, .. }), "{:?}", record.end),
         }
         let read = &thinker.answered()[0];
-        assert!(read.contains("[the verdict that you answer to]\n> decision: retry"), "{read}");
+        assert!(read.contains("[the verdict that you reflect on]\n> decision: retry"), "{read}");
         assert_eq!(thinker.asked()[0].tool_names(), AgentPhase::Reflect.tools());
     }
 }

@@ -216,8 +216,8 @@ mod tests {
 
     const REVIEW: [&str; 3] =
         ["mcp__nexus__read_diff", "mcp__nexus__run_probe", "mcp__nexus__submit_verdict"];
-    const BRIEF: &str = "[the problem]\n> x\n[criterion once, which has to hold after this step]\n> y\n\
-                         [criterion later, which has to hold in the end]\n> z\n";
+    const BRIEF: &str = "[the problem]\n> x\n[criterion once, which has to hold after this step]\n> \
+                         y\n[criterion later, which has to hold in the end]\n> z\n";
 
     fn trap() -> Trap {
         Trap::built_in().unwrap().remove(0)

@@ -53,7 +53,7 @@ impl<'t> TextPage<'t> {
             (0, true) => None,
             (_, true) => Some(format!("[bytes {first} to {last}: this is the end]")),
             (_, false) => {
-                Some(format!("[bytes {first} to {last} of {}; go on with offset {last}]", whole.len()))
+                Some(format!("[bytes {first} to {last} of {}; continue with offset {last}]", whole.len()))
             }
         };
         let begins_within_a_line = first > 0 && !whole[..first].ends_with('\n');
@@ -118,7 +118,7 @@ mod tests {
                     break;
                 }
                 prop_assert!(!page.text.is_empty());
-                let next = format!("go on with offset {offset}]");
+                let next = format!("continue with offset {offset}]");
                 prop_assert!(page.remark.is_some_and(|remark| remark.ends_with(&next)));
             }
             prop_assert_eq!(joined, whole);

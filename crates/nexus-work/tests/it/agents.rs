@@ -201,7 +201,7 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         (r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#, "names no agent type"),
         (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "names no phase"),
         (r#"{ "tiers": { "Operations": {} } }"#, "would pass for \"operations\""),
-        (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" is there twice"),
+        (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" occurs twice"),
         (
             r#"{ "tiers": { "a": {} } }"#,
             "a tier is like one that is built in, operations or execution; \"\" is none",

@@ -196,7 +196,7 @@ fn what_is_malformed_is_named_with_its_place() {
         (text.replace("created_at\": \"2", "created_at\": \"x2"), (8, 17), "`created_at`: this is no time"),
         (text.replace("\"id\": \"task\",", ""), (1, 1), "the field `id` is missing"),
         (text.replace("\"kind\": \"work\",", ""), (1, 1), "the field `kind` is missing"),
-        (text.replace("\"id\"", "\"state\""), (6, 9), "the field `state` is there twice"),
+        (text.replace("\"id\"", "\"state\""), (6, 9), "the field `state` occurs twice"),
         (text.replace("\"task\"", "\"../task\""), (3, 9), "`id`: \"../task\" names no workspace"),
         (text.replace("\"version\": 1", "\"version\": \"1\""), (2, 16), "`version`: invalid type"),
         (text.replace("\"version\": 1", "\"version\": 0"), (1, 1), "there is no version 0"),

@@ -115,7 +115,7 @@ fn what_a_later_version_writes_is_named_and_passed_over() {
             "5: it belongs to turn \"nobody\", whose first line is missing",
         ]
     );
-    assert!(said[3].starts_with("6: it is no line of a record"), "{said:?}");
+    assert!(said[3].starts_with("6: it is not a line of a record"), "{said:?}");
 
     // An end that cannot be read is an end.
     lines[7]["data"]["result"]["finish"] = json!({ "gone": true });

@@ -106,7 +106,7 @@ const FAULTS: &[Fault] = &[
     ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, two]", 2, 20, "\"two\" is a group: a chain lists backends, not groups", None),
     ("a group inside a group whether it goes round or not", "[alpha-cli]", "[alpha-cli, one]", 2, 20, "\"one\" is a group (the same group)", None),
     ("a wrong type at every level", "[alpha-cli]", "alpha-cli", 2, 8, "a group must be a list, but this is text", None),
-    ("a wrong type at every level", "[alpha-cli]", "[[alpha-cli]]", 2, 9, "text, and this is a list", None),
+    ("a wrong type at every level", "[alpha-cli]", "[[alpha-cli]]", 2, 9, "text, but this is a list", None),
     ("a wrong type at every level", "[alpha-cli]", "[7]", 2, 9, "write \"7\" in quotation marks", None),
     ("a wrong type at every level", "at_once: 2", "at_once: two", 5, 34, "a whole number of at least 1", None),
     ("a wrong type at every level", "at_once: 2", "at_once: 0", 5, 34, "a whole number of at least 1", None),
@@ -114,7 +114,7 @@ const FAULTS: &[Fault] = &[
     ("a wrong type at every level", "at_once: 2", "at_once: 1.5", 5, 34, "a whole number of at least 1", None),
     ("a wrong type at every level", "at_once: 2", "at_once: 2, parked: true", 5, 45, "the reason, as text", None),
     ("a wrong type at every level", "at_once: 2", "at_once: 2, parked: \"\"", 5, 45, "cannot be empty", None),
-    ("a wrong type at every level", "edges: Look at the edges.", "edges: [x]", 17, 10, "text, and this is a list", None),
+    ("a wrong type at every level", "edges: Look at the edges.", "edges: [x]", 17, 10, "text, but this is a list", None),
     ("a type is bound to a group or to a panel", "phase: review, panel: review", "phase: review", 11, 12, "a type needs a `group` or a `panel`", None),
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, group: one }", 11, 46, "not both", None),
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, effort: max }", 11, 61, "write `effort` in each seat of the panel", None),
@@ -141,7 +141,7 @@ type FaultyFile = (&'static str, &'static str, usize, usize, &'static str, Optio
 #[rustfmt::skip]
 const FAULTY_FILES: &[FaultyFile] = &[
     ("an empty chain and an empty panel", "groups: { one: [alpha-cli] }\npanels:\n  review: []\n", 3, 11, "the panel is empty", None),
-    ("a backend that bears the name of another kind", "backends:\n  alpha-cli: { kind: beta-cli }\n", 2, 3, "\"alpha-cli\" is itself the name of a kind", None),
+    ("a backend that bears the name of another kind", "backends:\n  alpha-cli: { kind: beta-cli }\n", 2, 3, "\"alpha-cli\" is the name of a kind", None),
     ("a wrong type at every level", "types: [a]\n", 1, 8, "`types` must be a mapping, but this is a list", None),
     ("a wrong type at every level", "- groups\n", 1, 1, "the file must be a mapping, but this is a list", None),
     ("columns count characters", "lenses: { ä: \"日本語\", b: [] }\n", 1, 24, "a lens is text", None),

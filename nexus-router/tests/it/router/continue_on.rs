@@ -155,7 +155,7 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
         (
             read(),
             looking(vec![Ok(""), Err("git is gone")]),
-            "cannot be told what changed in the files: git is gone",
+            "the changed files cannot be listed: git is gone",
         ),
         (read(), TurnHost::new().with_file_changes(panicking), "the hook panicked: as it should"),
         // So many calls that they cannot be told.

@@ -290,7 +290,7 @@ async fn a_conversation_goes_to_its_own_backend_alone() {
 
     let error = run(&router, resume("delta")).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
-    assert!(error.to_string().contains("is one of delta"), "{error}");
+    assert!(error.to_string().contains("belongs to delta"), "{error}");
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ async fn one_turn_of_all_processes_finds_out() {
     assert_eq!((error.kind(), alpha.turns()), (ErrorKind::RateLimited, 2));
     assert!(other.refresh_holds().await[0].probing);
     let text = other.explain("work").unwrap().to_string();
-    assert!(text.contains("a turn is finding out whether this is over"), "{text}");
+    assert!(text.contains("another turn probes whether the backend works again"), "{text}");
 
     probe.abort();
     probe.await.unwrap_err();

@@ -106,7 +106,10 @@ async fn no_vendor_holds_a_backend_for_more_than_a_day_and_explain_says_so() {
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     let text = router.explain("work").unwrap().to_string();
     assert!(
-        text.contains("held for 1d 0h (the vendor named 1157407d 9h, longer than the longest hold): go away"),
+        text.contains(
+            "on hold for 1d 0h (the vendor named 1157407d 9h, longer than the longest hold): go \
+            away"
+        ),
         "{text}"
     );
     clock.advance(LONGEST_HOLD);

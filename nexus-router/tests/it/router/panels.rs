@@ -411,7 +411,7 @@ async fn a_program_composes_a_panel_of_nine_seats() {
     let gone = outcome.seats[2].outcome.as_ref().unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::Exhausted);
     assert_eq!(gone.skipped()[0].reason, "it is not in the configuration");
-    assert!(short(&outcome).unwrap().contains("asks for 3 vendors; seat 2, gone: "), "{:?}", short(&outcome));
+    assert!(short(&outcome).unwrap().contains("needs 3 vendors; seat 2, gone: "), "{:?}", short(&outcome));
     assert!(matches!(router.seat(0, "review").unwrap_err(), KindError::IsPanel { .. }));
 
     let stored = serde_json::to_string(&panel).unwrap();

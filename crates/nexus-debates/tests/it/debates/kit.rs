@@ -83,7 +83,7 @@ impl Agents {
                 let page = call(tool, json!({ "offset": offset })).await?;
                 seen.answers.push_str(&page);
                 let next = page
-                    .rsplit_once("go on with offset ")
+                    .rsplit_once("continue with offset ")
                     .and_then(|(_, next)| next.trim_end().strip_suffix(']'));
                 match next.and_then(|next| next.parse::<usize>().ok()) {
                     Some(next) => offset = next,

@@ -36,7 +36,7 @@ impl Tasks {
                 match &state.status {
                     TaskStatus::Cancelled { .. } => Ok(true),
                     status if state.is_final() => Err(TaskError::wrong_status(
-                        format!("the task is {}, and nothing of it runs", status.name()),
+                        format!("the task is {}, and no work of it is running", status.name()),
                         status.next_call(),
                     )),
                     _ => Ok(false),
@@ -68,12 +68,15 @@ impl Tasks {
     pub async fn reopen(&self, request: TaskReopenRequest) -> Result<TaskReport, TaskError> {
         self.0.sweep();
         if request.note.trim().is_empty() || request.note.len() > MOST_NOTE_BYTES {
-            let message = format!("`note` has 1 to {MOST_NOTE_BYTES} bytes");
-            return Err(TaskError::invalid(message, "say what changed, or what to do otherwise"));
+            let message = format!("`note` must have 1 to {MOST_NOTE_BYTES} bytes");
+            return Err(TaskError::invalid(
+                message,
+                "describe the change, or give advice for the next attempt",
+            ));
         }
         if let Some(name) = request.budget.as_ref().and_then(WorkBudget::fault) {
-            let message = format!("`budget.{name}` leaves nothing to use");
-            return Err(TaskError::invalid(message, "name more than 0, or leave it out"));
+            let message = format!("`budget.{name}` must be more than 0");
+            return Err(TaskError::invalid(message, "write a number above 0, or leave it out"));
         }
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.jobs.lock(&task, LOOK).await?;

@@ -58,8 +58,8 @@ impl Tasks {
         self.0.sweep();
         if let Some(status) = request.status.as_deref().filter(|status| TaskStatusWord::of(status).is_none())
         {
-            let message = format!("{:?} is no status", cut(status, 100));
-            return Err(TaskError::invalid(message, format!("name one of {}", TaskStatusWord::listed())));
+            let message = format!("{:?} is not a status", cut(status, 100));
+            return Err(TaskError::invalid(message, format!("write one of {}", TaskStatusWord::listed())));
         }
         let inner = self.0.handle();
         try_blocking(move || {

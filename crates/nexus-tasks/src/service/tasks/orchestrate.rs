@@ -34,8 +34,8 @@ impl Tasks {
         let job = match self.0.jobs.of(task.id()) {
             Some(job) if matches!(job.kind, JobKind::Step { .. }) => {
                 return Err(TaskError::wrong_status(
-                    "a step of the task runs",
-                    "call task_run_turn, which joins it",
+                    "a step of the task is running",
+                    "call task_run_turn, which waits for the running step",
                 ));
             }
             // The tests on the base come first; framing begins after them.
@@ -139,7 +139,7 @@ fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, Ta
         let is_answered = data.answers[known..].iter().map(|(question, _)| question).eq(questions);
         let Some(answers) = answers else { return Ok(is_answered) };
         if answers.len() != questions.len() {
-            let message = format!("{} answers were given to {} questions", answers.len(), questions.len());
+            let message = format!("{} answers do not match {} questions", answers.len(), questions.len());
             return Err(TaskError::invalid(message, "give one answer to each question, in their order"));
         }
         for answer in &answers {

@@ -16,7 +16,7 @@ impl Tasks {
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.jobs.lock(&task, LOOK).await?;
         let Some(_follow_ups) = self.0.hold_follow_ups(&task).await? else {
-            let message = "the map of the project is being drawn";
+            let message = "an agent is writing the map of the project";
             return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again later"));
         };
         let store = self.0.store.clone();
@@ -24,7 +24,7 @@ impl Tasks {
             let (state, data) = task.data()?;
             if !state.is_final() {
                 let message = format!("the task is {}", state.status.name());
-                return Err(TaskError::wrong_status(message, "end it by task_cancel first"));
+                return Err(TaskError::wrong_status(message, "first call task_cancel to end it"));
             }
             store.remove(task)?;
             Ok(TaskRemoved {

@@ -44,11 +44,12 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
     let landing = match (data.commits.is_empty(), state.is_final()) {
         (true, _) => "nothing was committed yet".to_owned(),
         (false, true) => format!(
-            "`nexus task land {}` moves the branch of the project to it; the artifact `patch` has it as a patch",
+            "`nexus task land {}` moves the project's branch to it; the artifact `patch` contains it as a \
+            patch",
             task.id()
         ),
         (false, false) => {
-            "it is not done yet; what is committed so far is in the artifact `patch`".to_owned()
+            "the task is not finished; the artifact `patch` contains the commits so far".to_owned()
         }
     };
     let in_all = files.len() as u64;

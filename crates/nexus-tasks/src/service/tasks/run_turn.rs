@@ -49,17 +49,17 @@ impl Tasks {
         };
         let JobKind::Step { entry } = job.kind else {
             return Err(TaskError::wrong_status(
-                "the task is still framed",
-                "call task_orchestrate, which joins that",
+                "the brief of the task is not finished",
+                "call task_orchestrate, which waits for it",
             ));
         };
         if let Some(asked) = request.entry {
             let reading = task.clone();
             if !try_blocking(move || is_of_step(&reading, entry, asked)).await? {
-                let message = format!("entry {asked} is not the one that runs, which is {entry}");
+                let message = format!("entry {asked} is not running; the running entry is {entry}");
                 return Err(TaskError::wrong_status(
                     message,
-                    "call task_run_turn without entry, which joins what runs",
+                    "call task_run_turn without entry, which waits for the running step",
                 ));
             }
         }
@@ -99,7 +99,7 @@ impl TasksCore {
             let records = task.step_records(&state)?;
             let last = records.iter().rposition(|record| record.attempt == attempt);
             let Some(last) = last else {
-                let message = format!("nothing is known of attempt {attempt}");
+                let message = format!("attempt {attempt} has no record");
                 return Err(TaskError::wrong_status(message, state.status.next_call()));
             };
             // Retried attempts directly before it belong to the same step.
@@ -175,8 +175,11 @@ fn next_turn(task: &Task, entry: Option<usize>) -> Result<NextTurn, TaskError> {
     match records.iter().rfind(|record| record.entry == step.first()) {
         Some(record) => Ok(NextTurn::Tell { attempt: record.attempt }),
         None => {
-            let message = format!("entry {asked} is not to be done yet, and was not done");
-            Err(TaskError::wrong_status(message, "call task_run_turn without entry, which does what is next"))
+            let message = format!("entry {asked} is not the next entry, and was not run");
+            Err(TaskError::wrong_status(
+                message,
+                "call task_run_turn without entry, which runs the next step",
+            ))
         }
     }
 }

@@ -194,13 +194,13 @@ async fn a_call_in_the_wrong_status_names_the_one_that_is_right() {
     // To be framed.
     wrong("task_run_turn", json!({}), "task_orchestrate").await;
     wrong("task_run_turn", json!({ "entry": 0 }), "task_orchestrate").await;
-    wrong("task_reopen", note(), "only what ended can be reopened").await;
+    wrong("task_reopen", note(), "only a task that has ended can be reopened").await;
     wrong("task_orchestrate", json!({ "answers": ["x"] }), "task_orchestrate without answers").await;
     wrong("task_artifact", json!({ "artifact": "brief" }), "task_").await;
     wrong("task_artifact", json!({ "artifact": "../status.json" }), "verdict-N").await;
     // Active.
     told(&tools, "task_orchestrate", json!({ "task_id": id })).await;
-    wrong("task_reopen", note(), "only what ended can be reopened").await;
+    wrong("task_reopen", note(), "only a task that has ended can be reopened").await;
     wrong("task_run_turn", json!({ "entry": 5 }), "task_run_turn without entry").await;
     wrong("task_run_turn", json!({ "entry": 50 }), "task_status").await;
     // Cancelled.

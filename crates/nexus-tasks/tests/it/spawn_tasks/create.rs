@@ -141,7 +141,10 @@ async fn a_low_effort_of_who_works_or_reviews_draws_a_warning() {
     } });
     let Some(world) = World::with(honest, &low, |_| {}) else { return };
     let warnings = world.create().await.warnings;
-    assert!(warnings.iter().any(|warning| warning.contains("executor runs with effort low")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|warning| warning.contains("executor runs with the effort low")),
+        "{warnings:?}"
+    );
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn a_task_that_used_up_its_budget_goes_on_with_a_larger_one() {
         let report =
             world.tasks.reopen(TaskReopenRequest { budget: too_small, ..reopen(&id) }).await.unwrap();
         assert_eq!(report.status, "active");
-        assert!(report.warnings[0].contains("nothing is left of the task's budget"), "{:?}", report.warnings);
+        assert!(report.warnings[0].contains("the task's budget is used up"), "{:?}", report.warnings);
         cancel(&world, &id).await;
     }
     let report =

@@ -227,7 +227,7 @@ async fn submodules_and_files_under_a_filter_are_told_and_cannot_be_changed() {
     git(&project, &["commit", "--quiet", "-m", "filter"]);
     let created = world.create().await;
     let told = created.warnings.join("\n");
-    assert!(told.contains("only pointers are here") && told.contains("big.bin"), "{told}");
+    assert!(told.contains("the task has only pointers") && told.contains("big.bin"), "{told}");
     assert!(told.contains("submodules") && told.contains("module"), "{told}");
     let id = created.task_id;
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
@@ -331,7 +331,7 @@ async fn a_project_of_ten_thousand_files_is_walked_and_only_what_changed_is_in_t
 async fn the_tests_of_the_base_are_run_before_a_model_is_asked_and_what_is_wrong_is_said() {
     let commands: [(&[&str], &str, &str, u64); 4] = [
         (&["true"], "passed", "", 60),
-        (&["sh", "-c", "echo two of three fail; exit 1"], "failed", "fail before anything is changed", 60),
+        (&["sh", "-c", "echo two of three fail; exit 1"], "failed", "fail before any change", 60),
         (&["no-such-program"], "did_not_start", "no-such-program", 60),
         (&["sleep", "600"], "timed_out", "do not end in time", 1),
     ];

@@ -124,7 +124,7 @@ async fn what_changes_from_run_to_run_is_unstable_and_not_compared() {
     let text = shown(&record);
     assert!(text.contains("differs: none\nnot compared, for at least one input: now\n"), "{text}");
     assert!(
-        text.contains("now: unstable: two runs were not the same\nnow, first run: exit code 0\n"),
+        text.contains("now: unstable: two runs had different results\nnow, first run: exit code 0\n"),
         "{text}"
     );
     // An exit code alone, and standard error alone.

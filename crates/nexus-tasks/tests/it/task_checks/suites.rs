@@ -104,7 +104,7 @@ async fn a_flood_of_output_ends_the_tests_and_its_beginning_and_end_are_kept() {
     };
     let shown = shown_test_run(&EvidenceId::test(4), &run);
     assert!(
-        shown.starts_with("test-4: passed.\nTest and build files are those of the task's base.\n"),
+        shown.starts_with("test-4: passed.\nTest and build files are unchanged since the task's base.\n"),
         "{shown}"
     );
     assert!(
@@ -187,7 +187,7 @@ async fn tests_that_were_bent_are_named_and_the_base_s_tests_run_beside() {
     let shown = shown_test_run(&EvidenceId::test(2), &run);
     for line in [
         "test-2: passed.\n",
-        "Test and build files that are not those of the task's base: 3.\n",
+        "Test and build files that differ from the task's base: 3.\n",
         "> modified (test): tests/test_calc.py\n",
         "The base's tests and build files on the new files: failed, exit code 1.\n",
     ] {
@@ -212,7 +212,7 @@ async fn what_the_test_command_names_is_a_test_file() {
 }
 
 /// What `run_tests` says where nothing that the command loads is changed.
-const OF_THE_BASE: &str = "Test and build files are those of the task's base.";
+const OF_THE_BASE: &str = "Test and build files are unchanged since the task's base.";
 
 /// A row: the command, the base's files, and the files that are changed.
 type LoadedRow = (
@@ -335,7 +335,7 @@ async fn a_run_that_ends_well_without_a_word_is_marked() {
     for (command, is_marked) in [(&["true"][..], true), (&["echo", "1 test"], false)] {
         let checks = kit.checks(&unsandboxed(command));
         let shown = shown_baseline(&checks.baseline(&CancelToken::new()).await.unwrap().unwrap());
-        assert_eq!(shown.contains("nothing that it wrote shows that a test ran"), is_marked, "{shown}");
+        assert_eq!(shown.contains("nothing shows that a test ran"), is_marked, "{shown}");
     }
 }
 
@@ -526,7 +526,7 @@ async fn cancelling_and_dropping_leave_no_process_and_no_copy() {
                 (checks.clone(), kit.sides(&kit.base(), &kit.base()), probe(&[], &argv));
             tokio::spawn(async move { checks.run_probe(probe, &sides, &CancelToken::new()).await.map(drop) })
         };
-        until("it begins again", || alive_with(&word) > 2).await;
+        until("starts it again", || alive_with(&word) > 2).await;
         dropped.abort();
         assert!(dropped.await.unwrap_err().is_cancelled());
         until("nothing runs", || alive_with(&word) == 0).await;
