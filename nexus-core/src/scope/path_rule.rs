@@ -101,7 +101,7 @@ mod tests {
         for (text, problem) in [
             ("", "empty"),
             ("a/../b", "`..`"),
-            ("a[", "not a glob"),
+            ("a[", "is not a glob: a `[` is not closed"),
             ("a\0", "NUL"),
             ("[é]", "ASCII"),
             ("~/.ssh", "write the path it leads to"),

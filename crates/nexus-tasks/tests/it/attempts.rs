@@ -374,7 +374,7 @@ async fn no_seat_learns_of_another_and_nobody_learns_of_a_vendor() {
         let answers = seat.answered();
         let again = answers[7..9]
             .iter()
-            .filter(|answer| answer.contains("the probe ") && answer.contains("does not exist"))
+            .filter(|answer| answer.contains("does not exist or cannot be repeated"))
             .count();
         assert_eq!(again, 1, "{answers:?}");
     }
