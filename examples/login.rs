@@ -192,11 +192,11 @@ fn describe(login: &Login) {
     println!("   plan           {}", known(&login.identity.plan));
     let left = login
         .life_left(SystemTime::now())
-        .map(|left| format!("good for {} minutes", left.as_secs().div_ceil(60)));
+        .map(|left| format!("valid for {} minutes", left.as_secs().div_ceil(60)));
     println!(
         "   access token   {:?}, {}",
         login.access_token,
-        left.unwrap_or_else(|| "its end is not told".into())
+        left.unwrap_or_else(|| "its end is unknown".into())
     );
     println!("   refresh token  {}", if login.refresh_token.is_some() { "kept" } else { "none" });
 }

@@ -44,7 +44,7 @@ impl EventSink for Show {
                 let mark = if call.status == ToolCallStatus::Succeeded { "->" } else { "!!" };
                 self.note(&format!("  {mark} {}", call.output.iter().map(text).collect::<String>()));
             }
-            TurnEvent::MessageVoided(_) => self.note("< the message above is taken back"),
+            TurnEvent::MessageVoided(_) => self.note("< the message above is withdrawn"),
             TurnEvent::Retrying(retry) => {
                 self.note(&format!("~ attempt {}: {}", retry.attempt, retry.reason));
             }

@@ -33,7 +33,7 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
         .with_tool_call_within(args.tool_call_limit);
     let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
     let (input, output) = own_streams().map_err(|error| {
-        CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))
+        CommandError::failed(format_args!("standard input and output cannot be opened: {error}"))
     })?;
     let end = agent.serve(File::from_std(input), File::from_std(output), ended()).await;
     Ok(match end {
@@ -57,7 +57,7 @@ fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
     let path: PathBuf = file.map_or_else(|| context.home.join("nexus.yaml"), Path::to_owned);
     if !path.exists() {
         return Err(format!(
-            "there is no configuration {}: {}, or start `nexus acp` with --config FILE",
+            "the configuration {} does not exist: {}, or start `nexus acp` with --config FILE",
             path.display(),
             config::BEGIN
         ));
@@ -68,7 +68,7 @@ fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
 /// Waits for a signal that ends the agent.
 async fn ended() {
     if let Err(error) = interrupted().await {
-        complain(format_args!("signals cannot be listened to: {error}"));
+        complain(format_args!("signals cannot be received: {error}"));
         pending::<()>().await;
     }
 }

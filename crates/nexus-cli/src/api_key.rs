@@ -51,7 +51,7 @@ enum KeyOutcome {
 
 pub(crate) async fn api_key(out: AnswerWriter, command: KeyCommand) -> Result<ExitCode, CommandError> {
     // The keyring may ask the person first, so a call can block for long.
-    run_blocking(move || run(out, &command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
+    run_blocking(move || run(out, &command)).await.map_err(|_| "the keyring could not be read".to_owned())?
 }
 
 fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError> {
@@ -59,7 +59,7 @@ fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError
     let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command else {
         let keys = KeyringKey::list().map_err(failed)?;
         if keys.is_empty() && !out.is_json() {
-            complain("no key is kept; `nexus key set NAME` keeps one");
+            complain("no key is stored; store one with `nexus key set NAME`");
         }
         for key in keys {
             out.show(&StoredKey { key: key.name().to_owned() }, |key| say(&key.key));
@@ -81,9 +81,9 @@ fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError
     };
     let place = entry.place();
     let text = match outcome {
-        KeyOutcome::Stored => format!("kept in {place}; use it by `credential: {{ keyring: {name} }}`"),
+        KeyOutcome::Stored => format!("stored in {place}; use it with `credential: {{ keyring: {name} }}`"),
         KeyOutcome::Removed => format!("removed from {place}"),
-        KeyOutcome::WasAbsent => format!("there was none in {place}"),
+        KeyOutcome::WasAbsent => format!("no key was stored in {place}"),
     };
     let changed = ChangedKey { key: name.clone(), outcome, place };
     out.line(&changed, format_args!("{name}: {text}"));

@@ -120,17 +120,20 @@ pub(crate) fn artifact(
             for slice in slices(&artifacts, &of)? {
                 let done = artifacts.scaffold(slice, &models)?;
                 for task in &done.not_planned {
-                    complain(format_args!("warning: {task} has a folder and is not in the plan of {slice}"));
+                    complain(format_args!("warning: {task} has a folder, but is not in the plan of {slice}"));
                 }
                 let (tasks, made, kept) = (done.tasks.len(), done.made.len(), done.kept.len());
-                out.line(&done, format_args!("{slice}: {tasks} tasks, {made} files made, {kept} kept"));
+                out.line(
+                    &done,
+                    format_args!("{slice}: {tasks} tasks, {made} files created, {kept} unchanged"),
+                );
             }
         }
         ArtifactCommand::Mark { task, status } => {
             let before = artifacts.mark_task(task, status)?;
             out.line(
                 &MarkedTask { task, before, status },
-                format_args!("{task} was {before} and is {status}"),
+                format_args!("{task} was {before} and is now {status}"),
             );
         }
         ArtifactCommand::Todo { of } => {
@@ -143,14 +146,11 @@ pub(crate) fn artifact(
         ArtifactCommand::Append { milestone, file, expect, seal } => {
             let entry = if seal { String::new() } else { entry(file.as_deref())? };
             if entry.trim().is_empty() && !seal {
-                return Err("the entry is empty; --seal appends a seal alone".to_owned().into());
+                return Err("the entry is empty; use --seal to append only a seal".to_owned().into());
             }
             let appended = artifacts.append_review(milestone, &entry, expect.as_deref())?;
             if appended.sealed_before > 0 {
-                complain(format_args!(
-                    "{} bytes were there without a seal, and are sealed now",
-                    appended.sealed_before
-                ));
+                complain(format_args!("{} bytes had no seal, and are now sealed", appended.sealed_before));
             }
             out.show(&appended, |appended| say(&appended.state.sha256));
         }
@@ -189,11 +189,12 @@ fn code(is_good: bool) -> ExitCode {
 fn find(named: Option<&Path>) -> Result<Artifacts, CommandError> {
     let folder = match named {
         Some(folder) if folder.is_dir() => absolute(folder),
-        Some(folder) => return Err(format!("there is no folder {}", folder.display()).into()),
+        Some(folder) => return Err(format!("the folder {} does not exist", folder.display()).into()),
         None => std::env::current_dir(),
     };
-    let folder = folder
-        .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
+    let folder = folder.map_err(|error| {
+        CommandError::failed(format_args!("the current folder cannot be determined: {error}"))
+    })?;
     Ok(if named.is_some() { Artifacts::at(folder) } else { Artifacts::find(&folder) })
 }
 
@@ -211,7 +212,7 @@ fn slices(artifacts: &Artifacts, of: &str) -> Result<Vec<SliceId>, CommandError>
         let slices = artifacts.slices(milestone)?;
         if slices.is_empty() {
             return Err(format!(
-                "{milestone} has no slices; make one by `nexus artifact new slice {milestone} NAME`"
+                "{milestone} has no slices; create one with `nexus artifact new slice {milestone} NAME`"
             )
             .into());
         }
@@ -219,7 +220,7 @@ fn slices(artifacts: &Artifacts, of: &str) -> Result<Vec<SliceId>, CommandError>
     }
     let slice = of.parse::<SliceId>();
     slice.map(|slice| vec![slice]).map_err(|_| {
-        format!("{of:?} is no slice and no milestone; write one such as M001-S001 or M001").into()
+        format!("{of:?} is neither a slice nor a milestone; write an id such as M001-S001 or M001").into()
     })
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn words(availability: &Availability, indent: &str) -> String {
         }
         Availability::NotInstalled { looked_in, remedy } => {
             let places = looked_in.iter().map(|place| place.display().to_string()).collect::<Vec<_>>();
-            format!("not installed: {remedy}\n{indent}looked in {}", places.join(", "))
+            format!("not installed: {remedy}\n{indent}searched in {}", places.join(", "))
         }
         Availability::Unauthenticated { remedy } => format!("not logged in: {}", printable(remedy)),
         Availability::Unusable { reason } => format!("cannot be used: {}", printable(reason)),

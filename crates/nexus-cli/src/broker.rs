@@ -141,8 +141,8 @@ pub(crate) async fn broker(
             let broker = home.open_to_run(turns, memory.clone()).await?;
             for (name, machine) in home.configure(&broker).await? {
                 complain(format_args!(
-                    "{name} is an agent of the machine {}, which runs its turns and where its sessions are; \
-                     `nexus broker start {name} --here` has this one run them",
+                    "{name} is an agent of the machine {}, which runs its turns and stores its sessions; to \
+                     run them on this machine, call `nexus broker start {name} --here`",
                     printable(&machine)
                 ));
             }
@@ -154,7 +154,7 @@ pub(crate) async fn broker(
                 && settings.callers.contains_key(name)
             {
                 return Err(CommandError::usage(format_args!(
-                    "what is for the caller {name} is sent to its url: leave out --wait, or take another --as"
+                    "messages to the caller {name} are sent to its url: leave out --wait, or use another --as"
                 )));
             }
             let broker = home.open_with_agents().await?;
@@ -172,7 +172,7 @@ pub(crate) async fn broker(
                 let is_new = sent.outcome == PutOutcome::Stored;
                 let text = match is_new {
                     true => format!("{id}: {reach}"),
-                    false => format!("{id}: it was sent before, and is not sent again"),
+                    false => format!("{id}: already sent, and not sent again"),
                 };
                 out.line(&MessageReceipt { message_id, is_new, reach: reach.to_owned() }, text);
                 return Ok(ExitCode::SUCCESS);
@@ -259,7 +259,7 @@ async fn run(
     webhooks: Option<SocketAddr>,
 ) -> Result<ExitCode, CommandError> {
     if home.settings.agents.is_empty() {
-        complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
+        complain("nexus.yaml names no agents in its section `broker`: messages wait until it names some");
     }
     // Adds messages that are older than the index, and removes deleted ones.
     let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
@@ -270,7 +270,7 @@ async fn run(
     let mut views = Views::begin(&folder).map_err(CommandError::failed)?;
     if !views.is_writer() {
         complain(format_args!(
-            "another broker writes the views in {}: this one does when that has ended",
+            "another broker writes the views in {}: this broker takes over when the other has ended",
             printable(&folder.display().to_string())
         ));
     }
@@ -292,7 +292,7 @@ async fn run(
         let server = WebhookServer::bind(triggers, broker_home::secrets(), settings).await;
         let server = server.map_err(|error| CommandError::failed(format_args!("{address}: {error}")))?;
         let url = format!("http://{}", server.address());
-        let text = format!("webhooks are taken at {url}");
+        let text = format!("webhooks are received at {url}");
         out.event(|| BrokerEvent::Webhooks { url }, || say(text));
         let drained = drain.clone();
         hooks = Some(server.serve(async move { drained.cancelled().await }));
@@ -315,7 +315,7 @@ async fn run(
         }
     });
     let (mut failing, mut changes) = (BTreeSet::new(), home.changes());
-    let broke_down = |error| CommandError::failed(format_args!("the broker broke down: {error}"));
+    let broke_down = |error| CommandError::failed(format_args!("the broker ended with a panic: {error}"));
     loop {
         tokio::select! {
             ended = &mut running => {
@@ -325,12 +325,12 @@ async fn run(
             came = interrupts.next() => {
                 came.map_err(signals)?;
                 if drain.is_cancelled() {
-                    complain("the turns that ran are ended");
+                    complain("the running turns are stopped");
                     end.cancel();
                     running.await.map_err(broke_down)?;
                     return Ok(interrupt::exit_code());
                 }
-                complain("no further message is taken, and turns that run go on to their end; once more ends them");
+                complain("no further message is taken, and running turns finish; press again to stop them");
                 drain.cancel();
             }
             () = changes.next(SHOW_PAUSE) => {
@@ -423,7 +423,8 @@ async fn wait_for(
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             return Err(CommandError::failed(format_args!(
-                "no answer came within {} s: it will be in `nexus broker inbox`; is a `nexus broker run` at work?",
+                "no answer arrived within {} s: it will be in `nexus broker inbox`; check that `nexus broker \
+                run` is running",
                 wait.as_secs()
             )));
         }
@@ -520,13 +521,13 @@ fn lines(agents: &[AgentDocument], queues: &[QueueState]) -> Vec<String> {
                 let _ = write!(line, ", says {}{percent}", report.status.as_str());
             }
             if let Some(kept) = agent.tree.as_ref().and_then(|tree| tree.refs.last()) {
-                let _ = write!(line, ", kept as {kept}");
+                let _ = write!(line, ", stored as {kept}");
             }
             printable(&line)
         })
         .collect();
     if agents.is_empty() {
-        lines.push("there are no agents: name some in the section `broker` of nexus.yaml".to_owned());
+        lines.push("no agents exist: name some in the section `broker` of nexus.yaml".to_owned());
     }
     for queue in queues {
         if let Some(name) = queue.queue.strip_prefix("caller.") {

@@ -71,12 +71,14 @@ impl Callbacks {
             let variable = &caller.secret_environment;
             let secret = std::env::var(variable).map_err(|_| {
                 CommandError::failed(format_args!(
-                    "the caller {name} has its secret in {variable}, which is not set: set it for this command"
+                    "the secret of the caller {name} is in {variable}, which is not set: set it for this \
+                    command"
                 ))
             })?;
             let key = WebhookKey::read(secret.trim()).ok_or_else(|| {
                 CommandError::failed(format_args!(
-                    "{variable} of the caller {name} is no secret: it is `whsec_` and the base64 of 24 to 64 bytes"
+                    "{variable} of the caller {name} is not a valid secret: write `whsec_` and the base64 of \
+                    24 to 64 bytes"
                 ))
             })?;
             all.push((name.clone(), Arc::new(SignedPost { url: caller.url.clone(), key })));

@@ -155,7 +155,7 @@ impl CommandError {
 
     /// The command cannot listen for signals.
     pub(crate) fn deaf(error: &std::io::Error) -> Self {
-        Self::failed(format_args!("signals cannot be listened to: {error}"))
+        Self::failed(format_args!("signals cannot be received: {error}"))
     }
 
     /// Adds advice.

@@ -32,7 +32,7 @@ pub(crate) fn find_or_explain(args: &ConfigArgs, context: &BuildContext) -> Resu
 const FILE: &str = "nexus.yaml";
 
 /// Advice on how to create a configuration.
-pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
+pub(crate) const BEGIN: &str = "create one with `nexus check --example > nexus.yaml`";
 
 /// Loads the configuration of tasks, debates and the broker: the file that the command line names, else that of the home. A file in the
 /// current folder is never used: the folder may be a stranger's repository, and a configuration names programs to run.
@@ -55,16 +55,17 @@ fn find_for_tasks(args: &ConfigArgs) -> Result<PathBuf, CommandError> {
     let place = args.config.clone().unwrap_or_else(|| context.home.join(FILE));
     let unused = match unused && !is_same(beside, &place) {
         true => format!(
-            "; ./{FILE} is not used, as whoever made this folder could name programs in it: if it is yours, name it with --config {FILE}"
+            "; ./{FILE} is not used, because the author of this folder could name programs in it: if you \
+            trust it, name it with --config {FILE}"
         ),
         false => String::new(),
     };
     if args.config.is_none() && !place.exists() {
-        let message = format!("there is no {}{unused}; ", place.display());
+        let message = format!("{} does not exist{unused}; ", place.display());
         let home = context.home.display();
         return Err(CommandError::no_configuration(format!(
-            "{message}tasks, debates and the broker take that of the home, or one that --config names; begin with \
-             `mkdir -p {home} && nexus check --example > {home}/{FILE}`"
+            "{message}tasks, debates and the broker use the configuration of the home or of --config; create \
+             one with `mkdir -p {home} && nexus check --example > {home}/{FILE}`"
         )));
     }
     if !unused.is_empty() {
@@ -121,7 +122,7 @@ fn load_with(pools: &FleetPools, path: &Path, context: BuildContext) -> Result<R
             Arc::new(holds)
         }
         Err(error) => {
-            complain(format_args!("holds are those of this machine: {error}"));
+            complain(format_args!("only the holds of this machine apply: {error}"));
             local
         }
     });
@@ -176,7 +177,7 @@ fn beside(path: &Path, mut context: BuildContext) -> BuildContext {
 fn no_fleet(path: &Path) -> CommandError {
     let path = path.display();
     CommandError::no_configuration(format!(
-        "{path} names no fleet: say where its servers are, as `fleet: {{ servers: [\"nats://127.0.0.1:4222\"] }}`"
+        "{path} names no fleet: name its servers, such as `fleet: {{ servers: [\"nats://127.0.0.1:4222\"] }}`"
     ))
 }
 
@@ -196,6 +197,6 @@ pub(crate) fn find(args: &ConfigArgs, context: &BuildContext) -> Result<PathBuf,
     let places = [PathBuf::from(FILE), context.home.join(FILE)];
     places.iter().find(|place| place.exists()).cloned().ok_or_else(|| {
         let looked = places.each_ref().map(|place| place.display().to_string()).join(" or ");
-        format!("there is no {looked}")
+        format!("{looked} does not exist")
     })
 }

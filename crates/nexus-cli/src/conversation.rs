@@ -181,7 +181,7 @@ fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String
     let mut number = 0;
     for turn in &conversation.turns {
         if turn.begins_afresh {
-            text.push_str("\n(The model of what follows was not shown what is above.)\n");
+            text.push_str("\n(The model of the following turns did not receive the messages above.)\n");
         }
         for message in &turn.messages {
             number += 1;
@@ -206,7 +206,7 @@ fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String
                     let arguments = arguments.as_deref().unwrap_or_default();
                     (format!("tool {}{how}", printable(tool)), format!("{arguments}\n{}", words(output)))
                 }
-                _ => ("a message that this version does not know".to_owned(), String::new()),
+                _ => ("a message of a kind that this version does not know".to_owned(), String::new()),
             };
             text.push_str(&format!("\n### {number} · {head}\n\n{}\n", body.trim_end_matches('\n')));
         }

@@ -91,7 +91,7 @@ pub(crate) async fn explain(
                     error.report(out);
                 }
             }
-            complain("the configuration before it stays in use");
+            complain("the earlier configuration remains in use");
         }
         Ok(WatchProgress::GoesOn)
     })

@@ -15,7 +15,7 @@ pub(crate) async fn finish_refreshes() {
         () = &mut finished => return,
         () = tokio::time::sleep(SILENCE) => {}
     }
-    complain("a login is being renewed; Ctrl-C gives that up, and may cost the login");
+    complain("a login is being renewed; Ctrl-C cancels that, and the login may be lost");
     tokio::select! {
         () = finished => {}
         _ = interrupted() => {}

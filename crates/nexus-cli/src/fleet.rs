@@ -89,13 +89,13 @@ pub(crate) async fn fleet(
             let pools: Vec<_> = pool.iter().map(String::as_str).collect();
             fleet.set_up(&pools).await.map_err(CommandError::failed)?;
             out.show(&FleetSetup { pools: pool }, |made| {
-                say("the streams and buckets are there");
-                made.pools.iter().for_each(|pool| say(format_args!("the queue of {pool} is there")));
+                say("the streams and buckets exist");
+                made.pools.iter().for_each(|pool| say(format_args!("the queue of {pool} exists")));
             });
         }
         FleetCommand::Key => {
             let file = fleet.settings().key_file.as_deref();
-            let file = file.ok_or_else(|| CommandError::failed("fleet: key_file: names no file"))?;
+            let file = file.ok_or_else(|| CommandError::failed("fleet: key_file: does not name a file"))?;
             let public_key = FleetKey::read_or_make(file).map_err(CommandError::failed)?.public().to_string();
             out.show(&MachineKey { public_key }, |key| say(&key.public_key));
         }
@@ -121,9 +121,9 @@ fn print(status: &FleetStatus) {
     let now = SystemTime::now();
     for (account, hold) in &status.holds {
         let until = spoken_instant(hold.until, now);
-        let probing = if hold.probing { "; a turn is finding out whether this is over" } else { "" };
+        let probing = if hold.probing { "; a turn probes whether the account works again" } else { "" };
         let (account, reason) = (printable(account), printable(&hold.reason));
-        say(format_args!("\n{account} is held until {until}: {reason}{probing}"));
+        say(format_args!("\n{account} is on hold until {until}: {reason}{probing}"));
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn forget(
     let mut code = ExitCode::SUCCESS;
     let kept = log.turns.iter().filter_map(|turn| Some((turn, turn.resume()?))).collect::<Vec<_>>();
     if kept.is_empty() {
-        complain(format_args!("{place}: there is no conversation in it to forget"));
+        complain(format_args!("{place}: it contains no conversation to forget"));
     }
     for (turn, handle) in kept {
         let (id, backend) = (turn.id.clone(), handle.backend().to_string());
@@ -69,8 +69,8 @@ pub(crate) async fn forget(
 fn words(forgotten: Forgotten) -> String {
     match forgotten {
         Forgotten::Deleted { files, bytes } => format!("deleted, {files} files of {bytes} bytes"),
-        Forgotten::WasGone => "not there any more".to_owned(),
-        Forgotten::InHandle => "in this file alone; delete the file to be rid of it".to_owned(),
+        Forgotten::WasGone => "it was already deleted from the backend".to_owned(),
+        Forgotten::InHandle => "only in this file; delete the file to forget it".to_owned(),
         _ => "forgotten".to_owned(),
     }
 }

@@ -98,7 +98,7 @@ impl HookLine {
     fn answer(&self) -> ExitCode {
         let Some(event) = self.event else {
             let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
-            complain(format_args!("the event of the hook is not known: name one of {}", known.join(", ")));
+            complain(format_args!("the event of the hook is unknown: write one of {}", known.join(", ")));
             return ExitCode::from(EXIT_FAILED);
         };
         let here = env::current_dir().unwrap_or_default();
@@ -137,7 +137,7 @@ fn project_of(named: Option<&Path>, folder: &Path) -> Result<Option<ProjectFolde
         Some(named) if named.is_dir() => {
             ProjectFolder::at(std::path::absolute(named).map_err(|error| error.to_string())?)
         }
-        Some(named) => return Err(format!("there is no folder {}", named.display())),
+        Some(named) => return Err(format!("the folder {} does not exist", named.display())),
         None => ProjectFolder::find(folder),
     };
     if project::is_home(&project) {

@@ -90,7 +90,7 @@ impl LoginReport {
                 let mut report = Self::logged_in(name, &stored.login, place);
                 let is_dead = stored.login.life_left(now).is_some_and(|left| left.is_zero());
                 report.reason = match &stored.refused {
-                    Some(reason) => Some(format!("the issuer refused to renew it: {}", printable(reason))),
+                    Some(reason) => Some(format!("the issuer rejected its renewal: {}", printable(reason))),
                     None if is_dead && stored.login.refresh_token.is_none() => {
                         Some("its token has expired, and it cannot be renewed".to_owned())
                     }
@@ -193,7 +193,9 @@ impl LoginReport {
             (Some(email), Some(account)) => Some(format!("{email} (account {account})")),
             (Some(email), None) => Some(email.clone()),
             (None, Some(account)) => Some(format!("account {account}")),
-            (None, None) => self.renews_itself.map(|_| "somebody: the issuer does not say who".to_owned()),
+            (None, None) => {
+                self.renews_itself.map(|_| "unknown account: the issuer does not name it".to_owned())
+            }
         }
     }
 
@@ -201,12 +203,12 @@ impl LoginReport {
         let until = self.expires_at.map(|instant| spoken_instant(instant, now));
         let is_alive = self.expires_at.is_none_or(|instant| instant > now);
         match (until, is_alive, renews) {
-            (Some(until), true, true) => format!("good until {until}, and renews itself"),
-            (Some(until), true, false) => format!("good until {until}, and is not renewed"),
+            (Some(until), true, true) => format!("valid until {until}, and renewed automatically"),
+            (Some(until), true, false) => format!("valid until {until}, and not renewed"),
             (Some(until), false, true) => format!("expired {until}; the next turn renews it"),
             (Some(until), false, false) => format!("expired {until}"),
-            (None, _, true) => "its end is not told; it renews itself".to_owned(),
-            (None, _, false) => "its end is not told; it is not renewed".to_owned(),
+            (None, _, true) => "its end is unknown; it is renewed automatically".to_owned(),
+            (None, _, false) => "its end is unknown; it is not renewed".to_owned(),
         }
     }
 }

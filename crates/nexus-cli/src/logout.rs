@@ -95,17 +95,15 @@ fn has_remains(name: OwnLogin, folder: &Path) -> bool {
 
 fn words(done: &LogOut) -> String {
     match &done.revocation {
-        Some(Ok(Revocation::Revoked)) => {
-            "logged out. The issuer was told, and takes nothing of the login any more".to_owned()
-        }
+        Some(Ok(Revocation::Revoked)) => "logged out. The issuer has revoked the login".to_owned(),
         Some(Ok(Revocation::NotOffered)) | None => {
-            "logged out on this machine. The issuer has no way to be told: a copy of its tokens, if there were one, \
-             would be good until they expire"
+            "logged out on this machine. The issuer does not support revocation: a copy of the tokens would \
+             be valid until they expire"
                 .to_owned()
         }
         Some(Err(error)) => format!(
-            "logged out on this machine, but the issuer was not told: {}. What it had handed out may be good until \
-             it expires; your account's page at the vendor may list it as a session to end",
+            "logged out on this machine, but the issuer did not revoke the login: {}. Its tokens may be \
+             valid until they expire; your account's page at the vendor may list the session to end",
             reason(error)
         ),
     }

@@ -92,7 +92,7 @@ fn main() -> ExitCode {
     // Hooks come before everything that can fail, since they report failures in their own way.
     if let Command::Hook(hook) = &args.command {
         if args.json {
-            complain("--json changes nothing: a hook answers in JSON of the program that starts it");
+            complain("--json has no effect: a hook answers in the JSON of the program that starts it");
         }
         return output::exit_code(hook::hook(hook));
     }
@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     let runtime = match start_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let words = format_args!("there are too few threads or open files to run: {error}");
+            let words = format_args!("too few threads or open files are available: {error}");
             return output::exit_code(CommandError::failed(words).report(out));
         }
     };

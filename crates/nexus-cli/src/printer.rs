@@ -99,7 +99,10 @@ impl<W: Write + Send> TurnPrinter<W> {
                 }
                 let partial = error.partial();
                 if !partial.text.is_empty() {
-                    self.note(" ", &format!("{} characters of text were kept", partial.text.chars().count()));
+                    self.note(
+                        " ",
+                        &format!("{} characters of text are stored", partial.text.chars().count()),
+                    );
                 }
             }
         }
@@ -131,7 +134,7 @@ impl<W: Write + Send> TurnPrinter<W> {
     /// Reports an unknown part of the vendor's output once, with its consequence.
     fn not_understood(&mut self, name: &str, is_harmless: bool) {
         if self.not_understood.len() < MAX_NOT_UNDERSTOOD && self.not_understood.insert(name.to_owned()) {
-            let so = if is_harmless { "" } else { "; what the turn changed is not known for certain" };
+            let so = if is_harmless { "" } else { "; the changes of the turn are not known for certain" };
             self.note("?", &format!("not understood: {name}{so}"));
         }
     }
@@ -172,7 +175,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
     fn accept(&mut self, event: EventEnvelope) {
         match event.event {
             TurnEvent::Queued(queued) => {
-                self.note("~", &format!("{} runs {} turns at once; waiting", queued.backend, queued.limit));
+                self.note("~", &format!("{} already runs {} turns; waiting", queued.backend, queued.limit));
             }
             TurnEvent::Started(started) => {
                 let mut parts = vec![started.backend.to_string()];
@@ -195,7 +198,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             }
             TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
             TurnEvent::MessageEnded(_) => self.end_line(),
-            TurnEvent::MessageVoided(_) => self.note("<", "the message above is taken back"),
+            TurnEvent::MessageVoided(_) => self.note("<", "the message above is withdrawn"),
             TurnEvent::RateLimit(limit) => {
                 let used =
                     limit.used_percent.map(|percent| format!(", {percent:.0} % used")).unwrap_or_default();
@@ -208,8 +211,8 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             TurnEvent::Fallback(fallback) => {
                 let skipped = &fallback.skipped;
                 let takes_over = match skipped.handover {
-                    Handover::Continued => "goes on from what it did",
-                    Handover::Restored => "takes over; what it did was put back",
+                    Handover::Continued => "continues from its present state",
+                    Handover::Restored => "takes over; the earlier changes were reverted",
                     _ => "takes over",
                 };
                 self.note(
@@ -315,8 +318,8 @@ mod tests {
             unknown("tool_call_v2").into(),
             unknown("delta").harmless().into(),
         ]);
-        let expected = "? not understood: tool_call_v2; what the turn changed is not known for certain\n\
-                        ? not understood: delta\n";
+        let expected = "? not understood: tool_call_v2; the changes of the turn are not known for certain\n? \
+                        not understood: delta\n";
         assert_eq!(shown, expected);
     }
 

@@ -80,7 +80,7 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
                 let memory = memory().map_err(|error| CommandError::of_named(&error))?;
                 // If an update fails, the search still covers the messages that are indexed.
                 if let Err(error) = memory.capture_all(&conversation::store()) {
-                    complain(printable_lines(&format!("not all of it can be searched: {error}")));
+                    complain(printable_lines(&format!("it cannot be searched completely: {error}")));
                 }
                 memory
                     .query(&words.join(" "), limit, |_| true)

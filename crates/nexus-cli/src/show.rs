@@ -68,7 +68,7 @@ fn described(turn: &TurnRecord) -> String {
         Some(RecordedOutcome::Result(result)) => format!("ended well: {}", result.finish),
         Some(RecordedOutcome::Error(error)) => format!("failed: {}", word(error.kind)),
         Some(_) => "ended in a way that this version cannot read".to_owned(),
-        None => "has no end: it was interrupted, or runs".to_owned(),
+        None => "has no end: it was interrupted, or is running".to_owned(),
     };
     let mut text = format!("## {} · {end}\n\n", turn.name);
     let mut row = |name: &str, value: &str| push_row(&mut text, name, value);
@@ -85,7 +85,7 @@ fn described(turn: &TurnRecord) -> String {
     row("calls", &calls(turn));
     row("warned", &warnings(turn));
     match (turn.resume(), turn.is_forgotten) {
-        (_, true) => row("goes on", "no: its conversation is forgotten"),
+        (_, true) => row("goes on", "no, because its conversation was forgotten"),
         (Some(handle), false) => row("goes on", handle.backend().as_str()),
         (None, false) => {}
     }

@@ -92,7 +92,7 @@ pub(crate) fn init(out: AnswerWriter, args: &InitArgs) -> Result<ExitCode, Comma
 pub(crate) async fn onboard(out: AnswerWriter, args: OnboardArgs) -> Result<ExitCode, CommandError> {
     init(out, &InitArgs { folder: args.folder.clone(), git: false })?;
     match &args.hub {
-        None => say("no hub is named: --hub, or NEXUS_SKILL_HUB, has its packs suggested"),
+        None => say("no hub is named: give --hub or set NEXUS_SKILL_HUB to see its packs"),
         Some(source) => {
             let hub = open(source).await?;
             let index = HubIndex::read(&*hub).await?;
@@ -227,7 +227,7 @@ fn print(skill: &FoundSkill) {
     if !skill.changed.is_empty() {
         say(printable(&format!("changed: {}", skill.changed.join(", "))));
     }
-    say("it adds no right: what an agent may do with it is the agent's scope");
+    say("it adds no permissions: the agent's scope limits the agent");
 }
 
 fn show_changes(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
@@ -248,9 +248,7 @@ fn show_changes(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
 /// Opens the hub that a word names.
 async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     if source.is_empty() || source == "git+" {
-        return Err(CommandError::usage(
-            "a hub is a folder, git+URL, or an https:// address, and nothing is named",
-        ));
+        return Err(CommandError::usage("no hub is named: write a folder, git+URL, or an https:// address"));
     }
     if let Some(repository) = source.strip_prefix("git+") {
         let repository = repository.to_owned();
@@ -260,13 +258,13 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     let authority = rest.split('/').next().unwrap_or_default();
     let is_here = matches!(authority.split(':').next(), Some("127.0.0.1" | "localhost"));
     if authority.contains('@') {
-        return Err(CommandError::usage("the address of a hub has no user and no password"));
+        return Err(CommandError::usage("the address of a hub must not contain a user or a password"));
     }
     if scheme == "https" || scheme == "http" && is_here {
         return Ok(Box::new(UrlHub { base: source.trim_end_matches('/').to_owned() }));
     }
     if source.contains("://") {
-        return Err(CommandError::usage("a hub is a folder, git+URL, or an https:// address"));
+        return Err(CommandError::usage("write a hub as a folder, git+URL, or an https:// address"));
     }
     Ok(Box::new(FolderHub::new(source)))
 }

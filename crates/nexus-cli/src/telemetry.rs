@@ -53,7 +53,7 @@ impl Telemetry {
     pub(crate) async fn finish(self) {
         let Some((collector, exporter)) = self.0 else { return };
         if let Err(error) = exporter.shut_down(PATIENCE).await {
-            complain(format_args!("the telemetry was not taken at {collector}: {error}"));
+            complain(format_args!("the collector {collector} did not accept the telemetry: {error}"));
         }
     }
 }

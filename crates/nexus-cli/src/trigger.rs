@@ -91,7 +91,7 @@ pub(crate) async fn trigger(
             let mut schedule = match (&of_agent, &of_task) {
                 (Some(agent), _) => CompletionSchedule::of_agent(agent),
                 (None, Some(task)) => CompletionSchedule::of_task(task),
-                (None, None) => return Err(CommandError::usage("say whose tasks: --of-agent or --of-task")),
+                (None, None) => return Err(CommandError::usage("give either --of-agent or --of-task")),
             };
             schedule.task = of_task;
             create(out, &triggers, whose, TriggerSchedule::Completion(schedule), action).await?;

@@ -37,13 +37,14 @@ pub(crate) async fn worker(
         ended = &mut running => ended,
         came = interrupts.next() => {
             came.map_err(signals)?;
-            complain("no further turn is taken, and those that run go on to their end; once more ends them at once");
+            complain("no further turn is taken, and running turns finish; press again to stop them \
+                immediately");
             drain.cancel();
             tokio::select! {
                 ended = &mut running => ended,
                 came = interrupts.next() => {
                     came.map_err(signals)?;
-                    complain("the turns that ran are ended");
+                    complain("the running turns are stopped");
                     return Ok(interrupt::exit_code());
                 }
             }

@@ -11,8 +11,8 @@ pub(crate) const HELP: &str = "\
 An editor starts it and speaks to it over standard input and output. Zed, in settings.json:
   \"agent_servers\": { \"Nexus\": { \"type\": \"custom\", \"command\": \"nexus\", \"args\": [\"acp\"] } }
 
-The configuration is read anew for each prompt. It is never one of the folder that the editor has open, which may be a
-stranger's: a configuration says which programs run. What goes wrong is told on standard error and in the answers.";
+The configuration is read again for each prompt. A configuration in the folder that the editor has open is never used: it could name
+programs to run, and another person may have written it. Errors are reported on standard error and in the answers.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AcpArgs {

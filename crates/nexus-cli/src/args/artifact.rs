@@ -16,22 +16,22 @@ A milestone, by hand:
     nexus artifact lint --enforce
     nexus artifact status M001
 
-Everything lies in .nubos-pilot/ of the project: the nearest folder, from this one up, that has it, else this one. `nexus artifact schema`
-names the kinds of files and what each must have.";
+All files are in .nubos-pilot/ of the project: the nearest folder, from the current one up, that contains it, or the current one. `nexus
+artifact schema` lists the kinds of files and their required fields.";
 
 /// Text below the options of `nexus artifact lint`.
 const LINT_HELP: &str = "\
-A line for each finding: FILE:LINE:COLUMN: RULE: MESSAGE. `nexus artifact rules` says what each rule asks for. A file's name says its
-kind; files below .nubos-pilot/ are held against each other too.
+Prints a line for each finding: FILE:LINE:COLUMN: RULE: MESSAGE. `nexus artifact rules` explains each rule. The name of a file decides its
+kind; files below .nubos-pilot/ are also compared with each other.
 
-Exit codes: 0 nothing was found, or --enforce was not given; 1 something was found; 2 bad command line or configuration.";
+Exit codes: 0 no findings, or --enforce was not given; 1 findings; 2 bad command line or configuration.";
 
 /// Text below the options of `nexus artifact gate`.
 const GATE_HELP: &str = "\
-The verdict comes from research/spawn-*.md of the milestone, and from what its RESEARCH says of contested decisions:
-  clean            nothing is contested, and agreement_score is 0.8 or more
-  issues_flagged   who plans must know what is contested
-  needs_re_spawn   agreement_score is below 0.5, more than two are contested, or one is unresolved
+The verdict depends on research/spawn-*.md of the milestone, and on the contested decisions in its RESEARCH:
+  clean            no decision is contested, and agreement_score is 0.8 or more
+  issues_flagged   the plan must consider the contested decisions
+  needs_re_spawn   agreement_score is below 0.5, more than two decisions are contested, or one is unresolved
 
 Exit codes: 0 clean or issues_flagged, 1 needs_re_spawn, 2 bad command line.";
 
@@ -211,7 +211,7 @@ pub(crate) enum HandoffCommand {
 
 fn kind(name: &str) -> Result<Kind, String> {
     let names = Kind::all().map(Kind::name).collect::<Vec<_>>().join(", ");
-    Kind::named(name).ok_or_else(|| format!("the kinds are {names}"))
+    Kind::named(name).ok_or_else(|| format!("write one of the kinds {names}"))
 }
 
 fn task_status(word: &str) -> Result<WorkStatus, String> {

@@ -10,12 +10,12 @@ use super::{seconds, time_with_unit};
 
 /// Text below the options of `nexus broker`.
 pub(super) const BROKER_HELP: &str = "\
-Agents are named in the section `broker` of nexus.yaml. Messages, agents and locks are in `broker` of Nexus's home; `nexus broker run`
-has the turns of agents run, and any number of these commands, also of several `run`, share them.
+The section `broker` of nexus.yaml names the agents. Messages, agents and locks are stored in the folder `broker` of Nexus's home. `nexus
+broker run` runs the turns of the agents. Several of these commands, also several `run`, can share the folder.
 
-`run`: SIGTERM or Ctrl-C drains: no further message is taken, and turns that run go on to their end; the second one ends them.
+`run`: SIGTERM or Ctrl-C drains: no further message is taken, and running turns finish; the second signal ends them.
 
-Exit codes: 0 done, 1 it could not be done (or no answer came in time), 2 bad command line or configuration.";
+Exit codes: 0 done, 1 failed (or no answer arrived in time), 2 bad command line or configuration.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BrokerCommand {
@@ -117,7 +117,7 @@ fn priority(text: &str) -> Result<MessagePriority, String> {
         "normal" => Ok(MessagePriority::Normal),
         "high" => Ok(MessagePriority::High),
         "urgent" => Ok(MessagePriority::Urgent),
-        _ => Err("it is low, normal, high or urgent".to_owned()),
+        _ => Err("write low, normal, high or urgent".to_owned()),
     }
 }
 
@@ -126,5 +126,5 @@ fn caller(name: &str) -> Result<Address, String> {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("it is not a JSON object: {error}"))
 }

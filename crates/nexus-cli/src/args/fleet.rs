@@ -8,15 +8,15 @@ use super::seconds;
 
 /// Text below the options of `nexus worker`.
 pub(super) const WORKER_HELP: &str = "\
-The configuration's section `fleet` names the servers, and its `worker` bounds what a request may ask for: folders, access
-levels, backends. A backend that has a `pool` runs here, so the file may be the one of the callers.
+The section `fleet` of the configuration names the servers, and its `worker` limits the requests: folders, access levels and
+backends. A backend with a `pool` runs here, so workers and callers can use the same file.
 
-A worker that `login_owner` names lends access tokens of that login to the machines that are listed there, for as long as it runs.
+A worker that `login_owner` names lends access tokens of that login to the listed machines while it runs.
 
-SIGTERM or Ctrl-C drains: no further turn is taken, and those that run go on to their end; the second one ends them at once.
+SIGTERM or Ctrl-C drains: no further turn is taken, and running turns finish; the second signal ends them immediately.
 
-Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 and
-the signal where a second one ended it.";
+Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 plus
+the signal if a second signal ended it.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WorkerArgs {

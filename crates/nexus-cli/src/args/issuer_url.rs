@@ -6,16 +6,16 @@ use url::{Host, Url};
 pub(super) fn issuer_url(text: &str) -> Result<String, String> {
     let url = Url::parse(text).map_err(|error| format!("no URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("there is a name or a password in it".to_owned());
+        return Err("it contains a name or a password".to_owned());
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err("something follows its path, where the endpoints have to go".to_owned());
+        return Err("it must end with its path, because the endpoints are appended to it".to_owned());
     }
     match url.scheme() {
         "https" => Ok(text.to_owned()),
         "http" if is_this_machine(&url) => Ok(text.to_owned()),
-        "http" => Err("others can read what is sent by http: use https, or a loopback address".to_owned()),
-        _ => Err("it has to begin with https://".to_owned()),
+        "http" => Err("others can read http traffic: use https, or a loopback address".to_owned()),
+        _ => Err("it must begin with https://".to_owned()),
     }
 }
 

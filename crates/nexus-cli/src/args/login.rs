@@ -62,9 +62,8 @@ pub(crate) struct NetworkArgs {
 }
 
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The issuer is told where it has a way to be told; the login is removed from this machine in any case. Exit codes: 0 \
-nothing is logged in any more, 1 it could not be removed.")]
+#[command(after_help = "Revokes the login at the issuer if the issuer supports it, and always removes the \
+login from this machine. Exit codes: 0 logged out, 1 the login could not be removed.")]
 pub(crate) struct LogoutArgs {
     /// Plan to log out of
     #[arg(value_parser = LoginWord, value_name = "LOGIN", required_unless_present = "all", conflicts_with = "all")]

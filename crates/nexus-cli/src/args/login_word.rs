@@ -20,7 +20,7 @@ impl TypedValueParser for LoginWord {
         let named = vendors().iter().find(|vendor| word.eq_ignore_ascii_case(vendor.name()));
         if let Some((vendor, program)) = named.and_then(|vendor| Some((vendor, vendor.program_login()?))) {
             let action = command.get_name();
-            let told = format!("{} keeps its own login: run `{program} {action}`", vendor.name());
+            let told = format!("{} manages its own login: run `{program} {action}`", vendor.name());
             return Err(command.clone().error(ErrorKind::InvalidValue, told));
         }
         let word = PossibleValuesParser::new(words()).parse_ref(command, argument, word)?;

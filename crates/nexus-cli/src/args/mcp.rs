@@ -48,7 +48,7 @@ fn http_address(text: &str) -> Result<SocketAddr, String> {
     if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::new(loopback, port));
     }
-    text.parse().map_err(|_| "not ADDRESS:PORT or a port, as 127.0.0.1:7878 or 7878".to_owned())
+    text.parse().map_err(|_| "write ADDRESS:PORT or a port, such as 127.0.0.1:7878 or 7878".to_owned())
 }
 
 #[cfg(test)]

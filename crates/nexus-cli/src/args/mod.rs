@@ -122,7 +122,7 @@ pub(crate) enum Command {
     /// Show the logins, their accounts and expiry, and the backends that would run. No model call, and no login is renewed
     Status(StatusArgs),
     /// Find problems that stop turns on this machine, print advice, and end processes that dead runs left. No model call
-    #[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
+    #[command(after_help = "Exit codes: 0 no problem was found, 1 a problem was found.")]
     Doctor,
     /// Serve an editor as its agent, by the Agent Client Protocol. A type of the configuration answers
     #[command(after_help = acp::HELP)]
@@ -138,8 +138,8 @@ pub(crate) enum Command {
     Artifact(ArtifactArgs),
     /// Answer a hook event of a program, as `nexus project install` configures it. Reads and writes JSON
     #[command(
-        after_help = "A refusal is an answer on standard output. Exit codes: 0, and 1 for an event that is not known. Never 2, which some programs\n\
-                      take for a refusal of every tool."
+        after_help = "A refusal is an answer on standard output. Exit codes: 0, or 1 for an unknown event. \
+                      Never 2, because some programs then refuse\nevery tool."
     )]
     Hook(HookArgs),
     /// Run agents that send each other messages, and write to them
@@ -207,7 +207,7 @@ impl Command {
 fn time_with_unit(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("it is a time such as 30s, 10m or 2h".to_owned()),
+        _ => Err("write a time such as 30s, 10m or 2h".to_owned()),
     }
 }
 
@@ -295,7 +295,7 @@ mod tests {
     fn who_looks_for_claude_s_login_is_told_where_it_is() {
         for command in ["login", "logout", "status"] {
             let error = Args::try_parse_from(["nexus", command, "claude"]).unwrap_err().to_string();
-            let told = format!("claude keeps its own login: run `claude auth {command}`");
+            let told = format!("claude manages its own login: run `claude auth {command}`");
             assert!(error.contains(&told) && !error.contains("similar"), "{error}");
             let error = Args::try_parse_from(["nexus", command, "codec"]).unwrap_err().to_string();
             assert!(error.contains("codex"), "{error}");

@@ -20,15 +20,15 @@ A cycle, by hand:
     nexus project close
     nexus project history cache
 
-An agent does the same by the tools of `nexus mcp project`. Everything lies in .nexus/ of the project: the folder above that has
-.nexus/state/ in it, or the top of the git repository.";
+An agent does the same with the tools of `nexus mcp project`. All files are in .nexus/ of the project: the nearest parent folder with
+.nexus/state/, or the top folder of the git repository.";
 
 /// Text below the options of `nexus project conformance`.
 const CONFORMANCE_HELP: &str = "\
-Each fixture has a project of its own, in a new folder; the server is started there. A fixture says what is there before, what is
-called, and what must be in the result and in the files then, by JSONPath (RFC 9535).
+Each fixture runs in its own project, in a new folder in which the server is started. A fixture contains the initial files, the calls,
+and the expected content of the results and files as JSONPath (RFC 9535).
 
-Exit codes: 0 all are passed, 1 one is not, 2 bad command line or fixtures.";
+Exit codes: 0 all fixtures passed, 1 a fixture failed, 2 bad command line or fixtures.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ProjectArgs {

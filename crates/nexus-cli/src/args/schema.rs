@@ -9,9 +9,9 @@ Examples:
     nexus schema output task list
     nexus schema output run > run.schema.json
 
-With --json a list prints one JSON object a line, a document one object, and a command that goes on one object for each event, with its
-\"type\". A command that fails prints {\"error\": {\"kind\", \"message\", \"place\", \"advice\"}} as the last line of standard output. The schema
-is that of every line.";
+With --json a list prints one JSON object a line, a document prints one object, and a command that keeps running prints one object for each
+event, with its \"type\". A command that fails prints {\"error\": {\"kind\", \"message\", \"place\", \"advice\"}} as the last line of standard output.
+The schema describes each line.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SchemaCommand {

@@ -14,8 +14,8 @@ pub(crate) enum TaskCommand {
     New(Box<NewTaskArgs>),
     /// Run a task to its end: frame it, then do and review each step. Ctrl-C rolls the step back; the next run repeats it
     #[command(
-        after_help = "Exit codes: 0 it is complete, or with --step the step advanced; 1 it is not; 2 bad command line or \
-configuration; 130 cancelled."
+        after_help = "Exit codes: 0 the task is complete, or with --step the step advanced; 1 it is not; 2 \
+bad command line or configuration; 130 cancelled."
     )]
     Run(RunTaskArgs),
     /// Show the plan, the criteria and the usage of a task
@@ -47,7 +47,7 @@ configuration; 130 cancelled."
     /// Show each agent of a task live until the task ends or Ctrl-C, even if another process runs it
     Watch(OneTaskArgs),
     /// Move your branch to the commits of a task. If that is impossible, print the reason and how to apply its patch
-    #[command(after_help = "Exit codes: 0 the branch was moved, or there is nothing to land; 1 it was not.")]
+    #[command(after_help = "Exit codes: 0 the branch was moved, or nothing was to be landed; 1 the branch was not moved.")]
     Land(LandTaskArgs),
     /// Write the report of a task: one self-contained HTML page
     Report {

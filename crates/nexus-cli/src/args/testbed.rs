@@ -9,15 +9,15 @@ pub(crate) enum TestbedCommand {
     /// List the traps: small projects with an answer that looks right and is wrong
     List(TrapArgs),
     /// Prove that traps are traps: run their tests, ground truth and probe on both answers. No model call
-    #[command(after_help = "Exit codes: 0 every trap is one, 1 one of them is not, or cannot be run.")]
+    #[command(after_help = "Exit codes: 0 every trap is valid, 1 a trap is not valid or cannot be run.")]
     Prove(TrapArgs),
     /// Run each arm on each answer of each trap, alternating, and record the results. Ctrl-C abandons only the current run; the same
     /// command resumes after it
     #[command(
-        after_help = "An arm is a script (anchored, probing, wary), which asks no model, or NAME=FILE: a nexus.yaml whose type \
-`reviewer` is measured, and with --whole every type of a task. One that names a vendor's backend needs --real; how many turns it \
-takes is said before the first one.\n\nExit codes: 0 all runs are finished, 1 they are not, 2 bad command line or configuration, \
-130 cancelled."
+        after_help = "An arm is a script without a model (anchored, probing or wary), or NAME=FILE with a \
+nexus.yaml. Of the file, the type `reviewer` is measured, or with --whole every type of a task. A file with \
+a vendor's backend needs --real; the number of turns is printed before the first one.\n\nExit codes: 0 all \
+runs are finished, 1 they are not, 2 bad command line or configuration, 130 cancelled."
     )]
     Run(Box<RunTestbedArgs>),
     /// Write the report of an experiment: one self-contained HTML page, or Markdown

@@ -11,8 +11,9 @@ use serde_json::Value;
 
 /// Text below the options of `nexus trigger`.
 pub(super) const TRIGGER_HELP: &str = "\
-Every firing is a message to the agent. `nexus broker run` has triggers fire by time, by files and by reports; with --webhooks also by requests, which
-are signed as Standard Webhooks says (webhook-id, webhook-timestamp, webhook-signature). A firing happens once, whatever the number of brokers.";
+Each firing is a message to the agent. `nexus broker run` fires triggers at their times, for files and for reports, and with --webhooks also for
+requests that are signed by the Standard Webhooks specification (webhook-id, webhook-timestamp, webhook-signature). Each firing happens once, also
+with several brokers.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TriggerCommand {
@@ -156,13 +157,14 @@ impl TriggerCommand {
 }
 
 fn missed(text: &str) -> Result<MissedRule, String> {
-    serde_json::from_value(Value::String(text.to_owned())).map_err(|_| "it is once, all or none".to_owned())
+    serde_json::from_value(Value::String(text.to_owned()))
+        .map_err(|_| "write one of once, all or none".to_owned())
 }
 
 fn time(text: &str) -> Result<SystemTime, String> {
-    nexus_files::rfc3339::parse(text).ok_or_else(|| "it is a time such as 2026-01-31T12:00:00Z".to_owned())
+    nexus_files::rfc3339::parse(text).ok_or_else(|| "write a time such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 fn json(text: &str) -> Result<Value, String> {
-    serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))
+    serde_json::from_str(text).map_err(|error| format!("it is not valid JSON: {error}"))
 }

@@ -36,15 +36,14 @@ pub(super) async fn create(
     for source in &args.source {
         let (name, path) = source
             .split_once('=')
-            .ok_or_else(|| format!("--source takes NAME=PATH, and {source:?} has no `=`"))?;
+            .ok_or_else(|| format!("write --source NAME=PATH: {source:?} has no `=`"))?;
         let path = std::path::Path::new(path).canonicalize().map_err(|error| format!("{path}: {error}"))?;
         sources.push(SourceDraft { name: name.to_owned(), text: None, path: Some(path) });
     }
     let mut labels = BTreeMap::new();
     for label in &args.label {
-        let (name, value) = label
-            .split_once('=')
-            .ok_or_else(|| format!("--label takes NAME=VALUE, and {label:?} has no `=`"))?;
+        let (name, value) =
+            label.split_once('=').ok_or_else(|| format!("write --label NAME=VALUE: {label:?} has no `=`"))?;
         if labels.insert(name.to_owned(), value.to_owned()).is_some() {
             return Err(format!("--label {name}=… is there twice").into());
         }

@@ -52,8 +52,7 @@ pub(crate) async fn debate(
             let debates = configured(config)?;
             let id = id(&debates, &debate).await?;
             let advanced =
-                unless_stopped(stages(out, &debates, &id, all), async || note("the stage is stopped …"))
-                    .await;
+                unless_stopped(stages(out, &debates, &id, all), async || note("stopping the stage …")).await;
             debates.shutdown().await;
             advanced.map(|()| ExitCode::SUCCESS)
         }

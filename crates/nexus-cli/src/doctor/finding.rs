@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
         };
         write!(f, "{mark}  {}: {}", self.subject, self.text)?;
         match &self.mend {
-            Some(mend) => write!(f, "\n      to mend it: {mend}"),
+            Some(mend) => write!(f, "\n      to fix it: {mend}"),
             None => Ok(()),
         }
     }

@@ -46,7 +46,7 @@ fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
     let example = match Example::make() {
         Ok(example) => example,
         Err(error) => {
-            return Some(Finding::note(subject, format!("no project for a trial can be made: {error}")));
+            return Some(Finding::note(subject, format!("no project for a trial can be created: {error}")));
         }
     };
     let wrong: Vec<_> = lines
@@ -57,8 +57,8 @@ fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
         })
         .collect();
     Some(match (wrong.is_empty(), lines.len()) {
-        (true, 1) => Finding::fine(subject, "1 line, and it answers"),
-        (true, count) => Finding::fine(subject, format!("{count} lines, and all answer")),
+        (true, 1) => Finding::fine(subject, "1 line, and its command answers"),
+        (true, count) => Finding::fine(subject, format!("{count} lines, and all their commands answer")),
         (false, _) => Finding::problem(subject, wrong.join("; "), printable(&install)),
     })
 }
@@ -83,11 +83,11 @@ impl Example {
         let answer = answer.trim_ascii();
         let answer: Value = match answer.is_empty() {
             true => Value::Null,
-            false => serde_json::from_slice(answer).map_err(|_| "answers what is no JSON".to_owned())?,
+            false => serde_json::from_slice(answer).map_err(|_| "its answer is not valid JSON".to_owned())?,
         };
         let decision = &answer["hookSpecificOutput"]["permissionDecision"];
         match event == HookEvent::PreToolUse && decision != "deny" {
-            true => Err("lets an edit without a task through".to_owned()),
+            true => Err("allows an edit without a task".to_owned()),
             false => Ok(()),
         }
     }
@@ -124,7 +124,7 @@ fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String>
                 end(&mut child);
                 return Err(format!("does not end within {} s", PATIENCE.as_secs()));
             }
-            Err(error) => return Err(format!("cannot be waited for: {error}")),
+            Err(error) => return Err(format!("its exit status cannot be read: {error}")),
         }
     }
 }

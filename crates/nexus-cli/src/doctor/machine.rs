@@ -18,7 +18,7 @@ pub(super) fn clock(now: SystemTime) -> Finding {
     match now < SystemTime::UNIX_EPOCH + OLDEST_TIME {
         true => Finding::problem(
             SUBJECT,
-            format!("it says {time}, which is past: logins and certificates are judged by it"),
+            format!("its time is {time}, which is in the past: logins and certificates depend on it"),
             "set the clock of this machine",
         ),
         false => Finding::fine(SUBJECT, time),
@@ -38,15 +38,20 @@ pub(super) fn leftovers(home: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !swept.runs.is_empty() {
         let (runs, killed) = (swept.runs.len(), swept.killed);
-        findings
-            .push(Finding::note(SUBJECT, format!("removed: {runs} runs of dead hosts, {killed} processes")));
+        findings.push(Finding::note(
+            SUBJECT,
+            format!(
+                "removed {runs} runs of ended programs, and {killed} \
+                processes"
+            ),
+        ));
     }
     for (path, error) in &swept.failures {
         let text = format!("{}: {error}", path.display());
         findings.push(Finding::problem(
             SUBJECT,
             text,
-            "end the processes that it names, then run this again",
+            "stop the named processes, then run this command again",
         ));
     }
     if findings.is_empty() {
@@ -61,14 +66,14 @@ pub(super) async fn keyring() -> Finding {
     const SUBJECT: &str = "keyring";
     let listed = nexus::harness::run_blocking(nexus::auth::store::KeyringKey::list).await;
     match listed {
-        Ok(Ok(keys)) => Finding::fine(SUBJECT, format!("answers; {} keys of Nexus in it", keys.len())),
+        Ok(Ok(keys)) => Finding::fine(SUBJECT, format!("answers; it stores {} keys of Nexus", keys.len())),
         Ok(Err(error)) => Finding::note(
             SUBJECT,
             crate::output::printable(&format!(
-                "{error}; logins are kept in files, and keys come from the environment"
+                "{error}; logins are stored in files, and keys come from the environment"
             )),
         ),
-        Err(_) => Finding::note(SUBJECT, "it could not be asked"),
+        Err(_) => Finding::note(SUBJECT, "it did not answer the request"),
     }
 }
 

@@ -76,7 +76,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
             vec![Finding::problem(
                 SUBJECT,
                 error.to_string(),
-                "`nexus check --example` prints one that is right",
+                "`nexus check --example` prints a valid example",
             )]
         }
     }
@@ -113,7 +113,7 @@ async fn shared_addresses(router: &Router) -> Vec<Finding> {
 /// Checks the servers of the fleet. `None` without a fleet.
 async fn fleet(router: &Router, path: &Path, context: BuildContext) -> Option<Finding> {
     const SUBJECT: &str = "fleet";
-    const MEND: &str = "start the servers, or mend the section `fleet`";
+    const MEND: &str = "start the servers, or correct the section `fleet`";
     let fleet = match config::fleet_in(router, path, context) {
         Ok(fleet) => fleet?,
         Err(error) => return Some(Finding::problem(SUBJECT, error.to_string(), MEND)),
@@ -152,7 +152,7 @@ fn backend_finding(id: &BackendId, found: &Availability) -> Finding {
         Availability::Unusable { reason } => Finding::problem(
             subject,
             printable(reason),
-            "mend what the line says, or park the backend in nexus.yaml",
+            "fix the cause in the line, or park the backend in nexus.yaml",
         ),
         other => Finding::note(subject, format!("{other:?}")),
     }
@@ -168,8 +168,8 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
     ];
     let levels = levels.into_iter().map(|(name, level)| {
         let enforcer = match capabilities.access.of(level) {
-            AccessSupport::Kept(AccessEnforcer::Os) => "kept by the system",
-            AccessSupport::Kept(AccessEnforcer::Vendor) => "kept by the vendor's program",
+            AccessSupport::Kept(AccessEnforcer::Os) => "stored by the operating system's own login",
+            AccessSupport::Kept(AccessEnforcer::Vendor) => "stored by the vendor's own program",
             AccessSupport::Kept(AccessEnforcer::None) => "kept by nobody",
             _ => "not offered",
         };
@@ -184,7 +184,10 @@ fn containment(id: &BackendId, backend: &dyn ExecutionBackend) -> Option<Finding
     Some(match backend.capabilities().containment? {
         kind @ (Containment::Search | Containment::Subreaper) => Finding::note(
             subject,
-            format!("{kind}: what a killed host leaves is ended when Nexus starts again, not at once"),
+            format!(
+                "{kind}: processes of a killed program are stopped when Nexus starts again, not \
+                immediately"
+            ),
         ),
         kind => Finding::fine(subject, kind.to_string()),
     })
@@ -202,12 +205,12 @@ fn login(report: LoginReport) -> Finding {
     let mend = report.next.unwrap_or_default();
     match report.state {
         LoginState::LoggedIn => Finding::fine(subject, "logged in"),
-        LoginState::LoggedOut => Finding::fine(subject, format!("none; to use a plan of yours: {mend}")),
+        LoginState::LoggedOut => Finding::fine(subject, format!("none; to use your plan: {mend}")),
         LoginState::Over => Finding::problem(subject, reason, mend),
         LoginState::Unreadable => Finding::problem(
             subject,
             format!("it cannot be read: {reason}"),
-            format!("move away what stands there, then {mend}"),
+            format!("move the file away, then {mend}"),
         ),
     }
 }

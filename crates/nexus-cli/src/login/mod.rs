@@ -68,7 +68,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
     let is_set = |name: &str| context.environment.get(name).is_some_and(|value| !value.is_empty());
     if !is_set("NEXUS_HOME") && !is_set("HOME") {
         return Err(
-            "neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in".into()
+            "neither NEXUS_HOME nor HOME is set, so there is no folder for the login: set one of them".into(),
         );
     }
     let surroundings = Surroundings::of(&context.environment);
@@ -89,7 +89,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
         out,
     };
     if let Ok(Some(_)) = manager.look().await {
-        screen.note("There is a login already. It stays until the new one is stored.");
+        screen.note("A login already exists. It remains until the new one is stored.");
     }
     if let Some(reason) = reason {
         screen.note(reason);
@@ -107,7 +107,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
                 report.print(SystemTime::now());
                 let used_by = name.used_by();
                 say(format_args!(
-                    "  {:<11} {used_by}, where the configuration names no other credential",
+                    "  {:<11} {used_by}, if the configuration names no other credential",
                     "used by"
                 ));
             };
@@ -148,15 +148,15 @@ fn choose(
         (Method::Suitable, SignInMethod::Browser) if surroundings.is_remote => (
             SignInMethod::DeviceCode,
             Some(
-                "This is an SSH session, where the answer of a browser could not come back: a code is used. With \
-                 --browser, and a port that you forward, a browser works too.",
+                "This is an SSH session, which the answer of a browser cannot reach: a code is used. To use \
+                 a browser, forward a port and give --browser.",
             ),
         ),
         (Method::Suitable, SignInMethod::Browser) => (
             SignInMethod::DeviceCode,
             Some(
-                "There is no display, so a code is used. --browser prints an address for a browser that \
-                  reaches this machine.",
+                "There is no display, so a code is used. With --browser an address is printed for a browser \
+                  that can reach this machine.",
             ),
         ),
     }
@@ -177,7 +177,7 @@ fn strategy(args: &LoginArgs, name: OwnLogin, context: &BuildContext) -> Result<
     }
     if args.new_registration && issuer.registration.is_none() {
         return Err(
-            format!("{name} is not registered for each person: --new-registration changes nothing").into()
+            format!("{name} has no registration for each person: leave --new-registration out").into()
         );
     }
     let mut sign_in = sign_in.with_issuer(issuer);
@@ -195,7 +195,7 @@ fn place(place: StoreChoice) -> Result<StorePlace, CommandError> {
         StoreChoice::File => Ok(StorePlace::File),
         StoreChoice::Keyring if cfg!(feature = "keyring") => Ok(StorePlace::Keyring),
         StoreChoice::Keyring => {
-            Err("this build of nexus leaves the keyring out (feature `keyring`)".to_owned().into())
+            Err("this build of nexus lacks the keyring (feature `keyring`)".to_owned().into())
         }
     }
 }

@@ -72,10 +72,10 @@ impl Screen {
                 if self.surroundings.is_remote {
                     self.show_way_back(returns_to);
                 }
-                let how = if self.starts_browsers { "A browser is started with this page" } else { "Open" };
+                let how = if self.starts_browsers { "A browser opens this page" } else { "Open" };
                 say(format_args!("{how}:\n\n  {}\n", printable(url)));
                 say(format_args!(
-                    "Its answer comes back to {} by itself. Ctrl-C gives up.",
+                    "Its answer returns to {} automatically. Ctrl-C cancels.",
                     printable(returns_to)
                 ));
             }
@@ -85,7 +85,7 @@ impl Screen {
                 if let Some(url) = complete_url {
                     say(format_args!("The page with the code already in it:\n\n  {}\n", printable(url)));
                 }
-                say(format_args!("The code is good for {}. Ctrl-C gives up.", spoken(*expires_in)));
+                say(format_args!("The code is valid for {}. Ctrl-C cancels.", spoken(*expires_in)));
             }
             LoginStep::Note(text) => say(printable(text)),
             _ => {}
@@ -96,11 +96,11 @@ impl Screen {
     fn show_way_back(&self, returns_to: &str) {
         let Some(port) = port(returns_to) else { return };
         say(format_args!(
-            "This is an SSH session. So that the answer of your browser comes back here, first run, where the \
-             browser is:\n\n  ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE\n"
+            "This is an SSH session. To let the answer of your browser reach it, first run this command on \
+             the machine with the browser:\n\n  ssh -N -L {port}:127.0.0.1:{port} YOU@THIS-MACHINE\n"
         ));
         if self.takes_codes {
-            say(format_args!("Or give up, and use a code: `nexus login {} --device`.\n", self.login));
+            say(format_args!("Or cancel, and use a code: `nexus login {} --device`.\n", self.login));
         }
     }
 

@@ -95,7 +95,7 @@ async fn serve<S: ToolService>(
             })?;
             claim.announce(server.address()).map_err(|error| CommandError::failed(with_causes(&error)))?;
             if !server.address().ip().is_loopback() {
-                complain("others reach this address, and what is sent there is not encrypted");
+                complain("other machines can reach this address, and its traffic is not encrypted");
             }
             say(format_args!("{} (the token is in {})", server.url(), path.display()));
             server.serve(ended()).await;
@@ -105,7 +105,7 @@ async fn serve<S: ToolService>(
 }
 
 fn not_taken_over(error: &dyn std::error::Error) -> CommandError {
-    CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))
+    CommandError::failed(format_args!("standard input and output cannot be opened: {error}"))
 }
 
 /// Opens the tasks of a home with its configuration. A configuration in the server's current folder is never used.
@@ -136,7 +136,7 @@ fn load(file: Option<&Path>, context: BuildContext) -> Result<(PathBuf, Router),
     let home = context.home.clone();
     let path: PathBuf = file.map_or_else(|| home.join("nexus.yaml"), Path::to_owned);
     if !path.exists() {
-        let message = format!("there is no configuration {}", path.display());
+        let message = format!("the configuration {} does not exist", path.display());
         let instead = format!(
             "{}, or register the server with --config FILE; then make the same call again",
             config::BEGIN
@@ -151,13 +151,13 @@ fn load(file: Option<&Path>, context: BuildContext) -> Result<(PathBuf, Router),
 
 fn refused(path: &Path, problem: &str) -> (String, String) {
     let message = format!("the configuration {} cannot be used: {problem}", path.display());
-    (message, "mend it, then make the same call again".to_owned())
+    (message, "correct it, then make the same call again".to_owned())
 }
 
 /// Waits for a signal that ends the server.
 async fn ended() {
     if let Err(error) = interrupted().await {
-        complain(format_args!("signals cannot be listened to: {error}"));
+        complain(format_args!("signals cannot be received: {error}"));
         std::future::pending::<()>().await;
     }
 }

@@ -42,7 +42,7 @@ pub(super) async fn run(
 ) -> Result<ExitCode, CommandError> {
     let mut words = server.split_whitespace().map(str::to_owned);
     let Some(program) = words.next() else {
-        return Err(CommandError::usage("--server names no program"));
+        return Err(CommandError::usage("--server does not name a program"));
     };
     let command = ServerCommand { program: found(program)?, arguments: words.collect(), prefix };
     let mut passed = 0;
@@ -50,7 +50,7 @@ pub(super) async fn run(
     for (name, text) in texts(files)? {
         let file = FixtureFile::read(&name, &text).map_err(CommandError::usage)?;
         let report = run_file(&command, &file).await.map_err(|error| {
-            CommandError::failed(format_args!("a folder for a project cannot be made: {error}"))
+            CommandError::failed(format_args!("a folder for a project cannot be created: {error}"))
         })?;
         passed += report.passed;
         if !out.is_json() {
@@ -70,7 +70,7 @@ pub(super) async fn run(
         }
         if report.is_abandoned {
             complain(
-                "the server did not answer in time twice, one after the other: what follows was not run",
+                "the server did not answer in time twice in succession: the remaining fixtures were not run",
             );
             break;
         }

@@ -70,7 +70,7 @@ pub(crate) async fn project(out: AnswerWriter, args: ProjectArgs) -> Result<Exit
             let known = schemas();
             let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
             let schema = known.into_iter().find(|(name, _)| *name == file);
-            let schema = schema.ok_or_else(|| format!("there is no schema of {file:?}, but of {names}"))?;
+            let schema = schema.ok_or_else(|| format!("{file:?} has no schema; write one of {names}"))?;
             say_json(&FileSchema(schema.1));
             return Ok(ExitCode::SUCCESS);
         }
@@ -86,16 +86,17 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
     let folder = match named {
         Some(folder) if folder.is_dir() => absolute(folder),
         Some(folder) => {
-            return Err(CommandError::usage(format_args!("there is no folder {}", folder.display())));
+            return Err(CommandError::usage(format_args!("the folder {} does not exist", folder.display())));
         }
         None => std::env::current_dir(),
     };
-    let folder: PathBuf = folder
-        .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
+    let folder: PathBuf = folder.map_err(|error| {
+        CommandError::failed(format_args!("the current folder cannot be determined: {error}"))
+    })?;
     let project = if named.is_some() { ProjectFolder::at(folder) } else { ProjectFolder::find(&folder) };
     if is_home(&project) {
         let message = format!(
-            "{} is where Nexus keeps its own files: name a project by --project",
+            "{} is the folder of Nexus's own files: name a project with --project",
             project.root().join(".nexus").display()
         );
         return Err(CommandError::usage(message));
@@ -162,7 +163,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: AnswerWriter) -> R
         ProjectCommand::Prompt { task } => {
             let tasks = project.tasks()?;
             let Some(task) = tasks.as_ref().and_then(|tasks| tasks.task(task)) else {
-                return Err(CommandError::usage(format_args!("there is no task {task}")));
+                return Err(CommandError::usage(format_args!("task {task} does not exist")));
             };
             let prompt = TaskPrompt { task: task.id, prompt: project.task_prompt(task)? };
             out.show(&prompt, |prompt| say_bytes(printable_lines(&prompt.prompt).as_bytes()));
@@ -193,7 +194,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: AnswerWriter) -> R
             out.show(&report, |report| show::installed(&harness, report));
             if !project.root().join(".nexus").is_dir() {
                 complain(
-                    "there is no .nexus/ yet, and without it the hooks do nothing: call `nexus project init`",
+                    ".nexus/ does not exist, and the hooks do nothing without it: run `nexus project init`",
                 );
             }
         }
@@ -233,7 +234,7 @@ fn roles(name: Option<&str>, out: AnswerWriter) -> Result<ExitCode, CommandError
     };
     let Some(role) = Role::find(name) else {
         let known: Vec<_> = Role::catalog().map(|role| role.name).collect();
-        return Err(format!("there is no role {name:?}, but {}", known.join(", ")).into());
+        return Err(format!("unknown role {name:?}; write one of {}", known.join(", ")).into());
     };
     out.show(&role, |role| say(role.body.trim_end()));
     Ok(ExitCode::SUCCESS)

@@ -20,13 +20,13 @@ pub(super) fn init(project: &ProjectFolder, report: &InitReport) {
         say(format_args!("made {}", place.display()));
     }
     for removed in &report.removed {
-        say(format_args!("removed {removed}, which an earlier version left"));
+        say(format_args!("removed {removed}, a leftover of an earlier version"));
     }
     if let Some(topic) = &report.plan_left {
-        say(format_args!("a plan was not closed: {}", printable(topic)));
+        say(format_args!("a plan is still open: {}", printable(topic)));
     }
     if let Some(count) = report.tasks_left {
-        say(format_args!("tasks were not closed: {count}; see `nexus project tasks`"));
+        say(format_args!("{count} tasks are still open; see `nexus project tasks`"));
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn context(context: &ContextView) {
     match &context.tasks {
         Some(tasks) => {
             say(format_args!(
-                "tasks    {} of {} done, {} at work; ready: {}",
+                "tasks    {} of {} done, {} in progress; ready: {}",
                 tasks.completed,
                 tasks.total,
                 tasks.in_progress,
@@ -63,7 +63,7 @@ pub(super) fn context(context: &ContextView) {
 
 pub(super) fn started(started: &PlanStarted) {
     if let Some(archived) = &started.archived {
-        say(format_args!("the plan before, {}, is in the history", printable(&archived.topic)));
+        say(format_args!("the earlier plan, {}, is in the history", printable(&archived.topic)));
     }
     say(format_args!("plan: {}", printable(&started.topic)));
     started.issues.iter().for_each(issue);
@@ -93,17 +93,17 @@ fn pending(pending: &[u32]) {
 }
 
 pub(super) fn added(added: &TaskAdded) {
-    let state = if added.ready { "it can begin" } else { "it waits for others" };
+    let state = if added.ready { "it can begin" } else { "it waits for the tasks before it" };
     say(format_args!("task {}: {state}", added.id));
 }
 
 pub(super) fn updated(updated: &TaskUpdated) {
     say(format_args!("task {} is {}", updated.id, updated.status.as_str()));
     if let Some(agent) = &updated.resume_agent {
-        say(format_args!("the agent {} goes on with it", printable(agent)));
+        say(format_args!("the agent {} continues it", printable(agent)));
     }
     if updated.open == 0 {
-        say("all tasks are done: close the cycle by `nexus project close`");
+        say("all tasks are done: close the cycle with `nexus project close`");
     } else {
         say(format_args!("ready: {}", numbers(&updated.ready)));
     }
@@ -142,15 +142,15 @@ pub(super) fn closed(closed: &TasksClosed) {
 
 pub(super) fn installed(harness: &Harness, report: &InstallReport) {
     match report.changed {
-        true => say(format_args!("{} has the hooks of {} now", report.file, harness.name())),
-        false => say(format_args!("{} has the hooks of {} already", report.file, harness.name())),
+        true => say(format_args!("{} now has the hooks of {}", report.file, harness.name())),
+        false => say(format_args!("{} already has the hooks of {}", report.file, harness.name())),
     }
 }
 
 pub(super) fn uninstalled(harness: &Harness, report: &InstallReport) {
     match report.changed {
-        true => say(format_args!("the hooks of {} are gone from {}", harness.name(), report.file)),
-        false => say(format_args!("{} has no hooks of ours for {}", report.file, harness.name())),
+        true => say(format_args!("the hooks of {} were removed from {}", harness.name(), report.file)),
+        false => say(format_args!("{} has no hooks of Nexus for {}", report.file, harness.name())),
     }
 }
 

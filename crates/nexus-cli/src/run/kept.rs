@@ -13,7 +13,7 @@ pub(super) fn handle_in(path: &Path) -> Result<ResumeHandle, String> {
     }
     let last = log.turns.iter().rev().find_map(|turn| turn.resume());
     last.cloned().ok_or_else(|| match log.turns.iter().any(|turn| turn.is_forgotten) {
-        true => format!("{place}: its conversation is forgotten, so there is none to go on with"),
-        false => format!("{place}: there is no conversation in it to go on with"),
+        true => format!("{place}: its conversation was forgotten, so it cannot be resumed"),
+        false => format!("{place}: it contains no conversation to resume"),
     })
 }

@@ -137,8 +137,8 @@ async fn run_turn(
 fn place_for_record(args: &RunArgs) -> Result<Option<&Path>, String> {
     match (&args.keep, &args.resume) {
         (None, Some(path)) if !path.is_file() => Err(format!(
-            "{}: the next turn of the conversation cannot be appended to what is no file; name one with `--keep` \
-             beside `--resume`",
+            "{}: the next turn of the conversation cannot be appended, because this is not a file; name a \
+             file with `--keep` beside `--resume`",
             path.display()
         )),
         (keep, resume) => Ok(keep.as_deref().or(resume.as_deref())),
@@ -192,6 +192,7 @@ impl TurnInterrupts {
         let (sender, second) = tokio::sync::oneshot::channel();
         let token = cancel.clone();
         tokio::spawn(async move {
+<<<<<<< ours
             // One listener for both, so that no signal between the two waits is lost.
             let mut interrupts = Interrupts::listen()?;
             interrupts.next().await?;
@@ -200,6 +201,15 @@ impl TurnInterrupts {
             interrupts.next().await?;
             let _ = sender.send(());
             io::Result::Ok(())
+=======
+            if interrupted().await.is_ok() {
+                complain("stopping; press Ctrl-C again to stop immediately");
+                token.cancel();
+            }
+            if interrupted().await.is_ok() {
+                let _ = sender.send(());
+            }
+>>>>>>> theirs
         });
         Self { cancel, second }
     }

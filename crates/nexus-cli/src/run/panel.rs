@@ -64,12 +64,12 @@ pub(super) async fn run_panel(
         let (answered, seats, vendors) = (outcome.answers().count(), outcome.seats.len(), vendors.len());
         let (s, least) = (if vendors == 1 { "" } else { "s" }, outcome.min_vendors);
         complain_line(format_args!(
-            "= {answered} of {seats} seats answered, from {vendors} vendor{s} ({least} asked for)"
+            "= {answered} of {seats} seats answered, from {vendors} vendor{s} ({least} required)"
         ));
     }
     // This is reported even without the board, since the exit code alone does not show the reason.
     if let Some(shortfall) = shortfall.as_ref().filter(|_| !out.is_json()) {
-        complain(format_args!("the panel does not count: {shortfall}"));
+        complain(format_args!("the panel is not valid: {shortfall}"));
     }
     if let Some(error) = shown.unwritten {
         return Err(super::unwritten(&error));

@@ -16,11 +16,14 @@ use crate::args::RunArgs;
 /// Reads the prompt and the files that the command line names.
 pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, String> {
     if is_panel && args.resume.is_some() {
-        return Err(format!("{} is a panel, whose seats are asked anew: leave `--resume` out", args.kind));
+        return Err(format!(
+            "{} is a panel, whose seats always start new conversations: leave `--resume` out",
+            args.kind
+        ));
     }
     if is_panel && args.conversation.is_some() {
         return Err(format!(
-            "{} is a panel, which holds no conversation: leave `--conversation` out",
+            "{} is a panel, which has no conversation: leave `--conversation` out",
             args.kind
         ));
     }

@@ -223,13 +223,13 @@ outputs! {
 
 /// Commands without JSON output, each with the reason.
 const WITHOUT: &[(&str, &str)] = &[
-    ("acp", "it speaks the Agent Client Protocol to an editor"),
+    ("acp", "it uses the Agent Client Protocol with an editor"),
     ("hook", "it answers the program that starts it, in JSON of that program"),
-    ("mcp debate", "it speaks the Model Context Protocol to a client"),
-    ("mcp project", "it speaks the Model Context Protocol to a client"),
-    ("mcp spawn", "it speaks the Model Context Protocol to a client"),
+    ("mcp debate", "it uses the Model Context Protocol with a client"),
+    ("mcp project", "it uses the Model Context Protocol with a client"),
+    ("mcp spawn", "it uses the Model Context Protocol with a client"),
     ("onboard", "it asks a person"),
-    ("worker", "it serves other machines until it is ended"),
+    ("worker", "it serves other machines until it is stopped"),
 ];
 
 /// Returns the reason why a command has no JSON output. `None` if it has JSON output.
@@ -268,10 +268,10 @@ fn unknown(name: &str) -> CommandError {
     if meant.is_empty() {
         meant = OUTPUTS.iter().filter(is_like).map(|output| output.command).collect();
     }
-    let error = CommandError::usage(format_args!("there is no command {name:?} that prints JSON"));
+    let error = CommandError::usage(format_args!("no command {name:?} prints JSON"));
     match meant.is_empty() {
         true => error.with_advice("`nexus schema output` lists the commands"),
-        false => error.with_advice(format_args!("name one of: {}", meant.join(", "))),
+        false => error.with_advice(format_args!("write the name of one of: {}", meant.join(", "))),
     }
 }
 

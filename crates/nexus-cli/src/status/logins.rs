@@ -29,8 +29,7 @@ impl VendorLogin {
     pub(super) fn all() -> Vec<Self> {
         let of = |vendor: &Vendor| {
             let program = vendor.program_login()?;
-            let note =
-                format!("the program's own login; Nexus does not look at it: `{program} status` tells");
+            let note = format!("the program's own login, which Nexus does not read: run `{program} status`");
             Some(Self { login: vendor.name(), note })
         };
         vendors().iter().filter_map(of).collect()
@@ -56,7 +55,7 @@ impl Logins {
     /// Returns advice for the logins that do not exist.
     pub(super) fn offers(&self) -> Vec<String> {
         let missing = self.logins.iter().filter(|report| report.state == LoginState::LoggedOut);
-        missing.filter_map(|report| Some(format!("use a plan of yours: {}", report.next.as_ref()?))).collect()
+        missing.filter_map(|report| Some(format!("to use your plan: {}", report.next.as_ref()?))).collect()
     }
 
     pub(super) fn print(&self, now: SystemTime) {
@@ -81,6 +80,6 @@ impl Logins {
     }
 
     pub(super) fn print(&self, _now: SystemTime) {
-        crate::output::say("logins: this build of nexus has none of its own (feature `login`)");
+        crate::output::say("logins: this build of nexus has no own logins (feature `login`)");
     }
 }

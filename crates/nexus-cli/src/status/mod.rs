@@ -81,11 +81,11 @@ pub(crate) async fn status(
             status.look_at(&router).await?;
             is_stuck = !status.backends.iter().any(|backend| backend.availability.is_ready());
             if is_stuck {
-                status.next.push("get one of the backends above ready: each line says how".to_owned());
+                status.next.push("prepare one of the backends above: each line has the advice".to_owned());
             }
         }
         Err(places) => {
-            status.next.push(format!("say what runs: {places}; {}", config::BEGIN));
+            status.next.push(format!("create a configuration: {places}; {}", config::BEGIN));
             status.next.extend(status.logins.offers());
         }
     }

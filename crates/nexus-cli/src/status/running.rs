@@ -100,7 +100,7 @@ impl fmt::Display for RunsOn {
                     write!(f, ", effort {effort}")?;
                 }
             }
-            None => f.write_str(": nothing could run it")?,
+            None => f.write_str(": no backend could run it")?,
         }
         let passed = self.passed_over.iter().map(|passed| format!("{}: {}", passed.backend, passed.reason));
         let passed = passed.collect::<Vec<_>>().join("; ");

@@ -61,7 +61,7 @@ pub(super) async fn create(
         if let Some(baseline) = &created.baseline {
             note(&format!("the project's tests: {}", baseline.outcome.spoken()));
         }
-        note(&format!("go on by `nexus task run {}`", created.task_id));
+        note(&format!("continue with `nexus task run {}`", created.task_id));
         say(&created.task_id);
     });
     Ok(ExitCode::SUCCESS)
@@ -107,7 +107,7 @@ async fn made(
             Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
                 if !may_ask() {
                     return Err(CommandError::failed(printable_lines(&error.message)).with_advice(
-                        "ignore what is large, name a smaller folder, or allow it by --allow-large",
+                        "ignore large files, name a smaller folder, or allow it with --allow-large",
                     ));
                 }
                 if !asked(&error.message)? {

@@ -82,7 +82,7 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
             }
             out.line(
                 &report,
-                format_args!("{0} is {1}; go on by `nexus task run {0}`", report.task_id, report.status),
+                format_args!("{0} is {1}; continue with `nexus task run {0}`", report.task_id, report.status),
             );
         }
         TaskCommand::Remove(args) => {

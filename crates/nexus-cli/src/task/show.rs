@@ -83,7 +83,7 @@ fn criteria(criteria: &[CriterionView]) -> String {
 fn spent(spent: &SpentView) -> String {
     let usd = spent
         .usd
-        .map_or_else(|| "no cost reported".to_owned(), |usd| format!("${usd:.4} as far as it is reported"));
+        .map_or_else(|| "no cost reported".to_owned(), |usd| format!("${usd:.4} as far as reported"));
     format!("{} turns, {} tokens out, {usd}", spent.turns, spent.output_tokens)
 }
 
@@ -149,7 +149,7 @@ pub(super) fn landing(landing: &TaskLanding) -> String {
             landing.commit.as_deref().unwrap_or_default()
         ),
         LandingOutcome::Patch => format!(
-            "not landed: {}\nnothing was changed; apply it by: nexus task show {} {} | git apply --index",
+            "not landed: {}\nnothing was changed; apply it with: nexus task show {} {} | git apply --index",
             printable_lines(landing.obstacle.as_deref().unwrap_or_default()),
             landing.task_id,
             landing.patch.as_deref().unwrap_or("patch"),

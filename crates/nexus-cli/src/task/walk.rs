@@ -66,7 +66,7 @@ pub(super) async fn walk(
     args: &RunTaskArgs,
 ) -> Result<ExitCode, CommandError> {
     let walk = TaskWalk { out, tasks, task };
-    let walked = unless_stopped(walk.steps(args), async || note("the step is put back …")).await;
+    let walked = unless_stopped(walk.steps(args), async || note("reverting the step …")).await;
     let code = match walked {
         Ok(is_well) => walk.end(is_well).await,
         Err(error) => Err(error),
@@ -106,7 +106,10 @@ impl TaskWalk<'_> {
     fn ask(&self, report: &TaskReport) {
         let print = || {
             report.questions.iter().for_each(|question| note(&format!("question: {question}")));
-            note(&format!("answer by `nexus task run {} --answer TEXT`, once for each question", self.task));
+            note(&format!(
+                "answer with `nexus task run {} --answer TEXT`, once for each question",
+                self.task
+            ));
         };
         self.out.event(|| TaskRunEvent::Questions { questions: report.questions.clone() }, print);
     }

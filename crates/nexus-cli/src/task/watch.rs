@@ -156,7 +156,7 @@ impl TurnLine {
             None => last,
             Some(RecordedOutcome::Result(result)) => format!("ended: {}", result.finish),
             Some(RecordedOutcome::Error(error)) => {
-                format!("failed: {}", error.message.as_deref().unwrap_or("for no reason that was told"))
+                format!("failed: {}", error.message.as_deref().unwrap_or("without a reported reason"))
             }
             Some(_) => "ended".to_owned(),
         };

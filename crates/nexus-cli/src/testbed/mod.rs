@@ -83,7 +83,7 @@ fn traps(args: &TrapArgs) -> Result<Vec<Arc<Trap>>, CommandError> {
     let all = all.map_err(TestbedError::from)?;
     if let Some(name) = args.names.iter().find(|name| !all.iter().any(|trap| trap.name() == **name)) {
         let known: Vec<&str> = all.iter().map(Trap::name).collect();
-        return Err(format!("there is no trap {:?}; there are {}", printable(name), known.join(", ")).into());
+        return Err(format!("unknown trap {:?}; write one of {}", printable(name), known.join(", ")).into());
     }
     let is_meant = |trap: &Trap| args.names.is_empty() || args.names.iter().any(|name| name == trap.name());
     Ok(all.into_iter().filter(is_meant).map(Arc::new).collect())

@@ -123,18 +123,18 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         fewest_turns: bounds.fewest,
         most_turns: bounds.most,
     };
-    let print = || note(&format!("{runs} runs, of which {made} are made; the rest takes {}", shown(bounds)));
+    let print =
+        || note(&format!("{runs} runs, of which {made} are finished; the rest takes {}", shown(bounds)));
     out.event(started, print);
     if !real.is_empty() {
         let real = real.join(", ");
         if !args.real {
-            let problem =
-                format!("the turns of {real} cost something, for they ask vendors: say --real to run them");
+            let problem = format!("the turns of {real} use vendors and cost money: give --real to run them");
             return Err(problem.into());
         }
-        note(&format!("the turns of {real} ask vendors, and cost what those charge"));
+        note(&format!("the turns of {real} use vendors, which charge for them"));
         if !args.yes && !is_agreed()? {
-            return Err("nothing was run: say --yes to run it without being asked".into());
+            return Err("nothing was run: give --yes to run it without a question".into());
         }
     }
     let cancel = CancelToken::new();
@@ -147,7 +147,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         tokio::select! {
             outcome = &mut running => outcome,
             listened = interrupt::interrupted() => {
-                note("the run in flight is given up; the same command goes on behind the last that was finished");
+                note("the present run is discarded; the same command continues after the last finished run");
                 cancel.cancel();
                 match running.await {
                     // `Ok` means that the last run finished at that moment.
@@ -174,7 +174,7 @@ fn arms(named: &[String]) -> Result<Vec<Arm>, CommandError> {
         None => match Script::ALL.into_iter().find(|script| script.as_str() == named) {
             Some(script) => Ok(Arm::scripted(script)),
             None => Err(format!(
-                "{:?} is no arm: name a script (anchored, probing, wary), or NAME=FILE with a nexus.yaml",
+                "{:?} is not an arm: name a script (anchored, probing, wary), or NAME=FILE with a nexus.yaml",
                 printable(named)
             )
             .into()),

@@ -58,7 +58,7 @@ fn a_build_without_logins_has_a_status_too() {
     assert_eq!(output.status.code(), Some(1), "nothing could run: {}", stderr(&output));
     let told = stdout(&output);
     assert!(told.contains("claude-cli  not installed"), "{told}");
-    assert!(told.contains("executor: nothing could run it"), "{told}");
+    assert!(told.contains("executor: no backend could run it"), "{told}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn explain_goes_on_when_the_file_changes_and_keeps_the_last_good_one() {
     let good = fs::read_to_string(&path).unwrap();
     fs::write(&path, good.replace("group: main", "group: mian")).unwrap();
     assert!(errors.any(|line| line.contains("did you mean \"main\"")));
-    assert!(errors.any(|line| line.contains("stays in use")));
+    assert!(errors.any(|line| line.contains("remains in use")));
     fs::write(&path, good.replace("talker", "writer_of_letters")).unwrap();
     assert!(lines.any(|line| line.contains("writer_of_letters")));
     child.kill().unwrap();

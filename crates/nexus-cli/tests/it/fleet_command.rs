@@ -111,7 +111,7 @@ fn a_turn_runs_on_another_machine_and_its_worker_is_seen_and_drained() {
     let (here, there) = (machine(&model, &server.url, POOL), machine(&model, &server.url, POOL));
     let set_up = here.nexus(&["fleet", "setup", "--pool", "builders"]);
     assert!(set_up.status.success(), "{set_up:?}");
-    assert_eq!(text(&set_up.stdout), "the streams and buckets are there\nthe queue of builders is there\n");
+    assert_eq!(text(&set_up.stdout), "the streams and buckets exist\nthe queue of builders exists\n");
     assert!(here.nexus(&["fleet", "setup", "--json"]).status.success());
     let nobody = here.nexus(&["fleet", "status"]);
     assert!(
@@ -385,7 +385,7 @@ fn a_collector_that_never_answers_holds_up_no_turn_and_no_drain() {
     worker.send(Signal::TERM);
     let (ended, said) = worker.ended();
     assert_eq!(ended.code(), Some(0), "{said}");
-    assert!(said.contains("the telemetry was not taken"), "{said}");
+    assert!(said.contains("did not accept the telemetry"), "{said}");
 }
 
 #[test]

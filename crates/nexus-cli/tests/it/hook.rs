@@ -436,7 +436,7 @@ fn doctor_starts_each_installed_line_once() {
     };
     let before = state();
     let said = install(&format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_nexus")));
-    assert!(said.contains("ok    hooks claude: 8 lines, and all answer"), "{said}");
+    assert!(said.contains("ok    hooks claude: 8 lines, and all their commands answer"), "{said}");
     let mut started: Vec<_> = fs::read_to_string(&seen).unwrap().lines().map(ToOwned::to_owned).collect();
     started.sort();
     let mut events = EVENTS.map(ToOwned::to_owned).to_vec();
@@ -445,8 +445,8 @@ fn doctor_starts_each_installed_line_once() {
     for (script, problem) in [
         ("exit 2", "ends with 2"),
         ("exec no-such-program", "ends with 127"),
-        ("echo hello", "answers what is no JSON"),
-        ("true", "lets an edit without a task through"),
+        ("echo hello", "its answer is not valid JSON"),
+        ("true", "allows an edit without a task"),
     ] {
         let said = install(script);
         let line = said

@@ -109,10 +109,7 @@ fn the_tools_are_listed_at_once_where_nothing_is_configured() {
 
     let refused = server.call("task_list", &json!({}));
     assert_eq!(refused["isError"], true);
-    assert!(
-        told(&refused).contains("there is no configuration")
-            && told(&refused).contains("nexus check --example")
-    );
+    assert!(told(&refused).contains("does not exist") && told(&refused).contains("nexus check --example"));
     drop(server.input.take());
     assert_eq!(server.end().0, Some(0));
 }
@@ -121,7 +118,7 @@ fn the_tools_are_listed_at_once_where_nothing_is_configured() {
 fn a_configuration_of_the_folder_that_it_is_started_in_counts_for_nothing() {
     let folder = Folder::with(EMPTY);
     let mut server = Server::of(&folder, &["mcp", "spawn"]);
-    assert!(told(&server.call("tier_list", &json!({}))).contains("there is no configuration"));
+    assert!(told(&server.call("tier_list", &json!({}))).contains("does not exist"));
     let mut server = Server::of(&folder, &["mcp", "spawn", "--config", "nexus.yaml"]);
     assert_eq!(server.call("tier_list", &json!({})).get("isError").unwrap_or(&json!(false)), false);
 }

@@ -105,7 +105,7 @@ fn a_collector_that_is_not_there_costs_a_warning_and_no_turn() {
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     assert_eq!(output.stdout, b"the answer\n");
     let said = errors(&output);
-    assert!(said.contains("the telemetry was not taken at http://127.0.0.1:"), "{said}");
+    assert!(said.contains("did not accept the telemetry"), "{said}");
     assert!(!said.contains("canary"), "{said}");
     assert!(began.elapsed() < BOUND, "took {:?}", began.elapsed());
 }
@@ -116,7 +116,7 @@ fn a_collector_that_never_answers_is_not_waited_for_long() {
     let began = Instant::now();
     let output = run(&format!("http://{}", silent.local_addr().unwrap()), None);
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
-    assert!(errors(&output).contains("the telemetry was not taken"), "{}", errors(&output));
+    assert!(errors(&output).contains("did not accept the telemetry"), "{}", errors(&output));
     assert!(began.elapsed() < BOUND, "took {:?}", began.elapsed());
 }
 

@@ -148,7 +148,7 @@ fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("= 2 of 2 seats answered, from 1 vendor (2 asked for)"), "{said}");
     assert!(
-        said.contains("nexus: the panel does not count: only one answered, but the panel needs 2 vendors"),
+        said.contains("nexus: the panel is not valid: only one answered, but the panel needs 2 vendors"),
         "{said}"
     );
     let output = folder.nexus(&["run", "judges", "hello", "--json"]);

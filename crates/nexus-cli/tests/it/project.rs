@@ -112,7 +112,7 @@ fn what_cannot_be_done_says_what_can() {
     let mut command = stage.folder.command(&["project", "init", "--project", "."]);
     let output = command.env_remove("NEXUS_HOME").output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("its own files"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("Nexus's own files"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn every_seat_of_a_panel_is_recorded() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("is a panel"), "{}", text(&output.stderr));
     let output = stage.nexus(&["run", "talker", "And now?", "--resume", "turns.jsonl"]);
-    assert!(text(&output.stderr).contains("no conversation in it"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("it contains no conversation"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -232,15 +232,19 @@ fn a_conversation_of_a_record_is_forgotten() {
     }
     let output = stage.nexus(&["forget", "turns.jsonl"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let line = "talker · local: in this file alone; delete the file to be rid of it\n";
+    let line = "talker · local: only in this file; delete the file to forget it\n";
     assert_eq!(text(&output.stdout), line.repeat(2));
     let output = stage.nexus(&["run", "talker", "And now?", "--resume", "turns.jsonl"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("its conversation is forgotten"), "{}", text(&output.stderr));
-    assert!(stage.shown(&[]).contains("no: its conversation is forgotten"));
+    assert!(text(&output.stderr).contains("its conversation was forgotten"), "{}", text(&output.stderr));
+    assert!(stage.shown(&[]).contains("no, because its conversation was forgotten"));
     let output = stage.nexus(&["forget", "turns.jsonl"]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stderr).contains("no conversation in it to forget"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("it contains no conversation to forget"),
+        "{}",
+        text(&output.stderr)
+    );
 
     // One whose backend the configuration does not have any more.
     stage.nexus(&["run", "talker", "Hello.", "--keep", "turns.jsonl"]);

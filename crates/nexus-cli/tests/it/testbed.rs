@@ -74,7 +74,7 @@ fn is_cut_off(folder: &Folder, signal: Signal) -> bool {
             let mut child = command.spawn().unwrap();
             let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
             let first = told.next().unwrap().unwrap();
-            assert!(first.contains(&format!("8 runs, of which {before} are made")), "{first}");
+            assert!(first.contains(&format!("8 runs, of which {before} are finished")), "{first}");
             // Once a run is told of, signals are listened to.
             assert!(told.any(|line| line.unwrap().contains(&format!("{}/8 ", before + 1))));
             std::thread::spawn(move || told.for_each(drop));
@@ -198,10 +198,13 @@ fn an_arm_of_a_vendor_runs_only_where_that_is_said_and_its_turns_are_told_before
     );
     let real = ["testbed", "run", "e", "--arm", "single=nexus.yaml", "--runs", "3"];
     let (code, complaint) = failed(&folder, &real);
-    let bounds = "48 runs, of which 0 are made; the rest takes 48 to 288 turns of agents";
-    assert!(code == Some(2) && complaint.contains(bounds) && complaint.contains("say --real"), "{complaint}");
+    let bounds = "48 runs, of which 0 are finished; the rest takes 48 to 288 turns of agents";
+    assert!(
+        code == Some(2) && complaint.contains(bounds) && complaint.contains("give --real"),
+        "{complaint}"
+    );
     let (code, complaint) = failed(&folder, &[&real[..], &["--real"]].concat());
-    assert!(code == Some(2) && complaint.contains(bounds) && complaint.contains("say --yes"), "{complaint}");
+    assert!(code == Some(2) && complaint.contains(bounds) && complaint.contains("give --yes"), "{complaint}");
     assert_eq!(lines(&folder), 0);
     // An arm that cannot be used begins no experiment, which would have it for good.
     let (code, complaint) = failed(&folder, &["testbed", "run", "f", "--arm", "a=/dev/null"]);

@@ -57,7 +57,7 @@ impl BrowserPage {
             Self::Declined(_) => "The sign-in was declined",
             Self::Failed(_) => "The sign-in did not succeed",
             Self::WrongState => "This page belongs to another sign-in",
-            Self::AlreadyAnswered => "This sign-in was already answered earlier",
+            Self::AlreadyAnswered => "This sign-in was answered already",
             Self::Incomplete => "The answer is incomplete",
             Self::WrongHost => "This address is not served here",
             Self::WrongMethod => "This request method is not supported here",

@@ -980,7 +980,7 @@ pub(crate) async fn a_message_that_expired_and_cannot_be_read_is_set_aside(place
     let mut short = message("short", &*clock);
     short.expires_at = Some(clock.after(Duration::from_secs(30)));
     store.put("q", &short).await.unwrap();
-    place.overwrite_message("short", "no JSON").await;
+    place.overwrite_message("short", "a JSON object").await;
     store.put("q", &message("m", &*clock)).await.unwrap();
     clock.turn(31_000);
     assert_eq!(drain(&*store, "q").await, ["m"]);
@@ -1012,7 +1012,7 @@ pub(crate) async fn a_document_that_cannot_be_read_keeps_no_other_from_being_rea
     // It is written and deleted as any other.
     let expected = ExpectedRevision::Revision(found.revision);
     store.write(DocumentKind::Agent, &key, expected, &json!({})).await.unwrap();
-    place.overwrite_agent(&key, "no JSON").await;
+    place.overwrite_agent(&key, "a JSON object").await;
     assert_eq!(
         kind(store.write(DocumentKind::Agent, &key, ExpectedRevision::Absent, &json!({})).await),
         BrokerErrorKind::Conflict

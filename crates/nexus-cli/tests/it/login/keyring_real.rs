@@ -103,7 +103,7 @@ fn a_key_is_kept_used_and_removed() {
     assert!(finished.stdout.contains("removed"), "{finished:?}");
     assert_eq!(seen_by_others("command-test"), None);
     let finished = home.nexus(&["key", "remove", "command-test"]);
-    assert!(finished.code == Some(0) && finished.stdout.contains("there was none"), "{finished:?}");
+    assert!(finished.code == Some(0) && finished.stdout.contains("no key was stored"), "{finished:?}");
     assert_eq!(home.nexus(&["key", "remove", "command-test", "--json"]).code, Some(0));
     assert_eq!(home.nexus(&turn).code, Some(1));
 }

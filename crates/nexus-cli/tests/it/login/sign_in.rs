@@ -118,7 +118,7 @@ fn the_words_for_a_person_hold_all_that_the_json_does() {
         "codex: logged in",
         "somebody@example.test (account 00000000-0000-4000-8000-00000000abba)",
         "pro",
-        "renews itself",
+        "renewed automatically",
         "openai-codex.json",
         "nexus logout codex",
     ] {

@@ -28,7 +28,7 @@ fn a_machine_with_nothing_is_told_what_to_do_next() {
         "codex: not logged in",
         "grok: not logged in",
         "nexus login codex",
-        "claude: the program's own login; Nexus does not look at it: `claude auth status` tells",
+        "claude: the program's own login, which Nexus does not read: run `claude auth status`",
         "configuration: none",
         "nexus check --example > nexus.yaml",
     ] {
@@ -69,7 +69,9 @@ fn a_login_is_told_with_its_plan_its_end_and_its_place() {
     assert_eq!(status["vendor_logins"][0]["login"], "claude");
 
     let words = home.nexus(&["status"]).stdout;
-    for part in ["codex: logged in", "somebody@example.test", "pro", "renews itself", "nexus logout codex"] {
+    for part in
+        ["codex: logged in", "somebody@example.test", "pro", "renewed automatically", "nexus logout codex"]
+    {
         assert!(words.contains(part), "{part:?} is not in {words}");
     }
     assert_eq!(issuer.asked().len(), asked, "looking asked the issuer");
@@ -101,7 +103,7 @@ fn a_token_that_has_expired_is_told_and_not_renewed_by_looking() {
     let before = home.stored("openai-codex");
     std::thread::sleep(Duration::from_millis(2100));
     let finished = home.nexus(&["status", "codex"]);
-    assert_eq!(finished.code, Some(0), "it renews itself, and so is logged in: {finished:?}");
+    assert_eq!(finished.code, Some(0), "it renewed automatically, and so is logged in: {finished:?}");
     assert!(finished.stdout.contains("the next turn renews it"), "{finished:?}");
     assert_eq!(issuer.count(RequestKind::Refresh), 0);
     assert_eq!(home.stored("openai-codex"), before);

@@ -322,7 +322,7 @@ async fn a_flood_of_requests_keeps_nobody_from_a_token() {
     let request = |key: &str, sealed: &str| json!({ "version": 1, "key": key, "sealed": sealed }).to_string();
     let sealed = "eGt2MQ".repeat(50);
     let floods = [
-        "no JSON".to_owned(),
+        "a JSON object".to_owned(),
         "x".repeat(200_000),
         request(&stranger, &sealed),
         request(listed, &sealed),

@@ -171,7 +171,7 @@ fn answer(task: &Task, landed: Result<Landing, String>) -> TaskLanding {
             task.id()
         ),
         Ok(Landing::Patch { obstacle, .. }) => obstacle.to_string(),
-        Ok(_) => "this version does not know what became of it".to_owned(),
+        Ok(_) => "this version does not know its present state".to_owned(),
         Err(obstacle) => obstacle,
     };
     landing.obstacle = Some(cut(&obstacle, MOST_OBSTACLE_BYTES));

@@ -102,7 +102,7 @@ async fn an_answer_with_another_state_is_refused_and_the_right_one_waited_for() 
     }
     let notes = flow.shown();
     assert!(
-        matches!(notes.as_slice(), [LoginStep::Note(note)] if note.contains("refused")),
+        matches!(notes.as_slice(), [LoginStep::Note(note)] if note.contains("rejected")),
         "told once: {notes:?}"
     );
     comes_through(&wire, flow, &asking).await;

@@ -95,14 +95,17 @@ async fn a_code_that_is_refused_is_declined_with_the_code_of_the_issuer() {
 async fn what_is_no_answer_of_an_issuer_is_malformed() {
     let large = format!("{{\"access_token\":\"canary-access\",\"more\":\"{}\"}}", "x".repeat(2 << 20));
     for (reply, words) in [
-        (Reply::text(200, "text/html", "<html>canary: sign in to this network</html>"), "no JSON"),
-        (Reply::text(200, "application/json", "[\"canary\",\"canary\",\"canary\",\"Bearer\",60]"), "no JSON"),
-        (Reply::text(200, "application/json", "\"canary\""), "no JSON"),
-        (Reply::text(200, "application/json", "{\"access_token\":\"canary"), "no JSON"),
+        (Reply::text(200, "text/html", "<html>canary: sign in to this network</html>"), "a JSON object"),
+        (
+            Reply::text(200, "application/json", "[\"canary\",\"canary\",\"canary\",\"Bearer\",60]"),
+            "a JSON object",
+        ),
+        (Reply::text(200, "application/json", "\"canary\""), "a JSON object"),
+        (Reply::text(200, "application/json", "{\"access_token\":\"canary"), "a JSON object"),
         (Reply::text(200, "application/json", ""), "empty"),
         (Reply::text(200, "application/json", &large), "larger"),
         (Reply::json(200, &json!({ "refresh_token": "canary" })), "access_token"),
-        (Reply::text(200, "application/json", "{\"refresh_token\":\"canary\",\"acc"), "no JSON"),
+        (Reply::text(200, "application/json", "{\"refresh_token\":\"canary\",\"acc"), "a JSON object"),
         (Reply::json(200, &json!({ "access_token": ["canary"] })), "access_token"),
         (Reply::json(200, &json!({ "access_token": "can ary" })), "access_token"),
         (
