@@ -81,8 +81,8 @@ impl DebateData {
             Some(_) => Ok(()),
             None => Err(DebateError::new(
                 DebateErrorKind::Damaged,
-                "the debate is not whole: its creation was cut off",
-                "cancel it by debate_cancel, and create another one by debate_create",
+                "the debate is incomplete: its creation was interrupted",
+                "cancel it with debate_cancel, and create another debate with debate_create",
             )),
         }
     }
@@ -94,7 +94,7 @@ impl WorkData<DebateState> for DebateData {
     fn fault(&self, _state: &DebateState) -> Option<String> {
         if self.version != Self::VERSION {
             return Some(format!(
-                "`data` is of version {}, and this Nexus knows {}",
+                "`data` has version {}, but this version of Nexus supports {}",
                 self.version,
                 Self::VERSION
             ));
@@ -104,6 +104,6 @@ impl WorkData<DebateState> for DebateData {
         }
         // They name files.
         let stage = self.settled.iter().find(|stage| !crate::names::is_name(stage))?;
-        Some(format!("{stage:?} is no stage"))
+        Some(format!("{stage:?} is not a stage"))
     }
 }

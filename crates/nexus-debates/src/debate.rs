@@ -160,7 +160,7 @@ impl Debate {
         let folder = path.parent().unwrap_or(&path);
         // By a link it would lie elsewhere.
         if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
-            return Err(DebateError::damaged(folder, "it is no folder"));
+            return Err(DebateError::damaged(folder, "it is not a folder, as required"));
         }
         let bytes = serde_json::to_vec_pretty(record)
             .map_err(|error| DebateError::damaged(&path, error.to_string()))?;

@@ -36,9 +36,9 @@ pub enum DebateErrorKind {
 pub type DebateError = ServiceError<DebateErrorKind>;
 
 impl ServiceErrorKind for DebateErrorKind {
-    const FIND: &'static str = "call debate_list, which has the ids of all debates";
+    const FIND: &'static str = "call debate_list to find the id of the debate";
     const RESTORE: &'static str =
-        "put the file back as it was, or begin another debate by debate_create; nothing was changed";
+        "restore the file, or create another debate with debate_create; nothing was changed";
 
     fn of(fault: ServiceFault) -> Self {
         match fault {

@@ -167,24 +167,24 @@ fn check_panel(faults: &mut Faults, panelists: &[Panelist], rules: &FrameRules) 
             if !rules.registered.contains(agent) {
                 faults.add(
                     format!("{place}.registered"),
-                    "no such agent is registered; an outsider has `null`",
+                    "this agent is not registered; write `null` for an outsider",
                 );
             } else if !sits.insert(agent) {
                 faults.add(
                     format!("{place}.registered"),
-                    "the agent sits already; give each seat another one, or `null`",
+                    "the agent already has a seat; give each seat another agent or `null`",
                 );
             }
         }
         for (which, source) in panelist.sources.iter().enumerate() {
             let place = format!("{place}.sources[{which}]");
             if !rules.sources.contains(source) {
-                faults.add(place, "there is no source of this name");
+                faults.add(place, "no source has this name");
             } else if let Some(other) = readers.insert(source, &panelist.name) {
                 faults.add(
                     place,
                     format!(
-                        "{} has it already; each source goes to one panelist at most",
+                        "{} already has it; give each source to at most one panelist",
                         nexus_core::visible::Visible(other)
                     ),
                 );
@@ -197,7 +197,7 @@ fn check_panel(faults: &mut Faults, panelists: &[Panelist], rules: &FrameRules) 
             false => panelists.iter().any(|panelist| panelist.name == *pin),
         };
         if !is_there {
-            faults.add("panelists", format!("the caller wants {pin:?} to sit"));
+            faults.add("panelists", format!("the caller requires a seat for {pin:?}"));
         }
     }
 }
@@ -227,10 +227,10 @@ fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) 
     let counts = |agent: &String| relevant.contains(&agent) || rules.pins.contains(agent);
     let sits = draft.panelists.iter().filter_map(|panelist| panelist.registered.as_ref()).any(counts);
     if !relevant.is_empty() && !sits {
-        faults.add("panelists", "registered agents are relevant, so at least one of those sits");
+        faults.add("panelists", "some registered agents are relevant, so give at least one of them a seat");
     }
     if registered > 0 && registered == draft.panelists.len() {
-        faults.add("panelists", "registered agents sit, so at least one outsider sits beside them");
+        faults.add("panelists", "registered agents have seats, so give at least one seat to an outsider");
     }
 }
 

@@ -27,11 +27,12 @@ pub(crate) fn check_names<'n>(
     for (place, name) in names {
         if !is_name(name) {
             let problem = format!(
-                "is no name: a letter, then letters, digits, `-` and `_`, {MOST_NAME_BYTES} in all at most"
+                "is not a name: write a letter, then letters, digits, `-` and `_`, at most {MOST_NAME_BYTES} \
+                in total"
             );
             faults.add(place, problem);
         } else if !seen.insert(name.to_ascii_lowercase()) {
-            faults.add(place, format!("another {what} is called {name}, too; give each its own"));
+            faults.add(place, format!("another {what} also has the name {name}; give each its own name"));
         }
     }
 }
@@ -41,7 +42,7 @@ pub(crate) fn check_text(faults: &mut Faults, place: &str, text: &str, most: usi
     if text.trim().is_empty() {
         faults.add(place, "is empty");
     } else if text.len() > most {
-        faults.add(place, format!("has {} bytes, {most} are the most", text.len()));
+        faults.add(place, format!("has {} bytes, more than {most}", text.len()));
     } else if text.contains('\0') {
         faults.add(place, "has a NUL character; leave it out");
     }

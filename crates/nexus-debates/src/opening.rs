@@ -67,7 +67,7 @@ impl Opening {
         faults.count("arguments", draft.arguments.len(), MOST_ARGUMENTS);
         for (at, argument) in draft.arguments.iter().enumerate() {
             if frame.claim(&argument.claim).is_none() {
-                faults.add(format!("arguments[{at}].claim"), "there is no claim of this id");
+                faults.add(format!("arguments[{at}].claim"), "no claim has this id");
             }
             check_text(&mut faults, &format!("arguments[{at}].text"), &argument.text, MOST_ARGUMENT_BYTES);
         }

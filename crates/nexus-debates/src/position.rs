@@ -55,13 +55,16 @@ pub(crate) fn positions(faults: &mut Faults, frame: &Frame, drafts: &[PositionDr
     for (at, draft) in drafts.iter().enumerate() {
         let place = format!("positions[{at}].claim");
         if frame.claim(&draft.claim).is_none() {
-            faults.add(place, "there is no claim of this id");
+            faults.add(place, "no claim has this id");
         } else if positions.insert(draft.claim.clone(), draft.stance).is_some() {
-            faults.add(place, "the claim has a position already");
+            faults.add(place, "the claim already has a position");
         }
     }
     for claim in frame.claims().iter().filter(|claim| !positions.contains_key(&claim.id)) {
-        faults.add("positions", format!("the claim {} has none; `abstain` is one", claim.id));
+        faults.add(
+            "positions",
+            format!("the claim {} has no position; write `abstain` to take none", claim.id),
+        );
     }
     positions
 }

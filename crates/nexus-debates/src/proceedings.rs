@@ -269,7 +269,7 @@ impl Proceedings {
         for PanelistRecord { panelist, vendor, outcome } in panel {
             let is_known = self.framed()?.panelists().iter().any(|known| known.name == panelist);
             if !is_known || present.iter().any(|(name, _)| *name == panelist) {
-                return Err(format!("{panelist:?} is no panelist, or is there twice"));
+                return Err(format!("{panelist:?} is not a panelist, or occurs twice"));
             }
             match outcome {
                 Ok(draft) => {

@@ -61,7 +61,7 @@ impl Rebuttal {
         for (at, answer) in draft.answers.iter().enumerate() {
             let place = format!("answers[{at}].finding");
             if !asked.contains(answer.finding.as_str()) {
-                faults.add(place, "you are on no side of a finding of this id");
+                faults.add(place, "no finding with this id has you on a side");
             } else if !answered.insert(answer.finding.as_str()) {
                 faults.add(place, "the finding is answered already");
             }

@@ -35,7 +35,7 @@ pub fn debate_report(debate: &Debate) -> Result<String, DebateError> {
     page = page.section("Question", question(&snapshot));
     if let Some(frame) = proceedings.frame() {
         page = page
-            .section("Where the panel stands", standings(frame, &proceedings))
+            .section("Positions of the panel on each claim", standings(frame, &proceedings))
             .section("Panel", panel(frame, &proceedings))
             .section("Rounds", rounds(&proceedings))
             .section("Arguments", arguments(&proceedings));
@@ -72,7 +72,8 @@ fn head(debate: &Debate, snapshot: &DebateSnapshot) -> Markup {
 fn question(snapshot: &DebateSnapshot) -> Markup {
     html! {
         (Block(&snapshot.data.question))
-        @if let Some(context) = &snapshot.data.context { details { summary { "What the caller knew" } (Block(context)) } }
+        @if let Some(context) = &snapshot.data.context { details { summary { "Context that the caller has \
+            given" } (Block(context)) } }
     }
 }
 

@@ -80,16 +80,16 @@ impl DebateSettings {
     pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
         let (least, most) = PANELISTS.into_inner();
         if !PANELISTS.contains(&self.panelists) {
-            return Some(("panelists", format!("is not one of {least} to {most}")));
+            return Some(("panelists", format!("is not a number from {least} to {most}")));
         }
         if !(1..=MOST_ROUNDS).contains(&self.max_rounds) {
-            return Some(("max_rounds", format!("is not one of 1 to {MOST_ROUNDS}")));
+            return Some(("max_rounds", format!("is not a number from 1 to {MOST_ROUNDS}")));
         }
         if !(1..=self.max_rounds).contains(&self.min_rounds) {
-            return Some(("min_rounds", format!("is not one of 1 to {}, the most", self.max_rounds)));
+            return Some(("min_rounds", format!("is not a number from 1 to {}, the limit", self.max_rounds)));
         }
         if !(1..=MOST_REFUSED_SUBMISSIONS).contains(&self.max_refused_submissions) {
-            let reason = format!("is not one of 1 to {MOST_REFUSED_SUBMISSIONS}");
+            let reason = format!("is not a number from 1 to {MOST_REFUSED_SUBMISSIONS}");
             return Some(("max_refused_submissions", reason));
         }
         let leaves_nothing = self.budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
@@ -116,7 +116,7 @@ impl ConfigSection for DebateSection {
 
     fn schema(&self) -> Value {
         let mut schema = settings_schema::of::<DebateSettings>();
-        schema["description"] = "Debates: what holds for one whose creator says nothing else.".into();
+        schema["description"] = "Debates: the defaults of a debate.".into();
         schema
     }
 

@@ -85,8 +85,8 @@ pub(crate) fn copy(
                 copy_path(&files, &start, &into, &draft.name, &mut all, &mut left_out)?;
             }
             _ => {
-                let message = format!("the source {:?} has not either a text or a path", draft.name);
-                return Err(DebateError::invalid(message, "give it one of the two"));
+                let message = format!("the source {:?} must have either a text or a path", draft.name);
+                return Err(DebateError::invalid(message, "give it exactly one of `text` and `path`"));
             }
         }
         let (files, bytes) = (all.files - before.0, all.bytes - before.1);
@@ -100,8 +100,9 @@ pub(crate) fn check_names(drafts: &[SourceDraft]) -> Result<(), DebateError> {
     for (at, draft) in drafts.iter().enumerate() {
         let is_taken = drafts[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&draft.name));
         if !is_name(&draft.name) || is_taken {
-            let message = format!("{:?} is no name of a source, or is there twice", draft.name);
-            let instead = "name each by a letter, then letters, digits, `-` and `_`, 40 in all at most";
+            let message = format!("{:?} is not a name of a source, or occurs twice", draft.name);
+            let instead = "write each name as a letter, then letters, digits, `-` and `_`, at most 40 in \
+                total";
             return Err(DebateError::invalid(message, instead));
         }
     }
@@ -133,13 +134,14 @@ fn open(path: &Path, roots: &[PathBuf]) -> Result<(ScopedFiles, String), DebateE
         )
     };
     if !path.is_absolute() {
-        return Err(refused("it is no absolute path"));
+        return Err(refused("it is not an absolute path, as required"));
     }
     let found = path.canonicalize().map_err(|error| refused(&error.to_string()))?;
     let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| found.starts_with(root));
     if !roots.iter().any(is_below) {
-        let message = format!("the source {path:?} is outside of {roots:?}, which is what may be read");
-        let instead = "name one in them, give it as a text, or have the person add its folder to `tasks: { roots: [...] }` of nexus.yaml";
+        let message = format!("the source {path:?} is outside of {roots:?}, the readable folders");
+        let instead = "name a path in them, give the source as a text, or ask the person to add its folder \
+            to `tasks: { roots: [...] }` in nexus.yaml";
         return Err(DebateError::new(DebateErrorKind::OutsideRoots, message, instead));
     }
     let metadata = found.symlink_metadata().map_err(|error| refused(&error.to_string()))?;
@@ -171,7 +173,7 @@ fn copy_path(
     let refused = |error: &dyn std::fmt::Display| {
         DebateError::invalid(
             format!("the source {name:?} cannot be copied: {error}"),
-            "mend it, or name another one",
+            "correct the source, or name another one",
         )
     };
     if start != "." {
@@ -180,7 +182,7 @@ fn copy_path(
     let mut folders = vec![(String::from("."), into.to_owned(), 0)];
     while let Some((from, to, depth)) = folders.pop() {
         if depth > MOST_DEPTH {
-            return Err(refused(&"its folders lie too deep"));
+            return Err(refused(&"its folders are nested too deep"));
         }
         make_private_folder(&to).map_err(DebateError::at(&to))?;
         for entry in files.list(&from).map_err(|error| refused(&error))? {
@@ -206,13 +208,13 @@ fn copy_file(
     let unreadable = |error: &dyn std::fmt::Display| {
         DebateError::invalid(
             format!("the source {name:?} cannot be copied: {error}"),
-            "mend it, or name another one",
+            "correct the source, or name another one",
         )
     };
     let mut file: File = files.open(from).map_err(|error| unreadable(&error))?;
     let metadata = file.metadata().map_err(|error| unreadable(&error))?;
     if !metadata.is_file() {
-        return Err(unreadable(&format!("{from:?} is no regular file")));
+        return Err(unreadable(&format!("{from:?} is not a regular file")));
     }
     // Before a byte of it is read: it may have any size.
     all.fits(name, metadata.len())?;
@@ -234,7 +236,7 @@ impl Copied {
             return Ok(());
         }
         let message = format!(
-            "with the source {name:?} there are more than {MOST_FILES} files or {} MiB",
+            "the sources up to {name:?} have more than {MOST_FILES} files or {} MiB",
             MOST_BYTES >> 20
         );
         Err(DebateError::invalid(message, "name fewer or smaller sources"))

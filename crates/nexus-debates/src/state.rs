@@ -146,8 +146,11 @@ impl DebateState {
     /// Next call of a caller in this status.
     pub fn next_call(self) -> &'static str {
         match self {
-            Self::Done => "read it by debate_result; debate_spawn_task begins work that follows from it",
-            Self::Cancelled => "begin another one by debate_create; debate_result has what was said so far",
+            Self::Done => "read it with debate_result; debate_spawn_task creates a task that follows from it",
+            Self::Cancelled => {
+                "create another debate with debate_create; debate_result returns the record \
+                so far"
+            }
             _ => "call debate_advance",
         }
     }

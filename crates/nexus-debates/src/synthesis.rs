@@ -37,7 +37,7 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     }
     let unassigned: Vec<&str> = frame.unassigned_sources().collect();
     if !unassigned.is_empty() {
-        let _ = writeln!(text, "- read by nobody: {}", unassigned.join(", "));
+        let _ = writeln!(text, "- read by no panelist: {}", unassigned.join(", "));
     }
     if !proceedings.absences().is_empty() {
         heading(&mut text, "Absent");

@@ -85,10 +85,10 @@ impl Tensions {
         for (at, finding) in findings.iter().enumerate().take(MOST_FINDINGS) {
             let place = format!("findings[{at}]");
             if frame.claim(&finding.claim).is_none() {
-                faults.add(format!("{place}.claim"), "there is no claim of this id");
+                faults.add(format!("{place}.claim"), "no claim has this id");
             }
             if finding.sides.len() < 2 {
-                faults.add(format!("{place}.sides"), "a tension has at least two sides");
+                faults.add(format!("{place}.sides"), "a tension needs at least two sides");
             }
             check_sides(&mut faults, &place, finding, positions, &raw);
         }
@@ -96,7 +96,7 @@ impl Tensions {
         for claim in frame.claims() {
             for name in positions.keys().filter(|name| tensions.spares(name, &claim.id, positions)) {
                 let words = format!(
-                    "{name} is contradicted on the claim {}: put it on a side against that",
+                    "{name} is contradicted on the claim {}: put it on a side of a tension on that claim",
                     claim.id
                 );
                 faults.add("findings", words);
@@ -107,8 +107,8 @@ impl Tensions {
         let mut faults = Faults::default();
         for name in positions.keys() {
             if let Some(run) = tensions.copied_for(name, &raw) {
-                let words = format!("what {name} is shown repeats a rebuttal word for word ({run:?})");
-                faults.add("findings", format!("{words}; say it in words of your own"));
+                let words = format!("the text for {name} repeats a rebuttal word for word ({run:?})");
+                faults.add("findings", format!("{words}; write it in your own words"));
             }
         }
         faults.into_result("list of findings")?;
@@ -168,13 +168,13 @@ fn check_sides(
     for (at, side) in finding.sides.iter().enumerate() {
         let place = format!("{place}.sides[{at}]");
         if side.panelists.is_empty() {
-            faults.add(format!("{place}.panelists"), "name who is on this side");
+            faults.add(format!("{place}.panelists"), "name the panelists on this side");
         }
         for (number, name) in side.panelists.iter().enumerate() {
             if !positions.contains_key(name) {
-                faults.add(format!("{place}.panelists"), "no such panelist has spoken");
+                faults.add(format!("{place}.panelists"), "no panelist of this name has spoken");
             } else if !seen.insert(name) {
-                faults.add(format!("{place}.panelists"), format!("{name} is on this tension's side twice"));
+                faults.add(format!("{place}.panelists"), format!("{name} occurs twice in this tension"));
             }
             let others = &side.panelists[number + 1..];
             if let Some(other) =
@@ -193,7 +193,7 @@ fn check_sides(
             if let Some(run) = raw.iter().find_map(|raw| raw.shared_with(&steelman)) {
                 faults.add(
                     place,
-                    format!("repeats a rebuttal word for word ({run:?}); say it in words of your own"),
+                    format!("repeats a rebuttal word for word ({run:?}); write it in your own words"),
                 );
             }
         }

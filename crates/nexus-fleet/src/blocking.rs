@@ -14,7 +14,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     cancel: CancelToken,
     work: impl FnOnce(CancelToken) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let broke_off = |_| Err(Failure::new(ErrorKind::Crashed, "the work on the files broke off"));
+    let broke_off = |_| Err(Failure::new(ErrorKind::Crashed, "the work on the files was interrupted"));
     run_cancellable(cancel, work).await.unwrap_or_else(broke_off)
 }
 

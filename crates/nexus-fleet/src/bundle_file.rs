@@ -43,8 +43,8 @@ pub(crate) fn write(
     let written = bundle(&mut writer);
     if writer.is_full {
         let reason = format!(
-            "{what} has more than {max_bytes} bytes as a bundle, and no more go to another machine: \
-             `fleet.max_workspace_bytes` sets how many"
+            "{what} has more than {max_bytes} bytes as a bundle, the limit for another machine: \
+             `fleet.max_workspace_bytes` sets the limit"
         );
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }

@@ -21,7 +21,7 @@ pub enum FleetError {
         reason: String,
     },
     /// A prompt, a result or an event is larger than the fleet takes.
-    #[error("{what} has {bytes} bytes, and {most} at most go to another machine")]
+    #[error("{what} has {bytes} bytes, more than the limit of {most} for another machine")]
     TooLarge {
         /// Name of the data.
         what: String,
@@ -41,7 +41,8 @@ pub enum FleetError {
     },
     /// A worker of this name is at work in the pool.
     #[error(
-        "a worker named {name} is at work in the pool {pool}: give this one another name, or wait 30 s after it was killed"
+        "a worker named {name} is already running in the pool {pool}: give this worker another name, or wait \
+        30 s after the other was killed"
     )]
     NameTaken {
         /// The name.
@@ -58,7 +59,7 @@ pub enum FleetError {
         reason: String,
     },
     /// There is nothing that a worker could offer.
-    #[error("this worker has no backend to offer: {reason}")]
+    #[error("this worker has no usable backend: {reason}")]
     NothingToOffer {
         /// Why each cannot start.
         reason: String,

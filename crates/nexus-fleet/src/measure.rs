@@ -54,21 +54,21 @@ macro_rules! metrics {
 // The names that begin with `messaging.` and what is measured by them: OpenTelemetry semantic conventions for messaging, version 1.41.
 metrics! {
     SENT: COUNTER "{message}" "messaging.client.sent.messages",
-        "Turns that a caller put into a queue, or tried to.";
+        "Turns that a caller put into a queue or tried to.";
     CONSUMED: COUNTER "{message}" "messaging.client.consumed.messages",
         "Turns that a worker took out of a queue, each time.";
     QUEUE_TIME: HISTOGRAM "s" "nexus.fleet.queue.time",
-        "From sending a turn until a worker took it, by the clocks of both machines.";
+        "Time from sending a turn until a worker took it, by the clocks of both machines.";
     REDELIVERED: COUNTER "{message}" "nexus.fleet.queue.redelivered",
-        "Turns that were taken and had been given to a worker before.";
+        "Turns that were taken after an earlier delivery to a worker.";
     SLOTS: UP_DOWN "{turn}" "nexus.fleet.worker.slots",
-        "Turns that workers run at once at most.";
+        "Maximum number of parallel turns of the workers.";
     RUNNING: UP_DOWN "{turn}" "nexus.fleet.worker.running",
         "Turns that run.";
     BEGUN: COUNTER "{turn}" "nexus.fleet.worker.begun",
-        "Turns that a worker had the right to start.";
+        "Turns that a worker was permitted to start.";
     TURN_TIME: HISTOGRAM "s" "nexus.fleet.worker.turn.duration",
-        "From the right to start until the end of a turn, before it is stored.";
+        "Time from the permission to start until the end of a turn, before it is stored.";
     DECLINED: COUNTER "{turn}" "nexus.fleet.worker.declined",
         "Turns that a worker took and did not run, by reason.";
     REPEATED: COUNTER "{frame}" "nexus.fleet.worker.frames.repeated",
@@ -76,23 +76,23 @@ metrics! {
     UNSTORED: COUNTER "{failure}" "nexus.fleet.worker.store.failures",
         "Results, effects and large items that could not be stored, each time.";
     CALLER_TIME: HISTOGRAM "s" "nexus.fleet.caller.turn.duration",
-        "From the call until the end of a turn, as its caller sees it.";
+        "Time from the call until the end of a turn, measured by its caller.";
     WAIT_TIME: HISTOGRAM "s" "nexus.fleet.caller.wait.time",
-        "From storing a turn in its queue until a worker was heard of.";
+        "Time from storing a turn in its queue until the first message of a worker.";
     OVERLOADED: COUNTER "{turn}" "nexus.fleet.caller.overloaded",
         "Turns that found their queue full.";
     GAPS: COUNTER "{request}" "nexus.fleet.caller.frames.gaps",
         "Requests for frames that did not arrive.";
     DEPTH: GAUGE "{turn}" "nexus.fleet.queue.depth",
-        "Turns that wait, of each lane of a pool; `kept`: for the worker that has their conversation.";
+        "Waiting turns of each lane of a pool; `kept`: for the worker that stores their conversation.";
     WORKERS: GAUGE "{worker}" "nexus.fleet.workers",
         "Workers of a pool.";
     POOL_SLOTS: GAUGE "{turn}" "nexus.fleet.pool.slots",
-        "Turns that the workers of a pool run at once at most.";
+        "Maximum number of parallel turns of the workers of a pool.";
     POOL_RUNNING: GAUGE "{turn}" "nexus.fleet.pool.running",
         "Turns that run in a pool.";
     HOLDS: GAUGE "{account}" "nexus.fleet.holds",
-        "Accounts that are set aside.";
+        "Accounts that are on hold at present.";
 }
 
 impl Metric {

@@ -109,7 +109,7 @@ fn check_name(owner: &str, object: &StoredObject) -> Result<(), FleetError> {
     if object.name.rsplit_once('.').is_some_and(|(of, _)| of == owner) {
         return Ok(());
     }
-    let reason = "it is none of this turn's".to_owned();
+    let reason = "it does not belong to this turn".to_owned();
     Err(FleetError::Unreadable { what: object.name.clone(), reason })
 }
 
@@ -137,7 +137,7 @@ pub(crate) async fn unpack<T: DeserializeOwned>(
         Payload::Object(object) => {
             let name = &object.name;
             if object.bytes > MAX_BYTES {
-                return Err(unreadable(name, format!("{} bytes are more than are taken", object.bytes)));
+                return Err(unreadable(name, format!("{} bytes are more than the limit", object.bytes)));
             }
             check_name(owner, object)?;
             let content = bucket(link).fetch(object, || ready(Ok(Vec::new()))).await?;
@@ -151,7 +151,7 @@ pub(crate) async fn discard(link: &Link, payload: &Payload) {
     if let Payload::Object(StoredObject { name, .. }) = payload
         && let Err(error) = bucket(link).delete(name).await
     {
-        tracing::debug!(%error, name, "an object of the fleet stays until its age ends it");
+        tracing::debug!(%error, name, "an object of the fleet remains until it expires");
     }
 }
 

@@ -76,7 +76,7 @@ impl ConfigSection for FleetPools {
     fn schema(&self) -> Value {
         let mut schema = settings_schema::of::<FleetSettings>();
         schema["description"] =
-            "The fleet: servers of NATS, and what a worker on this machine takes on.".into();
+            "The fleet: its NATS servers, and the limits of a worker on this machine.".into();
         schema
     }
 
@@ -88,8 +88,8 @@ impl ConfigSection for FleetPools {
             Some(login) => {
                 let path = vec!["login_owner".to_owned(), login.clone()];
                 let reason = match &**known {
-                    [] => "this build of Nexus makes no logins".to_owned(),
-                    known => format!("Nexus makes no login `{login}`: it is `{}`", known.join("` or `")),
+                    [] => "this build of Nexus has no own logins".to_owned(),
+                    known => format!("Nexus has no login `{login}`: write `{}`", known.join("` or `")),
                 };
                 Err(SettingsError { path, reason })
             }

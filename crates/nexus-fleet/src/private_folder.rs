@@ -85,7 +85,8 @@ impl PrivateFolder {
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
         if let Err(error) = remove_within(self.path()).and_then(|()| fs::remove_dir(self.path())) {
-            tracing::warn!(%error, path = %self.path().display(), "the files of a turn stay until the next start");
+            tracing::warn!(%error, path = %self.path().display(), "the files of a turn remain until the next \
+                start");
         }
     }
 }

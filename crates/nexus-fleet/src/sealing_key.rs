@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::error::FleetError;
 
 /// Why a file is not read as a key pair.
-const NO_SEED: &str = "it holds no seed of a curve key: remove it, and run `nexus fleet key`";
+const NO_SEED: &str = "it contains no seed of a curve key: remove it, and run `nexus fleet key`";
 /// Room for what is sealed, so that no copy of it is left where it grew: tokens are of a few KiB.
 const ROOM: usize = 16 << 10;
 
@@ -60,7 +60,7 @@ impl FleetKey {
         let seed = Secret::new(pair.seed().unwrap_or_default());
         let failed = |error: io::Error| FleetError::Unreadable {
             what: file.display().to_string(),
-            reason: format!("it could not be made: {error}"),
+            reason: format!("it could not be created: {error}"),
         };
         let seed = Zeroizing::new(format!("{}\n", seed.expose()));
         match SecretFile::at(file).create(seed.as_bytes()) {
@@ -124,13 +124,14 @@ impl PublicKey {
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
         if text.starts_with('S') {
             return Err(
-                "is the secret half of a key: remove the file that it is from, run `nexus fleet key` again, and write what \
-                 it prints",
+                "is the secret half of a key: remove its file, run `nexus fleet key` again, and write its \
+                 output",
             );
         }
-        XKey::from_public_key(text)
-            .map(|key| Self { key })
-            .map_err(|_| "is no public key of a machine: write what `nexus fleet key` prints there")
+        XKey::from_public_key(text).map(|key| Self { key }).map_err(|_| {
+            "is not the public key of a machine: write the output of `nexus fleet key` on that \
+                machine"
+        })
     }
 }
 
@@ -222,7 +223,7 @@ mod tests {
         let seed = FleetKey::random().pair.seed().unwrap();
         assert!(PublicKey::read(&seed).unwrap_err().contains("secret half"));
         for text in ["", "X", "canary", &FleetKey::random().public()[..55]] {
-            assert!(PublicKey::read(text).unwrap_err().contains("no public key"));
+            assert!(PublicKey::read(text).unwrap_err().contains("is not the public key of a machine"));
         }
     }
 }

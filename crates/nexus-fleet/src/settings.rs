@@ -128,18 +128,18 @@ impl FleetSettings {
         if read.servers.is_empty() {
             return Err(SettingsError::new(
                 "servers",
-                "name one server at least, such as nats://127.0.0.1:4222",
+                "name at least one server, such as nats://127.0.0.1:4222",
             ));
         }
         for (index, server) in read.servers.iter().enumerate() {
             let reason = match server.parse::<async_nats::ServerAddr>() {
                 Ok(address) if address.has_user_pass() || address.username().is_some() => {
                     // Not with its text, which errors and logs would repeat.
-                    "holds a user or a password: name them under `credentials`".to_owned()
+                    "contains a user or a password: name them under `credentials`".to_owned()
                 }
                 Ok(address) if address.host().is_empty() => "names no host".to_owned(),
                 Ok(_) => continue,
-                Err(error) => format!("is no URL of a server: {error}"),
+                Err(error) => format!("is not a URL of a server: {error}"),
             };
             let path = vec!["servers".to_owned(), index.to_string()];
             return Err(SettingsError { path, reason });
@@ -152,11 +152,11 @@ impl FleetSettings {
         }
         if let Some(folder) = read.worker.folders.iter().position(|folder| !folder.is_absolute()) {
             let path = vec!["worker".to_owned(), "folders".to_owned(), folder.to_string()];
-            return Err(SettingsError { path, reason: "is no absolute path".to_owned() });
+            return Err(SettingsError { path, reason: "is not absolute: write a full path".to_owned() });
         }
         if read.worker.turns == Some(0) {
             let path = vec!["worker".to_owned(), "turns".to_owned()];
-            return Err(SettingsError { path, reason: "a worker runs one turn at least".to_owned() });
+            return Err(SettingsError { path, reason: "a worker must run at least one turn".to_owned() });
         }
         for (login, owner) in &read.login_owner {
             owner.check().map_err(|mut error| {

@@ -78,7 +78,7 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), NatsError> {
     for (bucket, max_age, what) in [
         (WORKERS_BUCKET, Duration::ZERO, "Workers that are there"),
         (HOLDS_BUCKET, Duration::ZERO, "Backends that are set aside"),
-        (SLOTS_BUCKET, Duration::ZERO, "What one turn at a time has"),
+        (SLOTS_BUCKET, Duration::ZERO, "Leases that one turn at a time owns"),
     ] {
         let bucket = kv::Config {
             bucket: bucket.to_owned(),
@@ -93,7 +93,7 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), NatsError> {
     }
     let objects = object_store::Config {
         bucket: OBJECTS_BUCKET.to_owned(),
-        description: Some("What is too large for a message".to_owned()),
+        description: Some("Contents that are too large for a message".to_owned()),
         max_age: STORED_FOR,
         num_replicas: replicas,
         ..object_store::Config::default()

@@ -28,9 +28,9 @@ pub enum ProjectErrorKind {
 pub type ProjectError = ServiceError<ProjectErrorKind>;
 
 impl ServiceErrorKind for ProjectErrorKind {
-    const RETRY: &'static str = "do the same again";
-    const FIND: &'static str = "name one that the project has";
-    const RESTORE: &'static str = "mend the file or move it away; it was not changed";
+    const RETRY: &'static str = "then make the same call again now";
+    const FIND: &'static str = "choose an item that exists in the project";
+    const RESTORE: &'static str = "correct the file or move it away; it was not changed";
 
     fn of(fault: ServiceFault) -> Self {
         match fault {

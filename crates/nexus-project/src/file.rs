@@ -31,7 +31,7 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     let text = read(path)?.map(String::from_utf8).transpose();
     text.map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        ProjectError::damaged(path, format_args!("byte {at} is no UTF-8"))
+        ProjectError::damaged(path, format_args!("byte {at} is not valid in UTF-8"))
     })
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
     if bytes as u64 <= MOST_BYTES {
         return Ok(());
     }
-    let message = format!("{path:?} would have {bytes} bytes, and {MOST_BYTES} are read");
-    let instead = "write less, or move the file away, and another is begun; it was not changed";
+    let message = format!("{path:?} would have {bytes} bytes, more than {MOST_BYTES}");
+    let instead = "write less, or move the file away to start a new one; it was not changed";
     Err(ProjectError::new(ProjectErrorKind::WrongState, message, instead))
 }
 
@@ -79,7 +79,7 @@ fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let mode = match fs::symlink_metadata(path) {
         Ok(found) if !found.is_file() => {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file, as required"));
         }
         Ok(found) => Some(found.permissions()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -208,8 +208,8 @@ impl FolderLock {
             Some(lock) => Ok(Self { _lock: lock }),
             None => {
                 let bound = patience.bound().as_secs();
-                let message = format!("{path:?} has been held by another writer for {bound} s");
-                Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"))
+                let message = format!("another writer has locked {path:?} for {bound} s");
+                Err(ProjectError::new(ProjectErrorKind::InUse, message, "then make the same call again now"))
             }
         }
     }

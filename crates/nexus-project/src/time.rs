@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Time {
         let text = String::deserialize(deserializer)?;
         rfc3339::parse(&text)
             .map(Self::from)
-            .ok_or_else(|| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+            .ok_or_else(|| de::Error::custom("this is not a time such as 2026-01-31T12:00:00.000Z"))
     }
 }
 

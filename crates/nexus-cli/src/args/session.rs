@@ -3,15 +3,9 @@
 use clap::Subcommand;
 use nexus_broker::SessionKey;
 
-<<<<<<< ours
 /// Text below the options of `nexus session`.
-pub(super) const SESSION_HELP: &str = "\
-A session is a conversation of one agent: agent:NAME:CONTEXT. Messages that name none go into agent:NAME:main.";
-=======
-/// What follows the options of `nexus session`.
 pub(super) const SESSION_HELP: &str = "A session is a conversation of one agent: agent:NAME:CONTEXT. A \
 message without a context goes to agent:NAME:main.";
->>>>>>> theirs
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {

@@ -8,27 +8,15 @@ pub(crate) const SERVER_NAME: &str = "nexus_spawn";
 /// Section of `nexus mcp spawn --help` on registration. Source: observed with the programs that it names.
 pub(crate) const HELP: &str = include_str!("registration.txt");
 
-<<<<<<< ours
 /// Section of `nexus mcp debate --help` on registration.
-pub(crate) const DEBATE_HELP: &str = "\
-Register it as `nexus mcp spawn --help` says, by the name nexus_debate and the command `nexus mcp debate`: models then see its tools as \
-mcp__nexus_debate__debate_create. Both can be registered at once.";
-
-/// Section of `nexus mcp project --help` on registration.
-pub(crate) const PROJECT_HELP: &str = "\
-Register it as `nexus mcp spawn --help` says, by the name nexus_project and the command `nexus mcp project`: models then see its tools as \
-mcp__nexus_project__plan_start. It works on the project that the client is started in.";
-=======
-/// What `nexus mcp debate --help` says of registering it.
 pub(crate) const DEBATE_HELP: &str = "Register it as shown by `nexus mcp spawn --help`, with the name \
 nexus_debate and the command `nexus mcp debate`: models then see its tools as \
 mcp__nexus_debate__debate_create. Both servers can be registered together.";
 
-/// What `nexus mcp project --help` says of registering it.
+/// Section of `nexus mcp project --help` on registration.
 pub(crate) const PROJECT_HELP: &str = "Register it as shown by `nexus mcp spawn --help`, with the name \
 nexus_project and the command `nexus mcp project`: models then see its tools as \
 mcp__nexus_project__plan_start. It works on the project in which the client is started.";
->>>>>>> theirs
 
 /// Returns the commands and settings in the text, one a line.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]

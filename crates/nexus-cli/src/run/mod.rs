@@ -192,24 +192,14 @@ impl TurnInterrupts {
         let (sender, second) = tokio::sync::oneshot::channel();
         let token = cancel.clone();
         tokio::spawn(async move {
-<<<<<<< ours
             // One listener for both, so that no signal between the two waits is lost.
             let mut interrupts = Interrupts::listen()?;
             interrupts.next().await?;
-            complain("stopping; press Ctrl-C again to stop at once");
+            complain("stopping; press Ctrl-C again to stop immediately");
             token.cancel();
             interrupts.next().await?;
             let _ = sender.send(());
             io::Result::Ok(())
-=======
-            if interrupted().await.is_ok() {
-                complain("stopping; press Ctrl-C again to stop immediately");
-                token.cancel();
-            }
-            if interrupted().await.is_ok() {
-                let _ = sender.send(());
-            }
->>>>>>> theirs
         });
         Self { cancel, second }
     }

@@ -200,7 +200,7 @@ fn an_envelope_is_what_a_person_says() {
         (&["--expires", "soon"][..], "30s, 10m or 2h"),
         (&["--expires", "0s"], "30s, 10m or 2h"),
         (&["--inputs", "{}"], "--task"),
-        (&["--task", "t", "--inputs", "[]"], "no JSON object"),
+        (&["--task", "t", "--inputs", "[]"], "not a JSON object"),
         (&["--task", "t", "--reply-to", "x"], "cannot be used with"),
         (&["--id", ""], "id"),
     ] {
@@ -462,7 +462,7 @@ fn skills_are_installed_from_a_folder() {
     // printf '# Links\n' | sha256sum
     fs::write(hub.join("hub.json"), index("SHA")).unwrap();
     let unread = folder.nexus(&install);
-    assert!(text(&unread.stderr).contains("no SHA-256"), "{}", text(&unread.stderr));
+    assert!(text(&unread.stderr).contains("not the SHA-256"), "{}", text(&unread.stderr));
     for hub in
         ["ftp://example.org/hub", "https://me:secret@example.org/hub", "http://localhost.example.org/hub"]
     {

@@ -96,7 +96,7 @@ fn a_question_is_walked_to_a_record_and_a_report() {
         assert!(
             !(body.contains("Of 12 crashes")
                 && body.contains("A write takes 0.2 ms")
-                && body.contains("who you are"))
+                && body.contains("your role as a panelist"))
         );
     }
 }
@@ -117,8 +117,8 @@ fn what_is_wrong_on_the_command_line_is_said_with_the_way_out() {
     let stage = Stage::new(debate_model::reply);
     for (arguments, said) in [
         (&["debate", "new", "q", "--source", "crashes.md"][..], "NAME=PATH"),
-        (&["debate", "new", "q", "--source", "../x=crashes.md"], "is no name of a source"),
-        (&["debate", "new", "q", "--panelists", "10"], "`panelists` is not one of 2 to 9"),
+        (&["debate", "new", "q", "--source", "../x=crashes.md"], "is not a name of a source"),
+        (&["debate", "new", "q", "--panelists", "10"], "`panelists` is not a number from 2 to 9"),
         (&["debate", "new", "q", "--min-rounds", "4", "--max-rounds", "2"], "min_rounds"),
         (&["debate", "new", " "], "`question` is empty"),
         (&["debate", "show", "last"], "nexus debate new"),

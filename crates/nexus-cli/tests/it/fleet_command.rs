@@ -202,7 +202,7 @@ fn what_runs_here_goes_on_without_the_servers_and_says_so() {
     let run = folder.nexus(&["run", "talker", "Which is the largest moon of Saturn?"]);
     assert!(run.status.success() && text(&run.stdout) == "Titan.\n", "{run:?}");
     let said = text(&run.stderr);
-    assert!(said.contains("warning: the turns at once are counted on this machine alone"), "{said}");
+    assert!(said.contains("warning: the limit of parallel turns applies to this machine only"), "{said}");
     assert!(said.matches("warning").count() < 8, "{said}");
 }
 
@@ -216,7 +216,7 @@ fn a_login_that_cannot_be_shared_is_told_at_its_place() {
     };
     #[cfg(feature = "login")]
     for (login, key, place, words) in [
-        ("codexx", KEY, "login_owner.codexx", "Nexus makes no login `codexx`: it is `codex`"),
+        ("codexx", KEY, "login_owner.codexx", "Nexus has no login `codexx`: write `codex`"),
         ("codex", "XABC", "login_owner.codex.key", "`nexus fleet key`"),
         (
             "codex",
@@ -246,7 +246,7 @@ fn a_login_that_cannot_be_shared_is_told_at_its_place() {
     assert!(key.len() == 56 && key.starts_with('X'), "{key}");
     assert!(text(&folder.nexus(&["fleet", "key", "--json"]).stdout).contains(key));
     let said = worker();
-    assert!(said.contains(&format!("the key of this machine is {key}: write that as `key`")), "{said}");
+    assert!(said.contains(&format!("the key of this machine is {key}: write it as `key`")), "{said}");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn what_a_collector_is_sent_of_a_fleet_is_what_was_run() {
         // No folder is in the worker's policy.
         let run = here.nexus(&["run", "talker", "canary-4d", "--cd", "/", "--otlp", &url]);
         assert_eq!(run.status.code(), Some(1), "{run:?}");
-        assert!(text(&run.stderr).contains("the worker does not take this on"), "{run:?}");
+        assert!(text(&run.stderr).contains("the worker rejects this turn"), "{run:?}");
     }
     // The worker tells of what runs within two seconds.
     let began = Instant::now();

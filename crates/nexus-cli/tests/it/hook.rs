@@ -362,10 +362,7 @@ fn a_lock_of_another_writer_delays_notes_by_a_second_and_no_rule() {
     // A decision is no note: the person is told that it was not taken.
     input["prompt"] = json!("[m] a lesson");
     let told = stage.hook("claude", "user_message", input.to_string().as_bytes());
-    assert!(
-        told.stdout.contains("The tag was not carried out") && told.stdout.contains("for 1 s"),
-        "{told:?}"
-    );
+    assert!(told.stdout.contains("The tag was not executed") && told.stdout.contains("for 1 s"), "{told:?}");
     lock.unlock().unwrap();
     stage.hook("claude", "post_tool_use", input.to_string().as_bytes());
     assert!(

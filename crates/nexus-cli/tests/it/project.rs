@@ -103,7 +103,7 @@ fn what_cannot_be_done_says_what_can() {
     assert!(code == 1 && said.contains("task_add"), "{code} {said}");
     stage.said(&["project", "add", "one"]);
     let (code, said) = stage.refused(&["project", "begin", "7"]);
-    assert!(code == 2 && said.contains("name one of these: 1"), "{code} {said}");
+    assert!(code == 2 && said.contains("write one of these numbers: 1"), "{code} {said}");
     let (code, said) = stage.refused(&["project", "--project", "nowhere", "status"]);
     assert!(code == 2 && said.contains("nowhere"), "{code} {said}");
     let (code, said) = stage.refused(&["project", "install", "vi"]);

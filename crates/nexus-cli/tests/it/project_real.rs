@@ -247,8 +247,8 @@ fn an_edit_needs_a_task(program: Program) {
     let read = all_that_the_model_read(&model);
     let log = stage.log();
     assert!(!stage.project().join("note.txt").exists(), "{log}");
-    assert!(read.contains("Add a task with task_add first"), "{read}\n{log}");
-    let stands = "Where the work of this project stands";
+    assert!(read.contains("First call task_add"), "{read}\n{log}");
+    let stands = "State of the work in this project";
     // One passes on to its model nothing but what is said to a tool that it then runs.
     assert_eq!(read.contains(stands), program != Program::Grok, "{read}\n{log}");
 
@@ -377,11 +377,7 @@ fn what_a_person_had_in_the_settings_stays() {
         }
         let model = writes(program, &stage, "note.txt");
         stage.run(program, "Write the note.", &model);
-        assert!(
-            all_that_the_model_read(&model).contains("Add a task with task_add first"),
-            "{}",
-            stage.log()
-        );
+        assert!(all_that_the_model_read(&model).contains("First call task_add"), "{}", stage.log());
         // Of two installations one is left.
         assert_eq!(
             stage.log().lines().filter(|line| line.starts_with("pre_tool_use ")).count(),
@@ -411,7 +407,7 @@ fn claude_is_told_again_what_was_lost() {
     let log = stage.log();
     assert!(log.lines().any(|line| line.starts_with("context_compact ")), "{log}");
     // By the compaction, and as the session went on: what was there before is gone.
-    assert_eq!(last.matches("Where the work of this project stands").count(), 2, "{last}\n{log}");
+    assert_eq!(last.matches("State of the work in this project").count(), 2, "{last}\n{log}");
 }
 
 #[test]

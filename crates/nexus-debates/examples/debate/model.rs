@@ -53,7 +53,7 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
 
 /// Who is asked.
 fn panelist(asked: &str) -> &str {
-    let named = asked.split_once("[who you are: ").and_then(|(_, rest)| rest.split_once(']'));
+    let named = asked.split_once("[your role as a panelist: ").and_then(|(_, rest)| rest.split_once(']'));
     named.map_or("nobody", |(name, _)| name)
 }
 

@@ -83,8 +83,8 @@ impl Debates {
             check_text("context", context, MOST_CONTEXT_BYTES)?;
         }
         if request.sources.len() > MOST_SOURCES {
-            let message = format!("there are {} sources, {MOST_SOURCES} are the most", request.sources.len());
-            return Err(DebateError::invalid(message, "name fewer; a folder is one"));
+            let message = format!("there are {} sources, more than {MOST_SOURCES}", request.sources.len());
+            return Err(DebateError::invalid(message, "name fewer; a folder counts as one"));
         }
         let mut settings: DebateSettings = self.0.settings.clone();
         settings.panelists = request.panelists.unwrap_or(settings.panelists);
@@ -116,9 +116,11 @@ impl Debates {
     fn check_configuration(&self) -> Result<(), DebateError> {
         for kind in [FRAMER, PANELIST, ARBITER] {
             self.0.router.explain(WorkKind::from(kind)).map_err(|error| {
-                let message = format!("nobody runs the work-kind {kind:?}: {error}");
-                let instead =
-                    format!("bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example has all");
+                let message = format!("no backend runs the work-kind {kind:?}: {error}");
+                let instead = format!(
+                    "bind it in nexus.yaml: `types: {{ {kind}: … }}`; nexus.yaml.example shows all \
+                        work-kinds"
+                );
                 DebateError::new(DebateErrorKind::NotConfigured, message, instead)
             })?;
         }
@@ -131,7 +133,7 @@ fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize)
     let is_registered = |pin: &String| registered.iter().any(|agent| agent.name == *pin);
     for (at, pin) in pins.iter().enumerate() {
         if pins[..at].contains(pin) || !(is_registered(pin) || is_name(pin)) {
-            let message = format!("the pin {pin:?} is there twice, or is no name");
+            let message = format!("the pin {pin:?} occurs twice, or is not a name");
             return Err(DebateError::invalid(
                 message,
                 "name registered agents (agent_list has them), or panelists by letters, digits, `-` and `_`",
@@ -146,7 +148,7 @@ fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize)
         return Err(DebateError::invalid(
             message,
             format!(
-                "pin fewer, or name more `panelists` ({least} to {most}); one seat at least is for an outsider"
+                "pin fewer, or set more `panelists` ({least} to {most}); at least one seat is for an outsider"
             ),
         ));
     }

@@ -66,7 +66,7 @@ impl Debates {
         if let Some(status) =
             request.status.as_deref().filter(|status| DebateStatusWord::of(status).is_none())
         {
-            let message = format!("{:?} is no status", cut(status, 100));
+            let message = format!("{:?} is not a status", cut(status, 100));
             return Err(DebateError::invalid(message, format!("name one of {}", DebateStatusWord::listed())));
         }
         let store = self.0.store.clone();
@@ -124,12 +124,13 @@ fn view(
     };
     let panelists = frame.map(|frame| frame.panelists()).unwrap_or_default();
     let warnings = match &data.sources {
-        None => vec!["its creation was cut off: cancel it, and create another one".to_owned()],
+        None => vec!["its creation was interrupted: cancel it, and create another debate".to_owned()],
         Some(sources) => sources
             .iter()
             .filter_map(|source| match (source.files, source.left_out) {
                 (0, _) => Some(format!(
-                    "the source {} has no file that can be read: names that are not Unicode, links and .git are left out",
+                    "the source {} has no readable file: names that are not Unicode, links and .git are left \
+                    out",
                     source.name
                 )),
                 (_, 0) => None,
@@ -141,7 +142,7 @@ fn view(
             .collect(),
     };
     let next = match progress {
-        Some(_) => "call debate_advance again: it joins what runs",
+        Some(_) => "call debate_advance again, which waits for the running stage",
         None => state.next_call(),
     };
     DebateView {

@@ -71,7 +71,7 @@ impl Debates {
             DebateState::Cancelled => return self.view(&debate).await,
             DebateState::Done => {
                 return Err(DebateError::wrong_status(
-                    "the debate is done, and nothing of it runs",
+                    "the debate is done, and no stage of it is running",
                     state.next_call(),
                 ));
             }
@@ -84,8 +84,7 @@ impl Debates {
         drop(hold);
         let seen = self.view(&debate).await;
         seen.map_err(|error| {
-            let message =
-                format!("the debate is cancelled; what was said in it cannot be read: {}", error.message);
+            let message = format!("the debate is cancelled; its record cannot be read: {}", error.message);
             DebateError::new(error.kind, message, error.advice)
         })
     }
@@ -204,6 +203,6 @@ fn stage_name(state: DebateState) -> String {
 
 impl From<WrongStage> for DebateError {
     fn from(error: WrongStage) -> Self {
-        DebateError::wrong_status(error.to_string(), "call debate_status, and go on from what it says")
+        DebateError::wrong_status(error.to_string(), "call debate_status, and continue with its answer")
     }
 }

@@ -42,7 +42,11 @@ impl StageRun<'_> {
         let place = Submission::new()
             .checked_by(move |draft: &AnalysisDraft| proceedings.tensions_of(&draft.findings).map(drop));
         let texts = vec![("read_openings", "What everybody said.", shown_openings(self.proceedings))];
-        let submit = ("submit_analysis", "Hands in where panelists are in tension, and ends your work.");
+        let submit = (
+            "submit_analysis",
+            "Submits the tensions between the panelists, and ends your work. If \
+            the submission is invalid, the error names the fault: correct it, and submit again.",
+        );
         Ok(self.arbiter(ANALYSIS, self.arbiter_brief(), texts, submit, place).await?.findings)
     }
 
@@ -59,23 +63,27 @@ impl StageRun<'_> {
                 RoundDecision::Continue => proceedings
                     .tensions_of(&draft.findings)
                     .map(drop)
-                    .map_err(|error| format!("another round follows, and {error}")),
+                    .map_err(|error| format!("another round is required, but {error}")),
             }
         });
         let mut brief = self.arbiter_brief();
         if let Some(round) = self.proceedings.rounds().last() {
             let signals = format!(
-                "positions revised in it: {:.3} of all\npairs that disagree: {:.3} of all",
+                "revised positions: {:.3} of all\npairs that disagree: {:.3} of all",
                 round.signals.revision_rate, round.signals.tension_density
             );
             brief.push_str(&quoted("the last round in numbers", &signals));
         }
         brief.push_str(&shown_standings(self.proceedings));
         let texts = vec![
-            ("read_openings", "What everybody said at first.", shown_openings(self.proceedings)),
-            ("read_rebuttals", "What everybody answered since.", shown_rebuttals(self.proceedings)),
+            ("read_openings", "Returns the openings of all panelists.", shown_openings(self.proceedings)),
+            ("read_rebuttals", "Returns the rebuttals of all panelists.", shown_rebuttals(self.proceedings)),
         ];
-        let submit = ("submit_judgement", "Hands in whether to close, and ends your work.");
+        let submit = (
+            "submit_judgement",
+            "Submits your decision to close or to continue, and ends your \
+            work. If the submission is invalid, the error names the fault: correct it, and submit again.",
+        );
         self.arbiter(JUDGEMENT, brief, texts, submit, place).await
     }
 
@@ -88,8 +96,9 @@ impl StageRun<'_> {
         // Without who ran whom: why one is absent names backends.
         let record =
             quoted("the record", &synthesis(&self.data.question, &self.proceedings.without_reasons()));
-        let texts = vec![("read_record", "All that was said, word for word.", record)];
-        let submit = ("submit_interpretation", "Hands in your interpretation, and ends your work.");
+        let texts =
+            vec![("read_record", "Returns the complete record of the debate, word for word.", record)];
+        let submit = ("submit_interpretation", "Submits your interpretation, and ends your work.");
         Ok(self.arbiter(INTERPRETATION, self.arbiter_brief(), texts, submit, place).await?.text)
     }
 

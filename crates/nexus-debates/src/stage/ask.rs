@@ -98,7 +98,11 @@ impl StageRun<'_> {
         }
         let scope = sources::scope(&self.debate.sources_folder(), part.sources, &names)
             .map_err(|error| error.to_string())?;
-        let brief = ("read_my_brief", "What is asked of you.", part.brief.clone());
+        let brief = (
+            "read_my_brief",
+            "Returns the question, the claims and your role. Call it first.",
+            part.brief.clone(),
+        );
         let texts = [brief].into_iter().chain(part.texts.iter().cloned());
         let toolbox = texts.fold(Toolbox::new(), |toolbox, (name, description, text)| {
             let text: Arc<str> = text.into();

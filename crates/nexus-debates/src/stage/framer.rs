@@ -39,16 +39,14 @@ impl StageRun<'_> {
             self.log(vec![DebateLogEvent::FrameRefused { reason: reason.clone() }]).await;
             refused += 1;
             if refused > MOST_REFUSALS {
-                let words = format!(
-                    "the framer answered with {refused} frames that break the rules; the last one: {reason}"
-                );
+                let words = format!("the framer submitted {refused} invalid frames; the last one: {reason}");
                 return Err(self.failed(words));
             }
             let last = serde_json::to_string(&draft).unwrap_or_default();
             prompt = format!(
                 "{task}\n{}\n{}",
-                quoted("your last frame, which was refused", &last),
-                Quote::new("what is wrong with it", &reason)
+                quoted("your last frame, which was rejected", &last),
+                Quote::new("the fault of your last frame", &reason)
             );
         }
     }
@@ -67,7 +65,7 @@ impl StageRun<'_> {
         }
         for pin in &self.data.pins {
             text.push_str(&quoted(
-                "the caller wants it to sit: a registered agent, or a panelist of this name",
+                "the caller requires a seat for it: a registered agent, or a panelist of this name",
                 pin,
             ));
         }

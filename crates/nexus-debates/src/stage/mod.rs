@@ -94,8 +94,8 @@ impl StageRun<'_> {
         match self.cancel.is_cancelled() {
             true => Err(DebateError::new(
                 DebateErrorKind::Interrupted,
-                "the stage was interrupted, and nothing of it counts",
-                "call debate_advance, which begins it anew, unless the debate was cancelled",
+                "the stage was interrupted, and its results are discarded",
+                "call debate_advance, which starts it again, unless the debate was cancelled",
             )),
             false => Ok(()),
         }
@@ -105,8 +105,8 @@ impl StageRun<'_> {
     fn failed(&self, reason: impl std::fmt::Display) -> DebateError {
         DebateError::new(
             DebateErrorKind::StageFailed,
-            format!("the stage {} came to nothing: {reason}", self.stage),
-            "see to the cause, then call debate_advance, which runs the stage again; or debate_cancel",
+            format!("the stage {} failed: {reason}", self.stage),
+            "correct the cause, then call debate_advance, which runs the stage again; or call debate_cancel",
         )
     }
 }

@@ -40,7 +40,12 @@ impl StageRun<'_> {
             let place = Submission::new().checked_by(move |draft: &OpeningDraft| {
                 Opening::accept(draft, &frame, &name).map(drop).map_err(|error| error.to_string())
             });
-            let submit = ("submit_opening", "Hands in your opening, and ends your work.");
+            let submit = (
+                "submit_opening",
+                "Submits your opening, and ends your work. Give a position on \
+                each claim. If the submission is invalid, the error names the fault: correct it, and submit \
+                again.",
+            );
             (index, panelist, self.part(index, panelist, OPENING, Vec::new(), submit, place))
         });
         self.ask_all(asked.collect(), FEWEST_OPENINGS).await
@@ -63,14 +68,20 @@ impl StageRun<'_> {
                     .map_err(|error| error.to_string())
             });
             let texts = vec![
-                ("read_openings", "What everybody said at first.", shown_openings(self.proceedings)),
+                ("read_openings", "Returns the openings of all panelists.", shown_openings(self.proceedings)),
                 (
                     "read_my_tension",
-                    "The case against your positions, in the arbiter's words.",
+                    "Returns the strongest case against your positions, in the arbiter's words. Call it \
+                    before submit_rebuttal.",
                     shown_tension(self.proceedings, &panelist.name),
                 ),
             ];
-            let submit = ("submit_rebuttal", "Hands in your answers, and ends your work.");
+            let submit = (
+                "submit_rebuttal",
+                "Submits your answers, and ends your work. Answer each finding, \
+                and give your present position on each claim. If the submission is invalid, the error names \
+                the fault: correct it, and submit again.",
+            );
             (index, panelist, self.part(index, panelist, REBUTTAL, texts, submit, place))
         });
         self.ask_all(asked.collect(), 1).await
@@ -87,8 +98,13 @@ impl StageRun<'_> {
                 Statement::accept(draft, &frame, &name).map(drop).map_err(|error| error.to_string())
             });
             let standings = shown_standings(self.proceedings);
-            let texts = vec![("read_standings", "Where the panel stands on each claim.", standings)];
-            let submit = ("submit_statement", "Hands in your statement, and ends your work.");
+            let texts =
+                vec![("read_standings", "Returns the positions of the panel on each claim.", standings)];
+            let submit = (
+                "submit_statement",
+                "Submits your final statement, and ends your work. Give your \
+                final position on each claim.",
+            );
             (index, panelist, self.part(index, panelist, STATEMENT, texts, submit, place))
         });
         self.ask_all(asked.collect(), 1).await
@@ -179,7 +195,7 @@ impl StageRun<'_> {
                 .filter_map(|record| Some(format!("{}: {}", record.panelist, record.outcome.as_ref().err()?)))
                 .collect();
             return Err(self.failed(format!(
-                "{present} of {all} panelists submitted something, {fewest} are the fewest ({})",
+                "{present} of {all} panelists submitted something, fewer than {fewest} ({})",
                 reasons.join("; ")
             )));
         }

@@ -19,7 +19,7 @@ pub(super) fn quoted(origin: &str, text: &str) -> String {
 pub(super) fn asked(data: &DebateData) -> String {
     let mut text = quoted("the question", &data.question);
     if let Some(context) = &data.context {
-        text.push_str(&quoted("what the caller knows", context));
+        text.push_str(&quoted("the context that the caller gave", context));
     }
     text
 }
@@ -35,14 +35,14 @@ pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) ->
 /// One panelist's task, and its point of view.
 pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &Panelist) -> String {
     let mut text = asked_with_claims(data, proceedings);
-    text.push_str(&quoted(&format!("who you are: {}", panelist.name), &panelist.role));
+    text.push_str(&quoted(&format!("your role as a panelist: {}", panelist.name), &panelist.role));
     if !panelist.sources.is_empty() {
         text.push_str(&quoted("the folders of your sources", &panelist.sources.join("\n")));
     }
     for round in proceedings.rounds() {
         let own = round.rebuttals.iter().filter(|(name, _)| *name == panelist.name);
         for answer in own.flat_map(|(_, rebuttal)| rebuttal.answers()) {
-            text.push_str(&shown_argument("what you answered before", answer));
+            text.push_str(&shown_argument("your answers of the earlier rounds", answer));
         }
     }
     if let Some(own) = proceedings.positions().get(&panelist.name) {
@@ -55,9 +55,9 @@ pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &
 pub(super) fn shown_openings(proceedings: &Proceedings) -> String {
     let mut text = String::new();
     for (name, opening) in proceedings.openings() {
-        text.push_str(&shown_positions(&format!("where {name} stands at first"), opening.positions()));
+        text.push_str(&shown_positions(&format!("the opening positions of {name}"), opening.positions()));
         for argument in opening.arguments() {
-            text.push_str(&shown_argument(&format!("{name} says at first"), argument));
+            text.push_str(&shown_argument(&format!("the opening arguments of {name}"), argument));
         }
     }
     text
@@ -70,11 +70,11 @@ pub(super) fn shown_rebuttals(proceedings: &Proceedings) -> String {
         for (name, rebuttal) in rebuttals {
             let round = index + 1;
             text.push_str(&shown_positions(
-                &format!("where {name} stands after round {round}"),
+                &format!("the positions of {name} after round {round}"),
                 rebuttal.positions(),
             ));
             for answer in rebuttal.answers() {
-                text.push_str(&shown_argument(&format!("{name} answers in round {round}"), answer));
+                text.push_str(&shown_argument(&format!("the answers of {name} in round {round}"), answer));
             }
         }
     }
@@ -90,8 +90,10 @@ pub(super) fn shown_tension(proceedings: &Proceedings, name: &str) -> String {
     let Some(tensions) = proceedings.tensions() else { return text };
     for (finding, against) in tensions.against(name) {
         for case in against {
-            let origin =
-                format!("finding {}: the case against yours on the claim {}", finding.id, finding.claim);
+            let origin = format!(
+                "finding {}: the case against your position on the claim {}",
+                finding.id, finding.claim
+            );
             text.push_str(&quoted(&origin, case));
         }
     }
@@ -107,7 +109,7 @@ pub(super) fn shown_standings(proceedings: &Proceedings) -> String {
             format!("{}: {} ({})", standing.claim, standing.outcome.in_words(), standing.in_words())
         })
         .collect();
-    quoted("where the panel stands", &lines.join("\n"))
+    quoted("the positions of the panel on each claim", &lines.join("\n"))
 }
 
 fn shown_argument(origin: &str, argument: &Argument) -> String {

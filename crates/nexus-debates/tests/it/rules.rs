@@ -158,14 +158,18 @@ fn each_rule_of_a_frame_is_told_by_itself() {
         (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is no name"),
         (|draft, _| draft.panelists[0].name = "a\u{0}".to_owned(), "is no name"),
         (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann has it already"),
-        (|draft, _| draft.panelists[1].sources = vec!["secret".to_owned()], "no source of this name"),
-        (|draft, _| draft.panelists[1].registered = Some("security".to_owned()), "sits already"),
-        (|draft, _| draft.panelists[0].registered = None, "at least one of those sits"),
+        (|draft, _| draft.panelists[1].sources = vec!["secret".to_owned()], "no source has this name"),
+        (|draft, _| draft.panelists[1].registered = Some("security".to_owned()), "already has a seat"),
+        (|draft, _| draft.panelists[0].registered = None, "give at least one of them a seat"),
         // Another registered agent than the relevant one sits.
-        (|draft, _| draft.relevance[0].relevant = false, "at least one of those sits"),
+        (|draft, _| draft.relevance[0].relevant = false, "give at least one of them a seat"),
         (|draft, _| drop(draft.relevance.pop()), "performance is not judged"),
         (|draft, _| draft.relevance[1].agent = "security".to_owned(), "judged twice"),
-        (|_, rules| rules.pins.push("performance".to_owned()), "the caller wants \"performance\" to sit"),
+        (
+            |_, rules| rules.pins.push("performance".to_owned()),
+            "the caller requires a seat for \
+            \"performance\"",
+        ),
         (|_, rules| rules.panelists = 4, "has 3 entries; name 4"),
     ];
     for (broken, said) in breaks {
@@ -178,7 +182,7 @@ fn each_rule_of_a_frame_is_told_by_itself() {
     draft.panelists.truncate(2);
     rules.panelists = 2;
     let error = Frame::accept(draft, rules).unwrap_err().to_string();
-    assert!(error.contains("at least one outsider"), "{error}");
+    assert!(error.contains("at least one seat to an outsider"), "{error}");
 }
 
 fn any_stance() -> impl Strategy<Value = Stance> {

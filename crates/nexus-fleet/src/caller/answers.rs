@@ -129,7 +129,7 @@ async fn packed(link: &Link, owner: &str, answer: &CallerAnswer) -> Payload {
         Err(error) => {
             tracing::warn!(%error, "the answer of a tool could not be sent");
             let lost =
-                ToolResult::error(format!("the tool answered, and its answer was lost on the way: {error}"));
+                ToolResult::error(format!("the tool answered, but its answer was lost in transit: {error}"));
             let lost = serde_json::value::to_raw_value(&CallerAnswer::Result(lost)).unwrap_or_default();
             Payload::Inline(lost)
         }

@@ -49,13 +49,13 @@ pub(super) async fn receive(
     match arrival {
         Ok(Arrival::Unchanged) => outcome,
         Ok(Arrival::Landed { branch, commit }) => {
-            tracing::info!(%commit, branch, "what a turn changed was committed");
+            tracing::info!(%commit, branch, "the changes of a turn were committed");
             wrote(outcome)
         }
         Ok(Arrival::Kept { reference, reason }) => {
             let message = format!(
-                "what the turn changed was not applied: {reason}; it is kept as {reference}: `git cherry-pick {reference}` applies it, \
-                 `git update-ref -d {reference}` removes it"
+                "the changes of the turn were not applied: {reason}; they are stored as {reference}: `git \
+                 cherry-pick {reference}` applies them, `git update-ref -d {reference}` removes them"
             );
             Err(spoiled(outcome, backend, Failure::new(ErrorKind::InvalidRequest, message)))
         }
@@ -65,7 +65,7 @@ pub(super) async fn receive(
 
 async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Result<Arrival, Failure> {
     if !files.may_write() {
-        let reason = "the worker sent a change of a turn that may not write; it was not applied";
+        let reason = "the worker sent changes of a read-only turn; they were not applied";
         return Err(Failure::new(ErrorKind::Protocol, reason));
     }
     let most = way.link.settings.max_workspace_bytes();
@@ -82,7 +82,7 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
             }
             _ => ErrorKind::Protocol,
         };
-        Failure::new(kind, format!("what the turn changed was not applied, and is lost: {error}"))
+        Failure::new(kind, format!("the changes of the turn were not applied, and are lost: {error}"))
     })?;
     // Not cancelled: what is begun in the repository is done to its end.
     off_thread(CancelToken::new(), move |_| files.apply()).await

@@ -104,7 +104,7 @@ impl WorkerContact {
 /// Failure of a turn whose worker is dead and stored no result.
 pub(super) fn failure(worker: &str, pool: &str) -> Failure {
     let reason = format!(
-        "the worker {worker} of the pool {pool} was not heard of for {} s, and stored no result",
+        "the worker {worker} of the pool {pool} sent nothing for {} s, and stored no result",
         SILENCE.as_secs()
     );
     Failure::new(ErrorKind::Crashed, reason)

@@ -150,7 +150,7 @@ impl ExecutionBackend for FleetBackend {
                 .map_err(|error| no_backend(error.to_string()))?
                 .into_outcome(self.id()),
             Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(no_backend(format!(
-                "the worker {worker} of the pool {}, which keeps the conversation, is not there",
+                "the worker {worker} of the pool {}, which stores the conversation, is not running",
                 self.pool
             ))),
             Err(error) => Err(no_backend(format!("the worker {worker} did not answer: {error}"))),

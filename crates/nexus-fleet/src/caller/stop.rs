@@ -249,7 +249,7 @@ pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u6
     let removing = async { link.nats.stream(queue_stream(pool)).await?.delete(number).await };
     if !matches!(tokio::time::timeout(REMOVE_TIME, removing).await, Ok(Ok(()))) {
         tracing::debug!(
-            "a turn that was taken back stays in its queue until a worker takes it out, or its time is over"
+            "a withdrawn turn remains in its queue until a worker removes it, or until it expires"
         );
     }
 }

@@ -80,11 +80,13 @@ impl CallerFiles {
         // Leftovers of a killed caller, including its ref in the person's repository.
         PrivateFolder::sweep(&root, PREFIX, |folder| {
             if let Err(error) = Tree::delete_in(&git, folder) {
-                tracing::debug!(%error, "a ref of an earlier turn stays in its repository");
+                tracing::debug!(%error, "a ref of an earlier turn remains in its repository");
             }
         });
-        let folder = PrivateFolder::take(&root, &format!("{PREFIX}{turn}"), Duration::ZERO)
-            .map_err(|error| invalid(format!("{}: no folder can be made there: {error}", root.display())))?;
+        let folder =
+            PrivateFolder::take(&root, &format!("{PREFIX}{turn}"), Duration::ZERO).map_err(|error| {
+                invalid(format!("{}: no folder can be created there: {error}", root.display()))
+            })?;
         let most = settings.max_workspace_bytes();
         let options = TreeOptions::new().with_limits(bundle_file::limits(most));
         let project = Project::find(&top).map_err(failed)?;
@@ -112,23 +114,25 @@ impl CallerFiles {
         let refused = |what: String| Err(invalid(format!("{}: {what}", top.display())));
         if base.head.is_none() {
             return refused(
-                "the repository has no commit, and only what is committed travels: commit it".into(),
+                "the repository has no commit, but only committed files are sent to the worker: commit them"
+                    .into(),
             );
         }
         if base.branch.is_none() {
-            let what = "no branch is checked out that a change could be committed to: `git switch` to one";
+            let what = "no branch is checked out for the commit of the changes: `git switch` to one";
             return refused(what.to_owned());
         }
         if !base.submodules.is_empty() {
-            let what = "has submodules, which do not travel: run the turn with `fleet.workspace: shared`";
+            let what = "has submodules, which are not sent to the worker: run the turn with \
+                `fleet.workspace: shared`";
             return refused(format!("{} {what}", named(&base.submodules)));
         }
         let mut uncommitted = base.uncommitted.clone();
         uncommitted.extend(base.left_out.iter().cloned());
         if !uncommitted.is_empty() {
             return refused(format!(
-                "{} is not committed, and only what is committed travels: commit it, put it away by `git stash -u`, or name it in \
-                 `.gitignore`",
+                "{} is not committed, but only committed files are sent to the worker: commit it, run `git \
+                 stash -u`, or name it in `.gitignore`",
                 named(&uncommitted)
             ));
         }
@@ -159,7 +163,7 @@ impl CallerFiles {
             | TreeErrorKind::TooLarge
             | TreeErrorKind::Unrelated => {
                 let reason =
-                    format!("the worker sent no change that can be taken, and nothing was touched: {error}");
+                    format!("the changes from the worker are invalid, and nothing was modified: {error}");
                 Failure::new(ErrorKind::Protocol, reason)
             }
             _ => failure("the change of the turn, which is lost", &error),
@@ -171,7 +175,7 @@ impl CallerFiles {
             Err(error) => error.to_string(),
         };
         let reference = tree.keep(&format!("fleet/{}", self.turn), &commit).map_err(|error| {
-            failure(&format!("the change of the turn was not applied, as {reason}"), &error)
+            failure(&format!("the change of the turn was not applied, because {reason}"), &error)
         })?;
         Ok(Arrival::Kept { reference, reason })
     }
@@ -200,7 +204,7 @@ impl Drop for CallerFiles {
     fn drop(&mut self) {
         // Its ref in the person's repository.
         if let Err(error) = self.tree.clone().with_git(&self.git).delete() {
-            tracing::debug!(%error, "a ref of the turn stays in its repository until the next one");
+            tracing::debug!(%error, "a ref of the turn remains in its repository until the next turn");
         }
     }
 }
@@ -210,18 +214,21 @@ fn land(tree: &Tree, commit: &CommitId) -> Result<Result<String, String>, TreeEr
     let base = tree.base();
     let Some(now) = tree.checkout_status()? else { return Ok(Err("the checkout is gone".to_owned())) };
     if now.branch != base.branch {
-        return Ok(Err("another branch is checked out by now".to_owned()));
+        return Ok(Err("another branch is now checked out".to_owned()));
     }
     if now.head != base.head {
-        return Ok(Err("the branch has moved on meanwhile".to_owned()));
+        return Ok(Err("the branch has moved in the meantime".to_owned()));
     }
     if !now.uncommitted.is_empty() {
-        return Ok(Err(format!("{} was changed meanwhile and is not committed", named(&now.uncommitted))));
+        return Ok(Err(format!(
+            "{} has uncommitted changes that were made during the turn",
+            named(&now.uncommitted)
+        )));
     }
     Ok(match tree.land(commit)? {
         Landing::FastForwarded { branch, .. } => Ok(branch),
         Landing::Patch { obstacle, .. } => Err(obstacle.to_string()),
-        _ => Err("this version does not know what became of it".to_owned()),
+        _ => Err("this version does not know its state".to_owned()),
     })
 }
 
@@ -243,8 +250,8 @@ fn top_of(directory: &Path) -> Result<PathBuf, Failure> {
             bare.display()
         ),
         None => format!(
-            "the working directory {shown} is in no git repository, and with `fleet.workspace: git` only what is committed travels: \
-             `git init` it and commit, or set `fleet.workspace: shared`"
+            "the working directory {shown} is not in a git repository, but `fleet.workspace: git` sends only \
+             committed files: run `git init` and commit, or set `fleet.workspace: shared`"
         ),
     }))
 }
@@ -255,7 +262,8 @@ fn from_top(top: &Path, folder: &Path, what: &str) -> Result<String, Failure> {
     let real = folder.canonicalize().map_err(|error| refused(&format!("cannot be opened: {error}")))?;
     let Ok(below) = real.strip_prefix(top) else {
         return Err(refused(&format!(
-            "is outside of the repository {}, and only what is committed there travels: leave it out, or set `fleet.workspace: shared`",
+            "is outside of the repository {}, but only its committed files are sent to the worker: leave it \
+            out, or set `fleet.workspace: shared`",
             top.display()
         )));
     };

@@ -128,11 +128,12 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>) {
         match follow_once(&fleet, &state).await {
             Err(error @ FleetError::Nats(NatsError::Forbidden { .. })) => {
                 if !std::mem::replace(&mut was_told, true) {
-                    tracing::warn!(%error, "holds of other machines are only seen when one is asked for");
+                    tracing::warn!(%error, "changes of other machines' holds are not received; each hold is \
+                        read when it is needed");
                 }
                 pause = FORBIDDEN_PAUSE;
             }
-            Err(error) => tracing::debug!(%error, "the holds of the fleet are not heard of just now"),
+            Err(error) => tracing::debug!(%error, "changes of the fleet's holds are not received at present"),
             Ok(()) => {}
         }
         if state.strong_count() == 0 || fleet.strong_count() == 0 {

@@ -164,7 +164,7 @@ impl FleetHoldStore {
         self.state.refuse_while_unreachable()?;
         let link = match self.fleet.0.link().await {
             Ok(link) if link.nats.is_connected() => link,
-            Ok(_) => return Err(NoAnswer::Away("there is no connection to the fleet just now".to_owned())),
+            Ok(_) => return Err(NoAnswer::Away("there is no connection to the fleet at present".to_owned())),
             Err(error) => return Err(self.state.pause(NoAnswer::Away(error.to_string()))),
         };
         let state = Arc::clone(&self.state);
@@ -244,7 +244,7 @@ impl StoreState {
     /// Reports a missing connection once.
     fn warn(&self, reason: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(reason, "the turns at once are counted on this machine alone");
+            tracing::warn!(reason, "the limit of parallel turns applies to this machine only");
         }
     }
 
@@ -314,7 +314,7 @@ impl HoldStore for FleetHoldStore {
 
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
         let Some(backend) = backend_of(slot) else {
-            return Err(HoldStoreError::new("this version of the fleet has no such slot"));
+            return Err(HoldStoreError::new("this version of the fleet does not support the slot"));
         };
         if self.is_pooled(backend) {
             return self.local.claim(slot).await;
@@ -453,7 +453,7 @@ fn parse(key: &str, value: &Bytes) -> Option<Hold> {
     match serde_json::from_slice(value) {
         Ok(hold) => Some(hold),
         Err(error) => {
-            tracing::warn!(key, %error, "a hold of the fleet cannot be read, and counts as none");
+            tracing::warn!(key, %error, "a hold of the fleet cannot be read and is ignored");
             None
         }
     }

@@ -165,14 +165,14 @@ async fn keep(
                 Ok(Some(taken)) => {
                     tracing::warn!(
                         key,
-                        "the slot of a turn was free for a while: the servers could not be reached"
+                        "the slot of a turn was free for some time, because the servers could not be reached"
                     );
                     (lease, renewed_at, pause) = (taken, asked_at, RENEW_EVERY);
                 }
                 Ok(None) => {
                     tracing::error!(
                         key,
-                        "the slot of a turn is another's now: more turns run at once than the limit says"
+                        "another turn has taken the slot of a turn: more turns run than the limit allows"
                     );
                     return;
                 }
@@ -188,7 +188,7 @@ fn unrenewed(key: &str, error: &NatsError, renewed_at: Instant) -> Duration {
     if renewed_at.elapsed() < TENURE_TIME {
         tracing::debug!(%error, key, "the slot of a turn could not be renewed");
     } else {
-        tracing::warn!(%error, key, "the slot of a turn could not be renewed for so long that another turn may get it");
+        tracing::warn!(%error, key, "the slot of a turn was not renewed in time, so another turn may take it");
     }
     AGAIN
 }

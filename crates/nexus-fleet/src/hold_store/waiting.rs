@@ -107,7 +107,7 @@ impl SlotWaits {
 async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String) {
     loop {
         if let Err(error) = follow_once(&fleet, &state, &account).await {
-            tracing::debug!(%error, account, "the slots of an account are not heard of just now");
+            tracing::debug!(%error, account, "changes of an account's slots are not received at present");
         }
         let Some(state) = state.upgrade() else { return };
         if fleet.strong_count() == 0 || state.waiting.end_unless_waited(&account) {

@@ -89,7 +89,8 @@ impl TokenProvider {
         };
         let key = FleetKey::read(file)?.ok_or_else(|| {
             let reason = format!(
-                "this worker is its owner, and there is no {}: run `nexus fleet key`, and write what it prints as `key`",
+                "this worker is its owner, but {} does not exist: run `nexus fleet key`, and write its \
+                output as `key`",
                 file.display()
             );
             refused(first, reason)
@@ -99,8 +100,8 @@ impl TokenProvider {
             let own = provider.key.public();
             if owner.key != own {
                 let reason = format!(
-                    "this worker is its owner, and the key of this machine is {own}: write that as \
-                     `key` of `login_owner.{login}`, on all machines"
+                    "this worker is its owner, but the key of this machine is {own}: write it as `key` of \
+                     `login_owner.{login}` on all machines"
                 );
                 return Err(refused(login, reason));
             }
@@ -136,7 +137,7 @@ impl TokenProvider {
         let Some((login, _)) = self.logins.iter().find(|(_, owned)| owned.source.is_none()) else {
             return Ok(());
         };
-        let reason = "this worker is its owner, and the program names no source of it (`Worker::with_login`)";
+        let reason = "this worker is its owner, but the program names no source of it (`Worker::with_login`)";
         Err(FleetError::LoginOwner { login: login.clone(), reason: reason.to_owned() })
     }
 
@@ -160,7 +161,7 @@ impl TokenProvider {
                     });
                 }
                 Err(Some(refusal)) if refusals.may_answer() => {
-                    tracing::warn!(?refusal, "a request for an access token is refused");
+                    tracing::warn!(?refusal, "a request for an access token is rejected");
                     if let Ok(answer) = serde_json::to_vec(&LoginAnswer::Refused(refusal)) {
                         link.nats.send(&reply, answer);
                     }
@@ -238,7 +239,7 @@ impl TokenProvider {
         let source = owned.and_then(|owned| owned.source.as_ref());
         source.ok_or_else(|| {
             let remedy = format!("add the key to `shared_with` of `fleet.login_owner.{}`", question.login);
-            refused(format!("as it is not shared with {by}"), &remedy)
+            refused(format!("because it is not shared with {by}"), &remedy)
         })
     }
 }

@@ -78,7 +78,8 @@ impl CredentialQuestion {
                 if message.status == Some(StatusCode::NO_RESPONDERS) {
                     if began.elapsed() >= ABSENT_FOR {
                         return Err(self.unreachable(&format!(
-                            "nobody answers on {subject}: `nexus worker --pool {} --name {}` has to run on the machine of the owner",
+                            "the owner does not answer on {subject}: run `nexus worker --pool {} --name {}` \
+                            on the machine of the owner",
                             self.owner.pool, self.owner.worker
                         )));
                     }
@@ -96,7 +97,7 @@ impl CredentialQuestion {
                     }
                     None => tracing::warn!(
                         login = self.login,
-                        "an answer is not the owner's word on this question"
+                        "an answer does not come from the owner or belongs to another request"
                     ),
                 }
             };
@@ -124,7 +125,7 @@ impl CredentialQuestion {
             let key = self.key.public().to_owned();
             serde_json::to_vec(&LoginRequest { version: FIRST_VERSION, key, sealed }).ok()
         });
-        message.ok_or_else(|| self.unreachable("the question could not be sealed"))
+        message.ok_or_else(|| self.unreachable("the request could not be encrypted"))
     }
 
     /// Opens an answer. `None`: it is not from the owner, or belongs to another question.

@@ -133,7 +133,7 @@ impl CredentialSource for SharedLogin {
         }
         self.ask(life, None).await?.ok_or_else(|| CredentialError::Malformed {
             place: inner.place(),
-            reason: "it knows no other token, and none was refused".to_owned(),
+            reason: "it has no other token, and none was rejected".to_owned(),
         })
     }
 
@@ -218,7 +218,8 @@ impl BorrowedLogin {
         let mut credential = Credential::new(lent.token);
         if let Some(at) = lent.expires_at {
             let at = UNIX_EPOCH.checked_add(Duration::from_millis(at));
-            credential.expires_at = Some(at.ok_or_else(|| malformed("the token ends beyond all time"))?);
+            credential.expires_at =
+                Some(at.ok_or_else(|| malformed("the end of the token is not a valid time"))?);
         }
         if !lives(&credential, Duration::ZERO) {
             return Err(malformed(
@@ -255,7 +256,7 @@ impl BorrowedLogin {
         let (place, public) = (self.place(), key.public());
         Err(CredentialError::Refused {
             place,
-            reason: format!("as it is not shared with the key of this machine, {public}"),
+            reason: format!("because it is not shared with the key of this machine, {public}"),
             remedy: format!(
                 "add the key to `shared_with` of `fleet.login_owner.{}`, here and at the owner",
                 self.login
@@ -276,7 +277,7 @@ impl BorrowedLogin {
             Ok(None) => Err(CredentialError::Missing {
                 place,
                 remedy: format!(
-                    "run `nexus fleet key`, and add what it prints to `shared_with` of `fleet.login_owner.{}`",
+                    "run `nexus fleet key`, and add its output to `shared_with` of `fleet.login_owner.{}`",
                     self.login
                 ),
             }),

@@ -276,7 +276,10 @@ impl Worker {
             if tenure.is_active() {
                 self.begin(message, slot, &tenure, &drain, &mut turns).await;
             } else {
-                tracing::warn!("the worker's entry was not renewed: no turn is taken until it is");
+                tracing::warn!(
+                    "the worker's entry was not renewed: the worker takes no turn until the entry \
+                    is renewed"
+                );
                 give_back(&message).await;
             }
         };
@@ -308,7 +311,7 @@ impl Worker {
                 measured::taken(&self.context.pool, &message, None);
                 measured::declined(&self.context.pool, "unreadable");
                 // It is taken out of the queue, where it would come back for ever.
-                tracing::warn!(%error, caller, "a message in the queue is no turn");
+                tracing::warn!(%error, caller, "a message in the queue is not a turn");
                 let _ = message.ack_with(AckKind::Term).await;
                 return;
             }
@@ -387,7 +390,7 @@ impl Worker {
                     while forgetting.try_join_next().is_some() {}
                     if forgetting.len() >= MAX_FORGETS {
                         let reason =
-                            format!("{MAX_FORGETS} conversations are being forgotten, as many as at once");
+                            format!("{MAX_FORGETS} conversations are being forgotten, which is the limit");
                         tell(WireForget::NoBackend { reason });
                         continue;
                     }
@@ -438,7 +441,8 @@ impl Worker {
                 });
             }
             if !std::mem::replace(&mut was_told, true) {
-                tracing::info!(name = %self.context.name, "the name is taken; if its worker was killed, it is free within 30 s");
+                tracing::info!(name = %self.context.name, "the name is in use; if its worker was killed, it \
+                    is free within 30 s");
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -566,7 +570,10 @@ impl PoolEntry {
                     (last, renewed_at) = (card, asked_at);
                 }
                 Ok(false) => {
-                    tracing::error!("another worker has this one's name now: this one takes no further turn");
+                    tracing::error!(
+                        "another worker now has the name of this worker: this worker takes no \
+                        further turn"
+                    );
                     return;
                 }
                 Err(error) => tracing::warn!(%error, "the worker's entry could not be renewed"),

@@ -55,7 +55,7 @@ impl OpenCalls {
         let reading = async move {
             let read = objects::unpack::<CallerAnswer>(&link, &owner, &answer).await;
             let unread = |error| {
-                let reason = format!("the tool answered, and its answer cannot be read: {error}");
+                let reason = format!("the tool answered, but its answer cannot be read: {error}");
                 CallerAnswer::Result(ToolResult::error(reason))
             };
             (id, read.unwrap_or_else(unread))

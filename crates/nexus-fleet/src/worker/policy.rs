@@ -38,7 +38,7 @@ impl Policy {
         let refused = |reason: String| {
             Err(Failure::new(
                 ErrorKind::Forbidden,
-                format!("the worker does not take this on: {reason}; nothing was run"),
+                format!("the worker rejects this turn: {reason}; nothing was run"),
             ))
         };
         if !self.offers(backend) {
@@ -46,7 +46,7 @@ impl Policy {
         }
         if request.tool_access > self.access {
             return refused(format!(
-                "the access level is {}, and its `access` is {}",
+                "the access level is {}, but its `access` is {}",
                 request.tool_access.as_str(),
                 self.access.as_str()
             ));

@@ -142,7 +142,7 @@ impl Waiter {
                     tokio::time::sleep(FORBIDDEN_PAUSE).await;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, lane = %self.lane, "the queue cannot be waited at just now");
+                    tracing::debug!(%error, lane = %self.lane, "the queue cannot be read at present");
                     tokio::time::sleep(PAUSE).await;
                     // It may be gone, as with a server that lost its disk.
                     if setup::ensure_pool(&self.link, &self.pool).await.is_ok()
@@ -174,6 +174,6 @@ impl Waiter {
 /// Gives an unstarted turn back to the queue.
 pub(super) async fn give_back(message: &jetstream::Message) {
     if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
-        tracing::debug!(%error, "a turn goes back to its queue when its time there is over");
+        tracing::debug!(%error, "a turn returns to its queue when its lease ends");
     }
 }

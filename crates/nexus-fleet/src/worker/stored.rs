@@ -68,7 +68,8 @@ impl TurnStore {
                 }
                 Err(error) => {
                     unstored("result");
-                    tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
+                    tracing::warn!(%error, turn, "the end of a turn could not be stored; the worker tries \
+                        again");
                 }
             }
             tokio::time::sleep(wait).await;
@@ -100,7 +101,8 @@ impl TurnStore {
                 }
                 Err(error) => {
                     unstored("item");
-                    tracing::warn!(%error, turn = self.turn, "an event could not be stored, and is stored again");
+                    tracing::warn!(%error, turn = self.turn, "an event could not be stored; the worker tries \
+                        again");
                 }
             }
             tokio::time::sleep(wait).await;
@@ -115,10 +117,13 @@ async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what
     while let Err(error) = link.nats.store(subject, message.clone()).await {
         unstored(what);
         if let NatsStoreError::Forbidden(subject) = error {
-            tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
+            tracing::error!(
+                subject,
+                "this worker may not store the effects of a turn: check its permissions"
+            );
             return;
         }
-        tracing::warn!(?error, subject, "what a turn did could not be stored, and is stored again");
+        tracing::warn!(?error, subject, "the effects of a turn could not be stored; the worker tries again");
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);
     }
@@ -134,11 +139,13 @@ fn untold(outcome: &WireOutcome, why: &FleetError) -> WireOutcome {
     let (backend, effects) = outcome.of_whom().unwrap_or_else(|| (BackendId::new("fleet"), Effects::Unknown));
     let (kind, reason) = match why {
         FleetError::TooLarge { bytes, most, .. } => {
-            let reason =
-                format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
+            let reason = format!(
+                "the end of the turn has {bytes} bytes, more than the limit of {most} for another \
+                    machine"
+            );
             (ErrorKind::Protocol, reason)
         }
-        why => (ErrorKind::Forbidden, format!("the turn has ended, and its end cannot be stored: {why}")),
+        why => (ErrorKind::Forbidden, format!("the turn has ended, but its end cannot be stored: {why}")),
     };
     let mut error = Failure::new(kind, reason).into_error(backend);
     error.partial_mut().effects = effects;
@@ -151,7 +158,7 @@ fn left_out(item: &Item, why: &FleetError) -> Item {
         Item::Event(envelope) => {
             let text = match why {
                 FleetError::TooLarge { bytes, most, .. } => {
-                    format!("an event of {bytes} bytes is left out: {most} at most go to another machine")
+                    format!("an event of {bytes} bytes is left out: the limit for another machine is {most}")
                 }
                 why => format!("a large event is left out: {why}"),
             };

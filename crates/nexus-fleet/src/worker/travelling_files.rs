@@ -75,7 +75,7 @@ impl WorkerFiles {
     ) -> Result<Self, Failure> {
         if request.working_directory.is_some() || !request.extra_roots.is_empty() {
             let reason =
-                "the files of the turn travel, and it names folders of this machine: nothing was run";
+                "the files of the turn were sent, but it names folders of this machine: nothing was run";
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
         let (root, name) = (link.settings.workspaces(), folder_name(caller, &files.place));
@@ -88,7 +88,7 @@ impl WorkerFiles {
                 ),
                 _ => Failure::new(
                     ErrorKind::NotInstalled,
-                    format!("the worker can make no folder in {}: {error}", root.display()),
+                    format!("the worker cannot create a folder in {}: {error}", root.display()),
                 ),
             })
         })
@@ -143,7 +143,7 @@ impl WorkerFiles {
     }
 
     fn change(&self, most: u64) -> Result<Option<FileToStore>, Failure> {
-        let what = "what the turn changed, which is lost";
+        let what = "the changes of the turn, which are lost";
         let tree = self.tree.clone().with_git(&self.git);
         let base = &tree.base().commit;
         let made = || -> Result<_, TreeError> {
@@ -179,11 +179,12 @@ async fn store(link: &Link, owner: &str, change: &FileToStore) -> Result<StoredO
         match objects::store_file(link, owner, change).await {
             Ok(stored) => return Ok(stored),
             Err(error) if Instant::now() >= until => {
-                let reason = format!("what the turn changed could not be stored, and is lost: {error}");
+                let reason = format!("the changes of the turn could not be stored, and are lost: {error}");
                 return Err(Failure::new(ErrorKind::Transport, reason));
             }
             Err(error) => {
-                tracing::warn!(%error, owner, "what a turn changed could not be stored, and is stored again");
+                tracing::warn!(%error, owner, "the changes of a turn could not be stored; the worker tries \
+                    again");
                 tokio::time::sleep(STORE_AGAIN).await;
             }
         }
@@ -202,10 +203,10 @@ fn unfetched(error: &FleetError) -> Failure {
         _ => ErrorKind::InvalidRequest,
     };
     let more = match error {
-        FleetError::TooLarge { .. } => "; `fleet.max_workspace_bytes` of the worker sets how many",
+        FleetError::TooLarge { .. } => "; `fleet.max_workspace_bytes` of the worker sets the limit",
         _ => "",
     };
-    Failure::new(kind, format!("the files of the turn, and nothing was run: {error}{more}"))
+    Failure::new(kind, format!("the files of the turn cannot be used, and nothing was run: {error}{more}"))
 }
 
 /// A folder of the files, made where nothing is: git keeps no empty one. No link leads out of the files.
@@ -216,14 +217,14 @@ fn place_in(top: &Path, text: &str) -> Result<PathBuf, Failure> {
             format!("the folder {text:?} of the turn {why}; nothing was run"),
         )
     };
-    let below = path_within(text).ok_or_else(|| refused("leads out of its files".to_owned()))?;
+    let below = path_within(text).ok_or_else(|| refused("leads out of the files of the turn".to_owned()))?;
     let mut place = top.to_owned();
     for part in below {
         place.push(part);
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_dir() => {}
             // The caller names it with every link followed.
-            Ok(_) => return Err(refused("is no folder of its files".to_owned())),
+            Ok(_) => return Err(refused("is not a folder of the turn's files".to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir(&place).map_err(|error| refused(format!("cannot be made: {error}")))?;
             }

@@ -119,7 +119,8 @@ impl ServedTurn {
                 // A caller that comes back later did not cancel the turn itself.
                 let outcome = match outcome {
                     Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
-                        let reason = "the worker did not hear of the caller for 30 s, and stopped the turn";
+                        let reason = "the worker received nothing from the caller for 30 s, and stopped the \
+                            turn";
                         Err(error.with_kind(ErrorKind::Crashed).with_message(reason))
                     }
                     outcome => outcome,
@@ -147,7 +148,8 @@ impl ServedTurn {
     async fn begin(&mut self) -> Result<Begun, Failure> {
         if self.job.queued.version > PROTOCOL_VERSION {
             let reason = format!(
-                "the turn is of version {} of the fleet's messages, and this worker speaks {PROTOCOL_VERSION}: update it",
+                "the turn has version {} of the fleet's messages, but this worker supports \
+                {PROTOCOL_VERSION}: update it",
                 self.job.queued.version
             );
             return Err(Failure::new(ErrorKind::Unsupported, reason));
@@ -161,7 +163,7 @@ impl ServedTurn {
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
         let TurnBody { request, participant, tools, has_approver, workspace } = body;
         if workspace.is_some() && self.job.queued.version < FILES_VERSION {
-            let reason = format!("files travel with turns of version {FILES_VERSION}; nothing was run");
+            let reason = format!("only turns of version {FILES_VERSION} can contain files; nothing was run");
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
         let allowed = self.job.worker.policy.check(&self.job.queued.backend, &request);
@@ -179,7 +181,7 @@ impl ServedTurn {
         }
         // A worker that was paused meanwhile does not know which end its caller already has.
         if self.job.taken_at.elapsed() > BEGIN_WITHIN {
-            let reason = "the worker was held up before it could begin, so it did not; nothing was run";
+            let reason = "the worker was delayed for too long before the start; nothing was run";
             return Err(Failure::new(ErrorKind::Crashed, reason));
         }
         Ok(Begun { request, host, workspace })
@@ -342,7 +344,7 @@ impl ServedTurn {
         if self.caller_heard.elapsed() >= SILENCE && !self.cancel.is_cancelled() {
             tracing::info!(
                 turn = self.job.queued.turn,
-                "its caller was not heard of for 30 s, so the turn is stopped"
+                "its caller sent nothing for 30 s, so the turn is stopped"
             );
             self.is_orphan = true;
             self.cancel.cancel();

@@ -151,7 +151,7 @@ pub struct FixtureError {
 
 impl fmt::Display for FixtureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} holds no fixtures: {}", self.file, self.reason)
+        write!(f, "{} contains no fixtures: {}", self.file, self.reason)
     }
 }
 

@@ -16,12 +16,12 @@ pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root:
     match (answer, &expected.error) {
         (Some(CallReply::Error(text)), Some(part)) => {
             if !text.to_lowercase().contains(&part.to_lowercase()) {
-                faults.push(format!("the error does not say {part:?}: {text}"));
+                faults.push(format!("the error does not contain {part:?}: {text}"));
             }
         }
         (Some(CallReply::Error(text)), None) => faults.push(format!("the call failed: {text}")),
         (Some(CallReply::Result(value)), Some(_)) => {
-            faults.push(format!("the call succeeded, and had to fail: {value}"));
+            faults.push(format!("the call succeeded, but had to fail: {value}"));
         }
         (Some(CallReply::Result(value)), None) => {
             faults.extend(faults_at("the result", &expected.result, value));
@@ -35,7 +35,7 @@ pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root:
         let all: Vec<_> = expected.any_of.iter().map(|one| self::faults(one, answer, root)).collect();
         if !all.iter().any(Vec::is_empty) {
             let all: Vec<_> = all.iter().map(|faults| faults.join("; ")).collect();
-            faults.push(format!("none of the alternatives holds: {}", all.join(" | ")));
+            faults.push(format!("none of the alternatives is true: {}", all.join(" | ")));
         }
     }
     faults
@@ -54,7 +54,7 @@ pub(super) fn faults_at(what: &str, expected: &BTreeMap<String, Expected>, value
 fn faults_of_file(name: &str, places: Option<&BTreeMap<String, Expected>>, root: &Path) -> Vec<String> {
     let path = root.join(name);
     let Some(places) = places else {
-        return if path.exists() { vec![format!("{name} is there, and must not be")] } else { Vec::new() };
+        return if path.exists() { vec![format!("{name} exists, but must not exist")] } else { Vec::new() };
     };
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
@@ -70,14 +70,14 @@ fn faults_of_file(name: &str, places: Option<&BTreeMap<String, Expected>>, root:
     }
     match serde_json::from_str(&text) {
         Ok(value) => faults_at(name, places, &value),
-        Err(error) => vec![format!("{name} is no JSON: {error}")],
+        Err(error) => vec![format!("{name} is not valid JSON: {error}")],
     }
 }
 
 fn fault_at(path: &str, expected: &Expected, value: &Value) -> Option<String> {
     let found = match value.query(path) {
         Ok(found) => found,
-        Err(error) => return Some(format!("{path} is no JSONPath: {error}")),
+        Err(error) => return Some(format!("{path} is not a JSONPath: {error}")),
     };
     let found = match found.as_slice() {
         [] => Value::Null,

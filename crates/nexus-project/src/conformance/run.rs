@@ -168,7 +168,10 @@ async fn together(
         let server = TestedServer::start(command, folder).await?;
         for _ in 0..times {
             if let CallReply::Error(text) = server.call(call).await? {
-                return Err(ServerError::new(format!("{} failed beside others: {text}", call.tool)));
+                return Err(ServerError::new(format!(
+                    "{} failed in parallel with other calls: {text}",
+                    call.tool
+                )));
             }
         }
         server.end().await;
@@ -188,8 +191,9 @@ async fn kill_rounds(
     // The moments of the kills are chosen within the duration of the call.
     let mut whole = Duration::from_millis(20);
     for round in 0..rounds {
-        let folder = tempfile::tempdir()
-            .map_err(|error| ServerError::new(format!("a folder cannot be made for a project: {error}")))?;
+        let folder = tempfile::tempdir().map_err(|error| {
+            ServerError::new(format!("a folder for a project cannot be created: {error}"))
+        })?;
         let server = begin(command, &fixture.precondition, folder.path()).await?;
         if round == 0 {
             let began = Instant::now();

@@ -78,14 +78,16 @@ impl TestedServer {
             .spawn()
             .map_err(|error| ServerError::new(format!("{:?} cannot be started: {error}", command.program)))?;
         let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
-            return Err(ServerError::new("its input and output cannot be had".to_owned()));
+            return Err(ServerError::new("its input and output cannot be opened".to_owned()));
         };
         let client = tokio::time::timeout(PATIENCE, ().serve((output, input)))
             .await
             .map_err(|_elapsed| {
-                ServerError::timeout(format!("it did not begin within {} s", PATIENCE.as_secs()))
+                ServerError::timeout(format!("it did not start within {} s", PATIENCE.as_secs()))
             })?
-            .map_err(|error| ServerError::new(format!("it does not begin as an MCP server does: {error}")))?;
+            .map_err(|error| {
+                ServerError::new(format!("its first answer is not that of an MCP server: {error}"))
+            })?;
         Ok(Self { client, child, prefix: command.prefix.clone() })
     }
 

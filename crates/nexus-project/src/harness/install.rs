@@ -31,7 +31,11 @@ impl Harness {
     /// file system.
     pub fn install(&self, project: &ProjectFolder, command: &str) -> Result<InstallReport, ProjectError> {
         if command.trim().is_empty() {
-            return Err(ProjectError::invalid("the command is empty", "name what starts nexus, for a shell"));
+            return Err(ProjectError::invalid(
+                "the command is empty",
+                "write the shell command that starts \
+                nexus",
+            ));
         }
         let settings = self.settings(project)?;
         let damaged = |problem: String| ProjectError::damaged(settings.path(), problem);

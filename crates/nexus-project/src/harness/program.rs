@@ -78,7 +78,7 @@ impl Harness {
         let all = Self::all()?;
         let known: Vec<_> = all.iter().map(|known| known.harness.clone()).collect();
         all.into_iter().find(|known| known.harness == name).ok_or_else(|| {
-            let message = format!("the hooks of {name:?} are not known");
+            let message = format!("the hooks of {name:?} are unknown");
             ProjectError::unknown(message, format!("name one of {}", known.join(", ")))
         })
     }

@@ -135,8 +135,8 @@ impl HookCall<'_> {
             return HookReply::default();
         }
         HookReply::refused(format!(
-            "This call is not made, because the project of the Nexus hook cannot be used: {problem}. The person runs `nexus project install \
-             {}` in the project: it writes the hooks anew.",
+            "This call is not made, because the project of the Nexus hook cannot be used: {problem}. Ask the \
+             person to run `nexus project install {}` in the project, which writes the hooks again.",
             self.harness.unwrap_or("PROGRAM")
         ))
     }

@@ -80,7 +80,7 @@ impl ProjectFolder {
         let report = match self.init() {
             // In a read-only project, the existing state is reported nevertheless.
             Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
-            made => noted(&mut reply, "what is missing of .nexus/", made)?.unwrap_or_default(),
+            made => noted(&mut reply, "the missing files of the folder .nexus/", made)?.unwrap_or_default(),
         };
         noted(&mut reply, "the session's skill", self.take_up_skill(harness, &input.session))?;
         let mut parts = vec![self.standing()?];
@@ -89,7 +89,7 @@ impl ProjectFolder {
         let skills: Vec<_> =
             Skill::detectable().map(|skill| format!("- [{}]: {}", skill.name, skill.description)).collect();
         parts.push(format!(
-            "Ways of working, for a message that comes to one of them without its tag:\n{}",
+            "Skills, for a message that needs one of them without naming its tag:\n{}",
             skills.join("\n")
         ));
         Ok(with_context(reply, &parts))
@@ -117,7 +117,7 @@ impl ProjectFolder {
             Tag::Inline(action) => match self.inline(&action, text) {
                 Ok(result) => Ok(with_context(reply, &[result.text])),
                 // The text is in the message: the model can do what was meant.
-                Err(error) => Ok(with_context(reply, &[format!("The tag was not carried out: {error}.")])),
+                Err(error) => Ok(with_context(reply, &[format!("The tag was not executed: {error}.")])),
             },
         }
     }
@@ -213,7 +213,7 @@ impl ProjectFolder {
     /// Returns the state of the work in words.
     fn standing(&self) -> Result<String, ProjectError> {
         let context = self.context()?;
-        let mut lines = vec!["Where the work of this project stands (.nexus/):".to_owned()];
+        let mut lines = vec!["State of the work in this project (.nexus/):".to_owned()];
         if let Some(branch) = &context.branch {
             lines.push(format!("- branch: {branch}"));
         }
@@ -225,7 +225,7 @@ impl ProjectFolder {
             lines.push(format!("- decided: {}: {}", decision.issue, decision.decision));
         }
         match self.tasks()? {
-            None => lines.push("- no tasks: an edit of files needs one (task_add)".to_owned()),
+            None => lines.push("- no tasks: before you edit files, add one with task_add".to_owned()),
             Some(tasks) => {
                 let open = tasks.open().count();
                 lines.push(format!("- tasks: {} of {} done", tasks.tasks.len() - open, tasks.tasks.len()));
@@ -244,7 +244,10 @@ impl ProjectFolder {
             return Ok(None);
         }
         let lines: Vec<_> = files.iter().map(|file| format!("- {}: {}", file.path, file.title)).collect();
-        Ok(Some(format!("What this project knows; read what the work needs:\n{}", lines.join("\n"))))
+        Ok(Some(format!(
+            "Documents of this project; read the ones that your work needs:\n{}",
+            lines.join("\n")
+        )))
     }
 
     /// The rules, word for word as far as they are short.
@@ -287,7 +290,8 @@ fn left(report: &InitReport) -> Option<String> {
     left.extend(report.tasks_left.map(|count| format!("tasks: {count}")));
     (!left.is_empty()).then(|| {
         format!(
-            "An earlier session did not close {}. Go on with it, or close it with task_close; ask the person if it is not clear.",
+            "An earlier session did not close {}. Continue it, or close it with task_close; if you are \
+            unsure, ask the person.",
             left.join(", and ")
         )
     })

@@ -15,11 +15,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Why it cannot be read.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
     let CheckedMessage { value, flaw } =
-        lenient_json::read_message(bytes).map_err(|error| format!("it is no JSON: {error}"))?;
+        lenient_json::read_message(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
     match (value, flaw) {
         (value @ Value::Object(_), None) => Ok(value),
-        (_, Some(flaw)) => Err(format!("it cannot be relied on: {flaw}")),
-        (_, None) => Err("it is no JSON object".to_owned()),
+        (_, Some(flaw)) => Err(format!("its JSON is unreliable: {flaw}")),
+        (_, None) => Err("it is not a JSON object, as required".to_owned()),
     }
 }
 

@@ -15,8 +15,10 @@ use crate::{
 };
 
 /// The refusal of an edit without a task.
-const NO_TASK: &str = "Files of this project are changed only for a task, and there is none. Add a task with task_add first (what is to be \
-                       done, and by what it is seen to be done), say that it begins with task_update, then make the same edit again.";
+const NO_TASK: &str = "Files of this project may be edited only for a task, but no task exists. First call \
+                       task_add with the work and its acceptance, for example title \"Fix the date parser\", \
+                       acceptance \"the test of leap years passes\". Then call task_update with status \
+                       in_progress, and make the same edit again.";
 
 impl ProjectFolder {
     /// Decides whether a tool may run.
@@ -29,7 +31,7 @@ impl ProjectFolder {
             Ok(true) => HookReply::default(),
             Ok(false) => HookReply::refused(NO_TASK.to_owned()),
             Err(Unreadable { path, error }) => HookReply::refused(format!(
-                "Files of this project are changed only for a task, and its tasks cannot be read: {}. {}",
+                "Files of this project may be edited only for a task, but its tasks cannot be read: {}. {}",
                 error.message,
                 self.fix(&path, &error)
             )),
@@ -39,9 +41,10 @@ impl ProjectFolder {
     /// Refuses a call of a tool that is not known, because the input of the hook cannot be read.
     pub(super) fn nameless_tool(&self, problem: &str) -> HookReply {
         HookReply::refused(format!(
-            "This call is not made, because the input of the Nexus hook does not say which tool it is ({problem}), and files of this project \
-             are changed only for a task. Make the same call again, with text of whole characters. If that does not help, the person runs \
-             `nexus doctor` in {}: it says whether the installed hooks work.",
+            "This call is not made, because the input of the Nexus hook does not name the tool ({problem}), \
+             and files of this project may be edited only for a task. Make the same call again with valid \
+             Unicode text. If that does not help, ask the person to run `nexus doctor` in {}, which checks \
+             the installed hooks.",
             quoted(self.root())
         ))
     }
@@ -49,9 +52,10 @@ impl ProjectFolder {
     /// Refuses a call of a tool that changes files, because the input of the hook cannot be read.
     pub(super) fn unreadable_edit(&self, tool: &str, problem: &str) -> HookReply {
         HookReply::refused(format!(
-            "This call of {tool} is not made, because the input of the Nexus hook cannot be read ({problem}), and so it is not known which \
-             files it changes. Make the same call again, with text of whole characters. If that does not help, the person runs `nexus doctor` \
-             in {}: it says whether the installed hooks work.",
+            "This call of {tool} is not made, because the input of the Nexus hook cannot be read \
+             ({problem}), so the files that it changes are unknown. Make the same call again with valid \
+             Unicode text. If that does not help, ask the person to run `nexus doctor` in {}, which checks \
+             the installed hooks.",
             quoted(self.root())
         ))
     }
@@ -108,12 +112,12 @@ impl ProjectFolder {
                 format!("Run {}, then `nexus project init`.", aside(&state))
             }
             ProjectErrorKind::Damaged if error.advice == UPDATE => {
-                "The person has to update Nexus.".to_owned()
+                "Ask the person to update Nexus.".to_owned()
             }
             ProjectErrorKind::Damaged => {
                 format!("Run {}, add a task with task_add, then make the same edit again.", aside(path))
             }
-            _ => "Run `nexus project status`, which says what is wrong.".to_owned(),
+            _ => "Run `nexus project status`, which reports the fault.".to_owned(),
         }
     }
 }

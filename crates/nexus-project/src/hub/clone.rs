@@ -31,7 +31,7 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
         ProjectError::new(ProjectErrorKind::Failed, message, NOTHING_INSTALLED)
     };
     if repository.starts_with('-') {
-        return Err(failed("this is no repository".to_owned()));
+        return Err(failed("this is not a git repository, as required".to_owned()));
     }
     let folder = tempfile::tempdir().map_err(|error| failed(error.to_string()))?;
     let clone = folder.path().join("hub");

@@ -91,10 +91,12 @@ impl HubIndex {
         }
         for (pack, names) in &index.packs {
             if !is_name(pack) {
-                return Err(invalid(format!("{pack:?} is no name of a pack")));
+                return Err(invalid(format!("{pack:?} is not a name of a pack")));
             }
             if let Some(name) = names.iter().find(|name| !index.skills.contains_key(*name)) {
-                return Err(invalid(format!("the pack {pack} has {name:?}, which the hub does not have")));
+                return Err(invalid(format!(
+                    "the pack {pack} names {name:?}, which the hub does not contain"
+                )));
             }
         }
         Ok(index)
@@ -120,7 +122,7 @@ impl HubIndex {
                 let known: Vec<_> = self.skills.keys().chain(self.packs.keys()).take(30).cloned().collect();
                 return Err(ProjectError::new(
                     ProjectErrorKind::Unknown,
-                    format!("the hub has no skill and no pack {name:?}"),
+                    format!("the hub contains no skill and no pack {name:?}"),
                     format!("it has {}", known.join(", ")),
                 ));
             }
@@ -149,18 +151,16 @@ impl HubSkill {
         let mut folded = Vec::new();
         for (path, hash) in &self.files {
             if !is_inside(path) {
-                return wrong(format!(
-                    "the path {path:?} leads out of its folder, or is no path of plain names"
-                ));
+                return wrong(format!("the path {path:?} leads out of its folder, or has special names"));
             }
             if hash.len() != 64 || !hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
-                return wrong(format!("{hash:?} is no SHA-256 of {path}"));
+                return wrong(format!("{hash:?} is not the SHA-256 of {path}"));
             }
             folded.push(path.to_lowercase());
         }
         folded.sort();
         if folded.windows(2).any(|pair| pair[0] == pair[1] || pair[1].starts_with(&format!("{}/", pair[0]))) {
-            return wrong("two of its paths are one on some file systems".to_owned());
+            return wrong("two of its paths are the same on some file systems".to_owned());
         }
         Ok(())
     }
@@ -251,10 +251,10 @@ fn read_below(folder: &Path, path: &str, at_most: u64) -> Result<Vec<u8>, Projec
             _ => wrong(ProjectErrorKind::Failed, error.to_string()),
         })?;
         if metadata.is_symlink() {
-            return Err(wrong(ProjectErrorKind::Damaged, "there is a link on the way".to_owned()));
+            return Err(wrong(ProjectErrorKind::Damaged, "a link is part of the path".to_owned()));
         }
         if file == folder.join(path) && !metadata.is_file() {
-            return Err(wrong(ProjectErrorKind::Damaged, "it is no plain file".to_owned()));
+            return Err(wrong(ProjectErrorKind::Damaged, "it is not a plain file, as required".to_owned()));
         }
     }
     let mut bytes = Vec::new();

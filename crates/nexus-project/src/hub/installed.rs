@@ -118,7 +118,7 @@ impl SkillFolder {
             && let Ok(Some(lock)) = self.try_lock()
             && let Err(error) = self.recover(&lock)
         {
-            tracing::warn!(%error, "a skill that was set aside is not restored");
+            tracing::warn!(%error, "an earlier copy of a skill could not be restored");
         }
         let mut found = Vec::new();
         for (kind, entry, is_link) in self.entries()? {
@@ -184,10 +184,10 @@ impl SkillFolder {
         let names: Vec<_> = all.iter().map(|skill| skill.name.clone()).collect();
         all.into_iter().find(|skill| skill.name == name).ok_or_else(|| {
             let advice = match names.is_empty() {
-                true => "there are none: see `nexus skills install --help`".to_owned(),
+                true => "no skills are installed: see `nexus skills install --help`".to_owned(),
                 false => format!("there are {}", names.join(", ")),
             };
-            ProjectError::new(ProjectErrorKind::Unknown, format!("there is no skill {name:?}"), advice)
+            ProjectError::new(ProjectErrorKind::Unknown, format!("no skill {name:?} is installed"), advice)
         })
     }
 
@@ -260,7 +260,7 @@ impl SkillFolder {
                 Ok(there) => {
                     return Err(ProjectError::new(
                         ProjectErrorKind::WrongState,
-                        format!("{} is a skill of your own", there.folder.display()),
+                        format!("{} is one of your own skills", there.folder.display()),
                         "rename it, or leave this one out; nothing was installed",
                     ));
                 }
@@ -270,7 +270,7 @@ impl SkillFolder {
                     if fs::symlink_metadata(&to).is_ok() {
                         return Err(ProjectError::new(
                             ProjectErrorKind::WrongState,
-                            format!("{} is there, and came from no hub", to.display()),
+                            format!("{} exists, but does not come from a hub", to.display()),
                             "rename it, or leave this one out; nothing was installed",
                         ));
                     }
@@ -314,16 +314,16 @@ impl SkillFolder {
             };
             let kept = |reason: String| SkillChange::Kept { reason };
             let change = if from != hub.name() {
-                kept(format!("it came from {from}"))
+                kept(format!("it was installed from {from}"))
             } else if !skill.changed.is_empty() {
                 kept(format!("you changed {}", skill.changed.join(", ")))
             } else if let Some(added) = added(&skill.folder)? {
                 kept(format!("you added {added}"))
             } else {
                 match index.skills.get(&skill.name) {
-                    None => kept("the hub has it no more".to_owned()),
+                    None => kept("the hub no longer contains it".to_owned()),
                     Some(newest) if newest.kind != skill.kind => {
-                        kept(format!("it is among {} by now", newest.kind))
+                        kept(format!("it is now in {}", newest.kind))
                     }
                     Some(newest)
                         if read_origin(&skill.folder)?.is_some_and(|mark| mark.files == newest.files) =>
@@ -374,7 +374,7 @@ impl SkillFolder {
         fs::rename(&aside, &removed).map_err(|error| ProjectError::unusable(&aside, &error))?;
         // The next command removes the remains.
         if let Err(error) = fs::remove_dir_all(&removed) {
-            tracing::debug!(skill = name, %error, "some of a skill that was removed is left");
+            tracing::debug!(skill = name, %error, "files of a removed skill remain");
         }
         Ok(SkillChange::Removed)
     }
@@ -396,10 +396,9 @@ impl SkillFolder {
             if sha256(&bytes) != *hash {
                 return Err(ProjectError::new(
                     ProjectErrorKind::Damaged,
-                    format!(
-                        "{path} of the skill {name} is not what the hub's index says: its SHA-256 is another"
-                    ),
-                    "nothing was installed; the maintainer of the hub must fix it, or it was changed on the way",
+                    format!("{path} of the skill {name} does not match the SHA-256 in the hub's index"),
+                    "nothing was installed; the file was changed in transit, or the maintainer of the hub \
+                    must fix it",
                 ));
             }
             let to = staging.path().join(path);
@@ -446,7 +445,7 @@ impl SkillFolder {
                         if let Some(before) = before
                             && let Err(error) = restore(&before, &to)
                         {
-                            tracing::warn!(%error, "a skill is restored by the next command");
+                            tracing::warn!(%error, "the next command restores a skill");
                         }
                     }
                     return Err(error);
@@ -456,7 +455,7 @@ impl SkillFolder {
         for before in done.into_iter().filter_map(|(_, before)| before) {
             // The next command removes the remains.
             if let Err(error) = fs::remove_dir_all(&before) {
-                tracing::debug!(before = %before.display(), %error, "a skill that was replaced is left");
+                tracing::debug!(before = %before.display(), %error, "the old copy of a replaced skill remains");
             }
         }
         Ok(())
@@ -475,7 +474,7 @@ fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
         None => put(),
         Some(reason) => Err(ProjectError::new(
             ProjectErrorKind::WrongState,
-            format!("the skill {} is not replaced: {reason} just now", staged.name),
+            format!("the skill {} was not replaced: {reason} in the meantime", staged.name),
             "nothing was changed; try again",
         )),
     });
@@ -509,7 +508,7 @@ fn restore(aside: &Path, skill: &Path) -> Result<(), ProjectError> {
         ProjectError::new(
             ProjectErrorKind::Failed,
             format!("{} cannot be restored: {error}; it is in {}", skill.display(), aside.display()),
-            "the next command on skills does it",
+            "the next `nexus skills` command restores it",
         )
     })?;
     let _ = fs::remove_dir(aside);

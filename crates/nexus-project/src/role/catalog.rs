@@ -76,23 +76,23 @@ type CatalogRow =
 #[rustfmt::skip]
 const CATALOG: [CatalogRow; 9] = [
     ("architect", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
-     "Decides how parts fit together, and what a change costs later.", include_str!("../../roles/architect.md")),
+     "Decides on the structure, and on the later cost of a change.", include_str!("../../roles/architect.md")),
     ("designer", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
-     "Decides what people see and do, and in which words.", include_str!("../../roles/designer.md")),
+     "Decides on the screens, actions and words for the users.", include_str!("../../roles/designer.md")),
     ("postdoc", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
-     "Decides how something is found out, and what evidence is worth.", include_str!("../../roles/postdoc.md")),
+     "Decides on methods of research, and on the weight of evidence.", include_str!("../../roles/postdoc.md")),
     ("strategist", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
-     "Decides what is worth doing, for whom, and in which order.", include_str!("../../roles/strategist.md")),
+     "Decides on goals, their users and their order.", include_str!("../../roles/strategist.md")),
     ("engineer", Category::Do, ResumeTier::Bounded, ModelTier::Standard, &[NoTaskCreate],
      "Writes and changes code, with its tests.", include_str!("../../roles/engineer.md")),
     ("writer", Category::Do, ResumeTier::Bounded, ModelTier::Standard, &[NoTaskCreate],
-     "Writes and changes texts that people read.", include_str!("../../roles/writer.md")),
+     "Writes and edits texts for people.", include_str!("../../roles/writer.md")),
     ("researcher", Category::Do, ResumeTier::Persistent, ModelTier::Standard, READS,
-     "Finds out what is known, and where it is written.", include_str!("../../roles/researcher.md")),
+     "Finds known facts and their sources.", include_str!("../../roles/researcher.md")),
     ("tester", Category::Check, ResumeTier::Ephemeral, ModelTier::Standard, READS,
-     "Tries what was built, and says what does not hold.", include_str!("../../roles/tester.md")),
+     "Tests the result, and reports its faults.", include_str!("../../roles/tester.md")),
     ("reviewer", Category::Check, ResumeTier::Ephemeral, ModelTier::Standard, READS,
-     "Reads what was done against what was asked for.", include_str!("../../roles/reviewer.md")),
+     "Compares the work with the request.", include_str!("../../roles/reviewer.md")),
 ];
 
 impl Role {

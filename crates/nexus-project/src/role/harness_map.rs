@@ -42,7 +42,7 @@ impl fmt::Display for HarnessMapError {
         let missing: Vec<_> = self.missing.iter().map(|class| class.as_str()).collect();
         write!(
             f,
-            "the map of {:?} says nothing of {}: name its tools, or an empty list where it has none",
+            "the map of {:?} lacks {}: name its tools, or an empty list if it has none",
             self.harness,
             missing.join(", ")
         )

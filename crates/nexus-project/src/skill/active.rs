@@ -38,7 +38,7 @@ impl Document for ActiveSkill {
     fn check(&self) -> Result<(), String> {
         match Skill::of_tag(&self.skill) {
             Some(_) => Ok(()),
-            None => Err(format!("there is no skill {:?}", self.skill)),
+            None => Err(format!("the skill {:?} does not exist", self.skill)),
         }
     }
 }
@@ -150,7 +150,7 @@ impl ProjectFolder {
     pub(crate) fn harness_path(&self, harness: &str) -> Result<std::path::PathBuf, ProjectError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if harness.is_empty() || harness.len() > 64 || harness == "artifacts" || !harness.bytes().all(fits) {
-            let message = format!("{harness:?} is no name of a program");
+            let message = format!("{harness:?} is not a name of a program");
             return Err(ProjectError::invalid(message, "use up to 64 letters, digits, - and _"));
         }
         Ok(self.state_path(harness))

@@ -20,28 +20,28 @@ pub struct Skill {
 const SKILLS: [Skill; 4] = [
     Skill {
         name: "plan",
-        description: "Something is to be decided before it is done: a plan with issues, each decided with its reason.",
+        description: "Use it for decisions before the work: a plan with issues, each decided with its reason.",
         manual_only: false,
         is_lasting: true,
         body: include_str!("../../skills/plan.md"),
     },
     Skill {
         name: "run",
-        description: "The tasks that there are, or that a request comes to, are to be done in their order.",
+        description: "Use it to work on the existing tasks, or on the tasks of a request, in their order.",
         manual_only: false,
         is_lasting: true,
         body: include_str!("../../skills/run.md"),
     },
     Skill {
         name: "sync",
-        description: "What the project knows is to be brought to what the code is now.",
+        description: "Use it to bring the documents of the project up to date with the code.",
         manual_only: true,
         is_lasting: false,
         body: include_str!("../../skills/sync.md"),
     },
     Skill {
         name: "init",
-        description: "A project is to be looked at for the first time, and what it is written down.",
+        description: "Use it for a first look at a project, and to describe it.",
         manual_only: true,
         is_lasting: false,
         body: include_str!("../../skills/init.md"),

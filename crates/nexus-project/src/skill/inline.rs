@@ -27,17 +27,17 @@ impl ProjectFolder {
     /// [`ProjectError`]; nothing is changed then.
     pub fn inline(&self, action: &InlineAction, text: &str) -> Result<InlineResult, ProjectError> {
         if text.is_empty() && *action != InlineAction::CollectMemory {
-            return Err(ProjectError::invalid("nothing follows the tag", "write it behind the tag"));
+            return Err(ProjectError::invalid("nothing follows the tag", "write the text after the tag"));
         }
         let text = match action {
             InlineAction::Decide => self.decide_inline(text)?,
             InlineAction::Remember => {
                 let path = self.store("memory", None, text)?;
-                format!("The lesson was stored in {path}. Nothing more is to be done for it.")
+                format!("The lesson was stored in {path}. Do nothing more for it.")
             }
             InlineAction::Rule(name) => {
                 let path = self.store("rules", name.as_deref(), text)?;
-                format!("The rule was stored in {path}. Keep to it from now on.")
+                format!("The rule was stored in {path}. Follow it from now on.")
             }
             InlineAction::CollectMemory => self.collect()?,
         };
@@ -48,16 +48,21 @@ impl ProjectFolder {
     /// issue of its own.
     fn decide_inline(&self, text: &str) -> Result<String, ProjectError> {
         let plan = self.plan()?.ok_or_else(|| {
-            let message = "there is no plan that the decision could be recorded in";
-            ProjectError::wrong_status(message, "begin one by plan_start, then record it by plan_decide")
+            let message = "no plan exists for the decision";
+            ProjectError::wrong_status(
+                message,
+                "create a plan with plan_start, then record the decision \
+                with plan_decide",
+            )
         })?;
         let (number, rest) = leading_number(text);
         let named = number.and_then(|number| plan.issues.iter().find(|issue| issue.id == number));
         let pending: Vec<_> = plan.pending().map(|issue| issue.id).collect();
         let (issue, decision) = match (named, pending.as_slice()) {
             (Some(issue), _) if issue.status() == IssueStatus::Decided => {
-                let message = format!("issue {} is decided", issue.id);
-                let instead = "open it again by plan_update with `reopen`, then record it by plan_decide";
+                let message = format!("issue {} is already decided", issue.id);
+                let instead = "reopen it with plan_update (`reopen`), then record the decision with \
+                    plan_decide";
                 return Err(ProjectError::wrong_status(message, instead));
             }
             (Some(issue), _) if !rest.is_empty() => (issue.id, rest),
@@ -74,7 +79,7 @@ impl ProjectFolder {
         let decided = self.plan_decide(PlanDecideRequest { issue, decision: decision.to_owned() })?;
         let left: Vec<_> = decided.pending.iter().map(u32::to_string).collect();
         let next = if left.is_empty() {
-            "All issues are decided: add the tasks that follow by task_add.".to_owned()
+            "All issues are decided: add the tasks that follow with task_add.".to_owned()
         } else {
             format!("Still pending: {}.", left.join(", "))
         };
@@ -106,12 +111,12 @@ impl ProjectFolder {
         let lessons: Vec<_> =
             knowledge.iter().filter(|file| file.path.starts_with(".nexus/memory/")).collect();
         if lessons.is_empty() {
-            return Ok("There are no lessons to put in order.".to_owned());
+            return Ok("There are no lessons to sort.".to_owned());
         }
         let list: Vec<_> = lessons.iter().map(|file| format!("- {}: {}", file.path, file.title)).collect();
         Ok(format!(
-            "Put the lessons in order: read each of these files, merge those that say the same into one, take away what is not so any more, \
-             and leave the rest as it is. Then say what you changed.\n{}",
+            "Sort the lessons. Read each of these files, merge lessons with the same content, remove lessons \
+             that are no longer true, and leave the others unchanged. Then report your changes.\n{}",
             list.join("\n")
         ))
     }

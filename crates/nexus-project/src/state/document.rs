@@ -58,7 +58,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
         reader.end().map_err(|error| ProjectError::damaged(path, error))?;
         match document.version() {
             VERSION => {}
-            0 => return Err(ProjectError::damaged(path, "`version` is 0, and the first is 1")),
+            0 => return Err(ProjectError::damaged(path, "`version` is 0, but the first version is 1")),
             later => return Err(newer(path, later.into())),
         }
         document.check().map_err(|problem| ProjectError::damaged(path, problem))?;
@@ -108,6 +108,6 @@ fn later_version(bytes: &[u8]) -> Option<u64> {
 }
 
 fn newer(path: &Path, version: u64) -> ProjectError {
-    let message = format!("{path:?} is of version {version}, and this Nexus knows {VERSION}");
+    let message = format!("{path:?} has version {version}, but this version of Nexus supports {VERSION}");
     ProjectError::new(ProjectErrorKind::Damaged, message, UPDATE)
 }

@@ -151,13 +151,13 @@ impl Document for ProjectTasks {
         for (place, task) in (1..).zip(&self.tasks) {
             if task.id != place {
                 return Err(format!(
-                    "task {} stands at place {place}: the number of a task is its place",
+                    "task {} is at position {place}: the number of a task must be its position",
                     task.id
                 ));
             }
             // A task depends only on earlier tasks, so cycles are impossible.
             if let Some(later) = task.dependencies.iter().find(|id| **id == 0 || **id >= task.id) {
-                return Err(format!("task {} depends on {later}, which is no earlier task", task.id));
+                return Err(format!("task {} depends on {later}, which is not an earlier task", task.id));
             }
         }
         Ok(())

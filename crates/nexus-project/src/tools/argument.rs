@@ -30,7 +30,7 @@ pub(super) fn checked_title(field: &str, text: &str) -> Result<String, ProjectEr
         let message = format!("`{field}` is not one line of 1 to {MOST_TITLE} bytes");
         return Err(ProjectError::invalid(
             message,
-            "shorten it, and put the rest where longer texts are taken",
+            "shorten it, and write the rest into a field for longer texts",
         ));
     }
     Ok(text.to_owned())
@@ -41,8 +41,8 @@ pub(crate) fn checked_text(field: &str, text: Option<String>) -> Result<Option<S
     match text {
         Some(text) if text.trim().is_empty() => Ok(None),
         Some(text) if text.len() > MOST_TEXT => {
-            let message = format!("`{field}` has {} bytes, and {MOST_TEXT} are taken", text.len());
-            Err(ProjectError::invalid(message, "write it to a file by artifact_write, and name that"))
+            let message = format!("`{field}` has {} bytes, more than {MOST_TEXT}", text.len());
+            Err(ProjectError::invalid(message, "write it to a file with artifact_write, and name the file"))
         }
         text => Ok(text),
     }
@@ -63,13 +63,13 @@ pub(super) fn numbers(ids: impl Iterator<Item = u32>) -> String {
 /// Paths of files, relative to the project.
 pub(super) fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
     if files.len() > 10_000 {
-        let message = format!("`{field}` names {} files, and 10,000 are taken", files.len());
-        return Err(ProjectError::invalid(message, "name the folders that they are in"));
+        let message = format!("`{field}` names {} files, more than 10,000", files.len());
+        return Err(ProjectError::invalid(message, "name their folders"));
     }
     let checked = files.into_iter().map(|file| {
         plain_path(&file).ok_or_else(|| {
             let shown = cut(&file, 200);
-            let message = format!("{shown:?} in `{field}` is no path below the project");
+            let message = format!("{shown:?} in `{field}` is not a path below the project");
             ProjectError::invalid(message, "name files relative to the project")
         })
     });

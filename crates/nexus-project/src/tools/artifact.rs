@@ -42,11 +42,12 @@ impl ProjectFolder {
     pub fn artifact_write(&self, request: &ArtifactWriteRequest) -> Result<ArtifactWritten, ProjectError> {
         let ArtifactWriteRequest { name, content } = request;
         if let Some(fault) = fault_of(name) {
-            let message = format!("{:?} is no name of an artifact: {fault}", nexus_mcp::page::cut(name, 200));
+            let message =
+                format!("{:?} is not a name of an artifact: {fault}", nexus_mcp::page::cut(name, 200));
             return Err(ProjectError::invalid(message, "use a relative path such as research/prices.csv"));
         }
         if content.len() > MOST_CONTENT {
-            let message = format!("`content` has {} bytes, and {MOST_CONTENT} are taken", content.len());
+            let message = format!("`content` has {} bytes, more than {MOST_CONTENT}", content.len());
             return Err(ProjectError::invalid(message, "write it as several files"));
         }
         self.locked(|| {
@@ -84,7 +85,7 @@ fn fault_of(name: &str) -> Option<&'static str> {
         return Some("it has more than 1,024 bytes");
     }
     if name.chars().any(|character| character.is_control() || "\\:*?\"<>|".contains(character)) {
-        return Some("it has a character that not every file system takes");
+        return Some("it has a character that some file systems do not support");
     }
     if Path::new(name).components().any(|part| !matches!(part, Component::Normal(_))) {
         return Some("it leads out of the folder");

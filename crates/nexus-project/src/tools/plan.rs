@@ -255,7 +255,9 @@ impl ProjectFolder {
     pub fn plan_update(&self, request: &PlanUpdateRequest) -> Result<PlanUpdated, ProjectError> {
         let title = |title: &Option<String>| match title {
             Some(title) => checked_title("title", title),
-            None => Err(ProjectError::invalid("`title` is missing", "say what is to be decided")),
+            None => {
+                Err(ProjectError::invalid("`title` is missing", "write the question that must be decided"))
+            }
         };
         self.locked(|| {
             let mut plan = self.plan()?.ok_or_else(no_plan)?;
@@ -288,7 +290,11 @@ impl ProjectFolder {
                         Some(decision) => issue.earlier_decisions.push(decision),
                         None => {
                             let message = format!("issue {} is not decided", issue.id);
-                            return Err(ProjectError::wrong_status(message, "decide it by plan_decide"));
+                            return Err(ProjectError::wrong_status(
+                                message,
+                                "first decide the issue with \
+                                plan_decide",
+                            ));
                         }
                     }
                     IssueView::from(&*issue)
@@ -306,7 +312,7 @@ impl ProjectFolder {
     /// [`ProjectError`]; nothing is changed then.
     pub fn plan_decide(&self, request: PlanDecideRequest) -> Result<PlanDecided, ProjectError> {
         let Some(text) = checked_text("decision", Some(request.decision))? else {
-            return Err(ProjectError::invalid("`decision` is empty", "say what is decided, and why"));
+            return Err(ProjectError::invalid("`decision` is empty", "write the decision and its reason"));
         };
         self.locked(|| {
             let mut plan = self.plan()?.ok_or_else(no_plan)?;
@@ -316,8 +322,8 @@ impl ProjectFolder {
                 // The same call again, whose first answer may have been lost.
                 Some(decision) if decision.text == text => {}
                 Some(_) => {
-                    let message = format!("issue {} is decided", issue.id);
-                    let instead = "open it again by plan_update with `reopen`, then decide it";
+                    let message = format!("issue {} is already decided", issue.id);
+                    let instead = "reopen it with plan_update (`reopen`), then decide it";
                     return Err(ProjectError::wrong_status(message, instead));
                 }
                 None => issue.decision = Some(PlanDecision { text, at: Time::now() }),
@@ -343,22 +349,23 @@ pub(super) fn state_of(plan: &ProjectPlan) -> PlanState {
 }
 
 fn no_plan() -> ProjectError {
-    ProjectError::wrong_status("there is no plan", "begin one by plan_start")
+    ProjectError::wrong_status("there is no plan", "first create a plan with plan_start")
 }
 
 fn place_of(plan: &ProjectPlan, issue: Option<u32>) -> Result<usize, ProjectError> {
-    let there_are = || format!("name one of these: {}", numbers(plan.issues.iter().map(|issue| issue.id)));
+    let there_are =
+        || format!("write one of these numbers: {}", numbers(plan.issues.iter().map(|issue| issue.id)));
     let Some(id) = issue else {
         return Err(ProjectError::invalid("`issue` is missing", there_are()));
     };
     let place = plan.issues.iter().position(|issue| issue.id == id);
-    place.ok_or_else(|| ProjectError::unknown(format!("there is no issue {id}"), there_are()))
+    place.ok_or_else(|| ProjectError::unknown(format!("issue {id} does not exist"), there_are()))
 }
 
 fn refuse_decided(issue: &Issue, what: &str) -> Result<(), ProjectError> {
     if issue.decision.is_none() {
         return Ok(());
     }
-    let message = format!("issue {} is decided, and cannot be {what}", issue.id);
-    Err(ProjectError::wrong_status(message, "open it again by plan_update with `reopen` first"))
+    let message = format!("issue {} is already decided, and cannot be {what}", issue.id);
+    Err(ProjectError::wrong_status(message, "first reopen it with plan_update (`reopen`)"))
 }

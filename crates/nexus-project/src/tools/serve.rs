@@ -31,7 +31,7 @@ impl FromStr for ToolPrefix {
     fn from_str(text: &str) -> Result<Self, ProjectError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if text.len() > 32 || !text.bytes().all(fits) {
-            let message = format!("{text:?} cannot begin the name of a tool");
+            let message = format!("{text:?} cannot be the prefix of a tool name");
             return Err(ProjectError::invalid(message, "use up to 32 letters, digits, - and _"));
         }
         Ok(Self(text.to_owned()))
@@ -82,7 +82,7 @@ impl ProjectTools {
     {
         let call = |project: ProjectFolder, request| async move {
             tokio::task::spawn_blocking(move || call(&project, request)).await.unwrap_or_else(|error| {
-                let message = format!("the call broke off: {error}");
+                let message = format!("the call panicked: {error}");
                 Err(ProjectError::new(
                     ProjectErrorKind::Failed,
                     message,
@@ -140,7 +140,7 @@ impl ToolService for ProjectTools {
             "artifact_write" => {
                 self.answer(name, arguments, |project, request| project.artifact_write(&request)).await
             }
-            other => CallAnswer::error(format!("there is no tool {other}: list the tools again")),
+            other => CallAnswer::error(format!("unknown tool {other}: list the tools again")),
         }
     }
 

@@ -223,13 +223,13 @@ impl ProjectFolder {
             let id = u32::try_from(tasks.tasks.len()).unwrap_or(u32::MAX).saturating_add(1);
             for dependency in &request.dependencies {
                 if *dependency == id {
-                    let message = format!("task {id} would wait for itself");
+                    let message = format!("task {id} would depend on itself");
                     return Err(ProjectError::invalid(message, "leave that dependency out"));
                 }
                 if tasks.task(*dependency).is_none() {
                     let known = numbers(tasks.tasks.iter().map(|task| task.id));
-                    let instead = format!("add that one first; there are: {known}");
-                    return Err(ProjectError::unknown(format!("there is no task {dependency}"), instead));
+                    let instead = format!("first add that task; existing tasks: {known}");
+                    return Err(ProjectError::unknown(format!("task {dependency} does not exist"), instead));
                 }
             }
             tasks.tasks.push(ProjectTask {
@@ -294,7 +294,7 @@ impl ProjectFolder {
             let Some(task) = tasks.task(request.task) else {
                 let known = numbers(tasks.tasks.iter().map(|task| task.id));
                 let message = format!("there is no task {}", request.task);
-                return Err(ProjectError::unknown(message, format!("name one of these: {known}")));
+                return Err(ProjectError::unknown(message, format!("write one of these numbers: {known}")));
             };
             refuse_transition(&tasks, task, request.status)?;
             let begins = task.status != request.status && request.status == ProjectTaskStatus::InProgress;
@@ -330,12 +330,12 @@ impl ProjectFolder {
             let (plan, tasks) = (self.plan()?, self.tasks()?);
             if plan.is_none() && tasks.is_none() {
                 let message = "there is neither a plan nor a task to close";
-                return Err(ProjectError::wrong_status(message, "begin by plan_start or task_add"));
+                return Err(ProjectError::wrong_status(message, "first call one of plan_start and task_add"));
             }
             let mut open: Vec<_> = tasks.iter().flat_map(ProjectTasks::open).map(|task| task.id).collect();
             if !open.is_empty() && !request.force {
                 let message = format!("tasks are open: {}", numbers(open.iter().copied()));
-                let instead = "complete them by task_update, or close with `force`";
+                let instead = "complete them with task_update, or close with `force`";
                 return Err(ProjectError::wrong_status(message, instead));
             }
             let decisions =
@@ -351,7 +351,7 @@ impl ProjectFolder {
 }
 
 fn no_tasks() -> ProjectError {
-    ProjectError::wrong_status("there are no tasks", "add one by task_add")
+    ProjectError::wrong_status("there are no tasks", "first add a task with task_add")
 }
 
 /// Refuses a change of status that the order of the work does not allow, and says which are possible.
@@ -366,7 +366,7 @@ fn refuse_transition(
             let missing: Vec<_> = tasks.missing_for(task).collect();
             if to == InProgress && !missing.is_empty() {
                 let message = format!(
-                    "task {} cannot begin: it waits for {}",
+                    "task {} cannot start: it waits for {}",
                     task.id,
                     numbers(missing.iter().copied())
                 );
@@ -381,9 +381,8 @@ fn refuse_transition(
                 .iter()
                 .find(|other| other.status != Pending && other.dependencies.contains(&task.id));
             if let (InProgress, Some(other)) = (to, begun) {
-                let message =
-                    format!("task {} cannot be opened again: task {} builds on it", task.id, other.id);
-                return Err(ProjectError::wrong_status(message, "add another task by task_add"));
+                let message = format!("task {} cannot be reopened: task {} depends on it", task.id, other.id);
+                return Err(ProjectError::wrong_status(message, "add another task by calling task_add"));
             }
             &[InProgress][..]
         }

@@ -163,9 +163,13 @@ async fn a_hub_that_does_not_pass_its_check_installs_nothing() {
         (
             "two names that are one",
             |hub| hub.index["skills"]["herons"]["files"]["skill.md"] = json!(sha256(HERONS)),
-            "one on some file systems",
+            "the same on some file systems",
         ),
-        ("no hash", |hub| hub.index["skills"]["herons"]["files"]["SKILL.md"] = json!("abc"), "no SHA-256"),
+        (
+            "no hash",
+            |hub| hub.index["skills"]["herons"]["files"]["SKILL.md"] = json!("abc"),
+            "not the SHA-256",
+        ),
         ("an unknown key", |hub| hub.index["skills"]["herons"]["run"] = json!("rm"), "cannot be read"),
     ];
     for (what, spoil, says) in spoiled {

@@ -226,7 +226,7 @@ fn a_decision_is_recorded_whatever_its_first_line_has() {
     let told = say("[d] by key:\tvalue\nand why".to_owned());
     assert!(told.contains("was recorded"), "{told}");
     let told = say(format!("[d] {}", "long ".repeat(20_000)));
-    assert!(told.contains("was not carried out") && told.contains("65536"), "{told}");
+    assert!(told.contains("was not executed") && told.contains("65536"), "{told}");
     // The one that was not taken left no issue behind.
     let plan = stage.project.plan().unwrap().unwrap();
     assert_eq!(plan.issues.len(), 1);

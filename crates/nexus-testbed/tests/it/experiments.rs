@@ -182,7 +182,7 @@ fn links_and_pipes_in_place_of_the_files_of_an_experiment_are_neither_followed_n
         if name == "experiment.json.new" {
             assert!(error.to_string().contains("is not empty, and holds no experiment"), "{error}");
         } else {
-            assert_eq!(causes(error), "it is no regular file");
+            assert_eq!(causes(error), "it is not a regular file");
         }
         assert_eq!(fs::read_to_string(&victim).unwrap(), "dear", "{name}");
     }
@@ -192,8 +192,8 @@ fn links_and_pipes_in_place_of_the_files_of_an_experiment_are_neither_followed_n
         fs::remove_file(place.join(name)).unwrap();
         let made = std::process::Command::new("mkfifo").arg(place.join(name)).status().unwrap();
         assert!(made.success());
-        assert_eq!(causes(ExperimentResults::read(&place).unwrap_err()), "it is no regular file");
-        assert_eq!(causes(Experiment::open(&place, plan()).unwrap_err()), "it is no regular file");
+        assert_eq!(causes(ExperimentResults::read(&place).unwrap_err()), "it is not a regular file");
+        assert_eq!(causes(Experiment::open(&place, plan()).unwrap_err()), "it is not a regular file");
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn part(conversation: &Conversation) -> Option<Part> {
 /// The panelist that is asked.
 fn panelist(conversation: &Conversation) -> Option<&'static str> {
     let asked = conversation.user_texts().join("\n");
-    PANELISTS.into_iter().find(|name| asked.contains(&format!("[who you are: {name}]")))
+    PANELISTS.into_iter().find(|name| asked.contains(&format!("[your role as a panelist: {name}]")))
 }
 
 /// Words that one panelist alone writes.

@@ -30,7 +30,8 @@ pub(crate) struct Seen {
 impl Seen {
     /// The name of the panelist, as its brief has it.
     pub(crate) fn panelist(&self) -> &str {
-        let named = self.request.split_once("[who you are: ").and_then(|(_, rest)| rest.split_once(']'));
+        let named =
+            self.request.split_once("[your role as a panelist: ").and_then(|(_, rest)| rest.split_once(']'));
         named.map_or("arbiter", |(name, _)| name)
     }
 
@@ -246,7 +247,7 @@ pub(crate) fn honest(seen: &Seen) -> Vec<Act> {
             ],
         }])
     };
-    let second = seen.request.contains("what you answered before");
+    let second = seen.request.contains("your answers of the earlier rounds");
     let submitted = match seen.part.as_str() {
         "framer" => frame(),
         "submit_opening" => json!({
@@ -260,7 +261,7 @@ pub(crate) fn honest(seen: &Seen) -> Vec<Act> {
             "positions": if second && name == "bob" { stands("support", fast) } else { stands(safe, fast) },
         }),
         "submit_judgement" => {
-            json!({ "close": seen.answers.contains("bob answers in round 2"), "why": "bob may yet move", "findings": findings() })
+            json!({ "close": seen.answers.contains("the answers of bob in round 2"), "why": "bob may yet move", "findings": findings() })
         }
         "submit_statement" => json!({
             "positions": if name == "bob" { stands("support", fast) } else { stands(safe, fast) },

@@ -124,7 +124,7 @@ async fn a_stage_that_comes_to_nothing_is_told_once_and_run_again() {
     let place = tempfile::tempdir().unwrap();
     let agents = agents(|seen: &Seen| match seen.part.as_str() {
         "framer"
-            if seen.request.contains("which was refused")
+            if seen.request.contains("which was rejected")
                 && seen.request.matches("your last frame").count() == 1 =>
         {
             vec![Act::Submit(frame())]

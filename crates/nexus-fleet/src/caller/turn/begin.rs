@@ -67,7 +67,7 @@ impl<'b> RemoteTurn<'b> {
         let lane = match &request.conversation {
             ConversationMode::Resume { handle, .. } => {
                 let Some(WorkerHandle { worker, inner, place: kept }) = WorkerHandle::of(handle) else {
-                    let reason = "the conversation to resume was not kept by a worker of the fleet";
+                    let reason = "the conversation to resume is not stored by a worker of the fleet";
                     return Err(Failure::new(ErrorKind::ConversationLost, reason).into_error(id.clone()));
                 };
                 let on_lost = match &request.conversation {
@@ -93,7 +93,7 @@ impl<'b> RemoteTurn<'b> {
             let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
             if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {
                 let reason = format!(
-                    "the worker {worker} of the pool {}, which keeps the conversation, is not there",
+                    "the worker {worker} of the pool {}, which stores the conversation, is not running",
                     backend.pool
                 );
                 let failure = Failure::new(ErrorKind::Overloaded, reason)
@@ -293,7 +293,7 @@ async fn overloaded(backend: &FleetBackend, link: &Link) -> TurnError {
         slots => Duration::from_millis(mean / slots as u64).max(Duration::from_secs(1)),
     };
     let reason = format!(
-        "as many turns as may wait are in the queue of the pool {}, which has {slots} places at {} workers",
+        "the queue of the pool {} is full; the pool has {slots} slots at {} workers",
         backend.pool,
         workers.len()
     );

@@ -367,7 +367,7 @@ impl<'b> RemoteTurn<'b> {
     fn look_after(&mut self) -> LoopStep {
         let now = Instant::now();
         if self.contact.is_offline(self.guard.link.nats.is_connected()) {
-            let reason = "the connection to the servers of the fleet is lost, and with it the turn";
+            let reason = "the connection to the servers of the fleet is lost, so the turn is lost too";
             return self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown);
         }
         if let Some(stopping) = &self.stopping {
@@ -390,7 +390,7 @@ impl<'b> RemoteTurn<'b> {
                 self.ask_again(from);
             }
             if let Some((from, to)) = self.frames.lost_for(LOST) {
-                return self.broken(format!("what the worker said is lost: messages {from} to {to}"));
+                return self.broken(format!("messages {from} to {to} of the worker are lost"));
             }
             if self.contact.is_silent() && self.looking.is_none() {
                 self.looking = Some(end::after_silence(self.guard.address()).boxed());
@@ -429,7 +429,8 @@ impl<'b> RemoteTurn<'b> {
                 self.guard.is_queued = false;
                 let failure = self.stopping.take().map_or_else(
                     || {
-                        let reason = "no worker heard of this caller for two minutes, so none took the turn";
+                        let reason = "no worker received a message of this caller for two minutes, so none \
+                            took the turn";
                         Failure::new(ErrorKind::Transport, reason)
                     },
                     |stopping| stopping.failure,
@@ -440,7 +441,7 @@ impl<'b> RemoteTurn<'b> {
             FoundEnd::Stored(outcome) => {
                 if self.frames.lost_for(Duration::ZERO).is_some() || self.guard.worker.is_some() {
                     self.event(TurnEvent::warning(
-                        "the worker fell silent; this is the result that it had stored, and events may be missing",
+                        "the worker stopped sending; this is its stored result, and events may be missing",
                     ));
                 }
                 self.end(*outcome)
@@ -463,7 +464,7 @@ impl<'b> RemoteTurn<'b> {
                 if !self.contact.is_unclear() {
                     return LoopStep::Goes;
                 }
-                let reason = "the servers of the fleet do not say what became of the turn";
+                let reason = "the servers of the fleet have no outcome of the turn";
                 self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown)
             }
         }
@@ -477,7 +478,7 @@ impl<'b> RemoteTurn<'b> {
         let worker = self.guard.worker.as_ref().map(|(worker, _)| worker.clone()).unwrap_or_default();
         let change = outcome.change.clone();
         let Some(mut outcome) = outcome.into_outcome() else {
-            return self.broken("the end of the turn says neither a result nor an error".to_owned());
+            return self.broken("the end of the turn contains neither a result nor an error".to_owned());
         };
         if let Some(change) = &change {
             self.guard.keep(&Payload::Object(change.clone()));

@@ -189,7 +189,7 @@ async fn what_cannot_travel_is_refused_by_its_name_before_anything_is_queued() {
     let go = || script(&checkout.path(), "true");
     let outside = home.path().join("outside");
     fs::create_dir(&outside).unwrap();
-    refuses(script(&outside, "true"), &["in no git repository", "workspace: shared"]).await;
+    refuses(script(&outside, "true"), &["not in a git repository", "workspace: shared"]).await;
     refuses(go().with_extra_root(&outside), &["outside of the repository", "extra root"]).await;
     refuses(TurnRequest::new("true").with_extra_root(&outside), &["no working directory"]).await;
     refuses(script(&checkout.path().join(".git/refs"), "true"), &[".git"]).await;

@@ -131,7 +131,7 @@ async fn a_later_version_is_refused_by_name_and_an_unknown_field_is_not() {
     assert_eq!(error["kind"], "unsupported", "{said}");
     assert_eq!(
         error["message"],
-        "the turn is of version 3 of the fleet's messages, and this worker speaks 2: update it"
+        "the turn has version 3 of the fleet's messages, but this worker supports 2: update it"
     );
     assert_eq!(error["partial"]["effects"], "none", "{said}");
     let said = run(&server, json!({ "envelope": { "hue": { "of": "blue" } } })).await;

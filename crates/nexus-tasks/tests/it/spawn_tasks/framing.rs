@@ -111,7 +111,7 @@ async fn the_third_brief_that_breaks_a_rule_escalates_and_reopening_begins_anew(
     let id = world.create().await.task_id;
     let report = orchestrate(&world.tasks, &id).await;
     assert_eq!(report.status, "escalated");
-    assert!(report.reason.unwrap().contains("break the rules") && report.error.is_none());
+    assert!(report.reason.unwrap().contains("invalid briefs") && report.error.is_none());
     let refused = log(&world.tasks, &id).await.iter().filter(|(kind, _)| kind == "brief_refused").count();
     assert_eq!(refused, 3);
     assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap_err().kind, TaskErrorKind::WrongStatus);
