@@ -38,7 +38,7 @@ fn a_task_is_done_by_an_engineer_who_goes_on_with_the_same_files() {
     let walked = stage.nexus(&["task", "run", &id]);
     assert!(walked.status.success(), "{}{}", text(&walked.stdout), text(&walked.stderr));
     let told = stage.model.main_calls();
-    let works = |body: &str| body.contains("You write and change code in this project");
+    let works = |body: &str| body.contains("Write and change code in this project");
     let engineer: Vec<_> =
         told.iter().map(|call| String::from_utf8_lossy(&call.body)).filter(|body| works(body)).collect();
     assert!(!engineer.is_empty(), "nobody was told what an engineer is told");

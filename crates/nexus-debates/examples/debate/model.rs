@@ -10,16 +10,16 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     let asked = conversation.user_texts().join("\n");
     let name = panelist(&asked);
     let is_told = |text: &str| conversation.system.contains(text);
-    if is_told("You frame a debate") {
+    if is_told("Frame a debate") {
         return Some(Reply::json(&frame()));
     }
-    if is_told("You have heard nobody else") {
+    if is_told("You have not seen the other openings") {
         return match answers.as_slice() {
             [] => call("search_files", json!({ "pattern": "." })),
             [found, ..] => call("submit_opening", opening(name, found)),
         };
     }
-    if is_told("each answers the best case against") {
+    if is_told("answers the strongest case against") {
         return match answers.as_slice() {
             [] => call("read_my_tension", json!({})),
             [against, ..] => call("submit_rebuttal", rebuttal(name, against)),
@@ -36,7 +36,7 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
             json!({ "close": true, "why": "Nobody is left who opposes it.", "findings": findings() }),
         );
     }
-    if is_told("what it means") {
+    if is_told("Add your interpretation") {
         return match answers.as_slice() {
             [] => call("read_record", json!({})),
             _ => call(

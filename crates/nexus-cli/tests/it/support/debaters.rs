@@ -37,13 +37,13 @@ const ANSWERING: [&str; 1] = ["StructuredOutput"];
 
 /// What an agent is asked for, as its prompt says it.
 const PARTS: [(&str, Part); 7] = [
-    ("You frame a debate", Part::Frame),
-    ("You have heard nobody else", Part::Opening),
-    ("All have opened", Part::Rebuttal),
+    ("Frame a debate", Part::Frame),
+    ("You have not seen the other openings", Part::Opening),
+    ("All openings are submitted", Part::Rebuttal),
     ("The cross-examination has ended", Part::Statement),
     ("A round of cross-examination has ended", Part::Judgement),
     ("of a debate that has ended", Part::Interpretation),
-    ("Find where they are in tension", Part::Analysis),
+    ("Find the tensions", Part::Analysis),
 ];
 
 /// What an agent does in a stage.
