@@ -164,7 +164,7 @@ async fn each_to_each() -> Result<(), String> {
             };
             let states: Vec<&str> = not_carried.state_of.iter().map(|backend| backend.as_str()).collect();
             if states != [from]
-                || !warnings.iter().any(|warning| warning.contains("is shown to the model anew"))
+                || !warnings.iter().any(|warning| warning.contains("is sent to the model again"))
             {
                 return Err(format!("{context}: {not_carried:?}, {warnings:?}"));
             }

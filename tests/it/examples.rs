@@ -79,7 +79,7 @@ fn conversations_are_gone_on_with_on_another_vendor() {
     let shown = shown("conversations");
     assert_shows(
         &shown,
-        &["moons-checked is shown to the model anew, 2 messages", "moons-checked: 4 messages"],
+        &["moons-checked is sent to the model again, with 2 messages", "moons-checked: 4 messages"],
     );
 }
 

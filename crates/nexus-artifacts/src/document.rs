@@ -150,7 +150,7 @@ impl Artifact {
             ProjectError::new(
                 nexus_project::ProjectErrorKind::Damaged,
                 message,
-                "mend the file, as `nexus artifact lint` says",
+                "correct the file as `nexus artifact lint` advises",
             )
         })
     }
@@ -259,7 +259,7 @@ impl Artifact {
         let range = self.values().remove(key).filter(|range| !range.is_empty());
         let old = range.clone().map(|range| &self.text[range]).filter(|old| !old.contains('\n'));
         let (Some(range), Some(old)) = (range, old) else {
-            let message = format!("the {} has no value of {key} to be changed", self.kind.name());
+            let message = format!("the {} has no value of {key} to change", self.kind.name());
             return Err(ProjectError::wrong_status(
                 message,
                 format!("write `{key}: {value}` into its frontmatter"),

@@ -81,7 +81,7 @@ impl Artifacts {
         let path = self.milestone_file(milestone, Kind::Research);
         if self.read(&path, Kind::Research)?.is_some() {
             let message = format!("{path:?} is there");
-            return Err(ProjectError::wrong_status(message, "move it away, then do the same again"));
+            return Err(ProjectError::wrong_status(message, "move it away, then repeat the call"));
         }
         self.write(&path, &render(milestone, &reconciliation))?;
         Ok(path)

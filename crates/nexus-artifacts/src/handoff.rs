@@ -99,16 +99,16 @@ impl Artifacts {
         }
         let topic = new.topic.trim();
         if topic.is_empty() || topic.len() > MOST_TOPIC || topic.contains(char::is_control) {
-            let message = format!("a topic is one line of at most {MOST_TOPIC} bytes");
-            return Err(ProjectError::invalid(message, "say the rest in the body"));
+            let message = format!("a topic must be one line of at most {MOST_TOPIC} bytes");
+            return Err(ProjectError::invalid(message, "write the rest into the body"));
         }
         if let Some(milestone) = new.milestone
             && !self.milestones()?.contains(&milestone)
         {
-            let message = format!("there is no milestone {milestone}");
+            let message = format!("the milestone {milestone} does not exist");
             return Err(ProjectError::unknown(
                 message,
-                "leave the milestone out for a handoff that belongs to none",
+                "leave the milestone out for a handoff without a milestone",
             ));
         }
         let _lock = self.lock()?;
@@ -191,7 +191,7 @@ impl Artifacts {
         let all = self.handoffs(&HandoffFilter::default())?.handoffs;
         let mut same = all.into_iter().filter(|found| found.handoff.id == id);
         let Some(mut found) = same.next() else {
-            let message = format!("there is no handoff {id:?}");
+            let message = format!("the handoff {id:?} does not exist");
             return Err(ProjectError::unknown(message, "see `nexus artifact handoff list`"));
         };
         if let Some(other) = same.next() {
@@ -239,9 +239,9 @@ fn check_agent(what: &str, agent: &str) -> Result<(), ProjectError> {
     {
         return Ok(());
     }
-    let message = format!("{what}: {agent:?} is no name of an agent");
+    let message = format!("{what}: {agent:?} is not a name of an agent");
     let instead =
-        format!("write up to {MOST_AGENT} letters, digits, _ and -, or {EVERYBODY} for everybody it is to");
+        format!("write up to {MOST_AGENT} letters, digits, _ and -, or {EVERYBODY} to address all agents");
     Err(ProjectError::invalid(message, instead))
 }
 
@@ -300,11 +300,11 @@ pub(super) fn name_fault(handoff: &AgentHandoff, name: &str) -> Option<(Option<&
     if handoff.id.len() != 8 || !handoff.id.bytes().all(is_hex) {
         Some((Some("id"), format!("{:?} are not 8 hexadecimal digits", handoff.id)))
     } else if time_of(&expected).is_none() {
-        let message = format!("{:?} is no time such as 2026-01-31T12:00:00.000Z", handoff.created_at);
+        let message = format!("{:?} is not a time such as 2026-01-31T12:00:00.000Z", handoff.created_at);
         Some((Some("created_at"), message))
     } else {
         let is_called_so = name == expected || name.replacen(&star, &word, 1) == expected;
-        (!is_called_so).then(|| (None, format!("the file of this handoff is called {expected}")))
+        (!is_called_so).then(|| (None, format!("the file of this handoff must have the name {expected}")))
     }
 }
 

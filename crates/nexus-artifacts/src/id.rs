@@ -153,7 +153,7 @@ impl FromStr for SliceTaskId {
 
 fn no_id(text: &str, what: &str, such_as: &str) -> ProjectError {
     ProjectError::invalid(
-        format!("{text:?} is the name of no {what}"),
+        format!("{text:?} is not the name of a {what}"),
         format!("write one such as {such_as}"),
     )
 }

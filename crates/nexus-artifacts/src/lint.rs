@@ -54,8 +54,8 @@ pub fn lint(paths: &[PathBuf], options: &LintOptions) -> Result<LintReport, Proj
         if found.is_dir() {
             lint_folder(path, options, &mut report, 0)?;
         } else if options.kind.is_none() && Place::of(path).is_none() {
-            let message = format!("the name of {path:?} says no kind of artifact");
-            return Err(ProjectError::invalid(message, "name the kind by --schema"));
+            let message = format!("the name of {path:?} does not name a kind of artifact");
+            return Err(ProjectError::invalid(message, "give the kind of artifact with --schema"));
         } else {
             lint_file(path, options, &mut report)?;
         }
@@ -111,7 +111,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
             let good = error.utf8_error().valid_up_to();
             let before = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
             let position = Artifact::parse(kind, before).position(good);
-            add(position, Rule::Encoding, "the bytes here are no UTF-8".to_owned());
+            add(position, Rule::Encoding, "the bytes here are not UTF-8".to_owned());
             return Ok(());
         }
     };
@@ -182,7 +182,7 @@ impl Artifacts {
                     // Three digits are written.
                     if (said - found).abs() > 0.0015 {
                         let message =
-                            format!("{key} is {said}, but the researchers' outputs come to {found}");
+                            format!("{key} is {said}, but the researchers' outputs result in {found}");
                         faults.push((at(key), Rule::ResearchScore, message));
                     }
                 }
@@ -207,7 +207,7 @@ impl Artifacts {
                         .take_while(|(said, found)| said == found)
                         .count();
                     let start = document.text().split_inclusive('\n').take(line).map(str::len).sum();
-                    let message = format!("it is not what the tasks say; call `nexus artifact todo {slice}`");
+                    let message = format!("it does not match the tasks; call `nexus artifact todo {slice}`");
                     faults.push((start, Rule::TodoStale, message));
                 }
             }

@@ -154,7 +154,7 @@ pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
     }
     if read.is_empty() {
         return Err(ProjectError::invalid(
-            "there is no output of a researcher",
+            "the output of a researcher is missing",
             "write research/spawn-0.md and so on",
         ));
     }

@@ -89,7 +89,7 @@ pub(super) fn append(
     expected_sha256: Option<&str>,
 ) -> Result<Appended, ProjectError> {
     if entry.len() > MOST_ENTRY {
-        let message = format!("the entry has {} bytes; {MOST_ENTRY} is the most", entry.len());
+        let message = format!("the entry has {} bytes, more than {MOST_ENTRY}", entry.len());
         return Err(ProjectError::invalid(message, "write less of it"));
     }
     if entry.lines().any(|line| is_seal(line.as_bytes())) {
@@ -129,7 +129,7 @@ pub(super) fn append(
     let is_prefix =
         after.len() >= before.len() && Sha256::digest(&after[..before.len()]) == Sha256::digest(&before);
     if !is_prefix || after[before.len()..] != added[..] {
-        return Err(ProjectError::damaged(path, "something else wrote to it meanwhile"));
+        return Err(ProjectError::damaged(path, "another program wrote to it in the meantime"));
     }
     Ok(Appended { state, sealed_before: if before.is_empty() { 0 } else { unsealed_bytes } })
 }
@@ -160,7 +160,7 @@ fn damaged(path: &Path, bytes: &[u8], (at, reason): &BrokenSeal) -> ProjectError
     ProjectError::new(
         ProjectErrorKind::Damaged,
         message,
-        "bring back what was changed, from version control; nothing was appended",
+        "restore the changed text from version control; nothing was appended",
     )
 }
 

@@ -39,16 +39,19 @@ macro_rules! rules {
 }
 
 rules! {
-    Unreadable = "unreadable", "A file can be read: it is a regular file, of at most 4 MiB, with rights that allow it.";
+    Unreadable = "unreadable", "A file can be read: it is a regular file, of at most 4 MiB, with read \
+        permission.";
     Encoding = "encoding", "A file is UTF-8.";
-    ObjectObject = "object-object", "Nothing says `[object Object]`, which is what a program writes that lost a value.";
-    FrontmatterMissing = "frontmatter-missing", "A kind that has a frontmatter begins with one, and it has an end.";
+    ObjectObject = "object-object", "No text contains `[object Object]`, which a program writes when it has \
+        lost a value.";
+    FrontmatterMissing = "frontmatter-missing", "A file with a frontmatter begins with it, and the \
+        frontmatter has an end.";
     FrontmatterInvalid = "frontmatter-invalid", "A frontmatter, and META, has the keys and values of its schema.";
     FenceUnclosed = "fence-unclosed", "A code fence has an end, as everything after it is code otherwise.";
     CommentUnclosed = "comment-unclosed", "A comment has an end.";
-    SectionMissing = "section-missing", "The sections of the kind are there.";
-    SectionEmpty = "section-empty", "A section says something; `_None._` if there is nothing to say.";
-    SectionDuplicate = "section-duplicate", "A section of the kind is there once.";
+    SectionMissing = "section-missing", "The file has the sections of its kind.";
+    SectionEmpty = "section-empty", "A section has content; write `_None._` if it has none.";
+    SectionDuplicate = "section-duplicate", "Each section of the kind occurs once.";
     SectionUnclosed = "section-unclosed", "A section that begins with a tag ends with it.";
     EntryHeading = "entry-heading", "An entry's heading is `### D-1: text`, below its section.";
     EntrySequence = "entry-sequence", "Entries are numbered from 1 without a gap.";
@@ -57,24 +60,27 @@ rules! {
     CriterionTotal = "sc-total", "sc_total = passed + failed + deferred + pending.";
     CriterionStatus = "sc-status", "A criterion's status is Pass, Fail, Defer or Pending.";
     CriterionCount = "sc-count", "The frontmatter counts as many criteria of each status as there are.";
-    MilestoneStatus = "milestone-status", "The milestone's status follows from its criteria, and the line `**Milestone Status:**` says it too.";
+    MilestoneStatus = "milestone-status", "The milestone's status follows from its criteria, and the line \
+        `**Milestone Status:**` repeats it.";
     RequirementTotal = "requirements-total", "requirements_total = covered + under_sampled + uncovered.";
-    Nyquist = "nyquist", "nyquist_compliant says whether every requirement is covered; `clean` only if it is.";
+    Nyquist = "nyquist", "nyquist_compliant is true if every requirement is covered; `clean` requires that.";
     ReasoningAgreement = "reasoning-agreement", "The agreement of reasoning is identical, overlapping, orthogonal or unknown.";
     ResearchVerdict = "research-verdict", "The verdict follows from agreement_score, contested_count and what is unresolved.";
-    ResearchScore = "research-score", "agreement_score and contested_count are what the researchers' outputs come to.";
-    TaskBlock = "task-block", "A `<task>` block is whole, and stands in a plan that has one or says `_None._`.";
+    ResearchScore = "research-score", "agreement_score and contested_count follow from the researchers' \
+        outputs.";
+    TaskBlock = "task-block", "A `<task>` block is complete, and each plan has one or contains `_None._`.";
     TaskAttribute = "task-attribute", "A `<task>` block has `id`, `depends_on`, `wave` and `tier`.";
-    TaskId = "task-id", "A task is called after its slice, and tasks are numbered from T0001 without a gap.";
-    TaskDependency = "task-dependency", "A task depends on tasks of earlier slices only, and they are there.";
+    TaskId = "task-id", "A task is named after its slice, and tasks are numbered from T0001 without a gap.";
+    TaskDependency = "task-dependency", "A task depends only on existing tasks of earlier slices.";
     TaskWave = "task-wave", "A task's wave is its slice's number.";
     TaskTier = "task-tier", "A task's tier is haiku, sonnet, opus, or a portable model of the configuration.";
-    PlaceMismatch = "place-mismatch", "A file says the milestone, slice and task that it lies with.";
-    HandoffName = "handoff-name", "A handoff's file is called after its time, its agents, its topic and its id.";
+    PlaceMismatch = "place-mismatch", "A file names the milestone, slice and task of its folder.";
+    HandoffName = "handoff-name", "A handoff's file is named after its time, its agents, its topic and its \
+        id.";
     ReviewChain = "review-chain", "Appended reviews are unchanged: each seal has the length and the SHA-256 of all bytes before it.";
-    ReviewTail = "review-tail", "A review ends with a seal; what comes after it was cut off, or appended by hand.";
-    MetaCount = "meta-count", "META counts the slices and tasks that there are.";
-    TodoStale = "todo-stale", "TODO is what the tasks say.";
+    ReviewTail = "review-tail", "A review ends with a seal; later text was cut off or appended by hand.";
+    MetaCount = "meta-count", "META counts the existing slices and tasks.";
+    TodoStale = "todo-stale", "TODO has the present state of the tasks.";
 }
 
 impl fmt::Display for Rule {

@@ -179,7 +179,7 @@ impl Artifacts {
             one_line("file", file)?;
             if file.contains(',') {
                 return Err(ProjectError::invalid(
-                    format!("{file:?} has a comma, which is between files"),
+                    format!("{file:?} contains a comma, which separates files"),
                     "write another name",
                 ));
             }
@@ -203,7 +203,7 @@ impl Artifacts {
         let is_meant =
             |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
         if after.len() != tasks.len() + 1 || !after.last().is_some_and(is_meant) {
-            let message = "the task would not be one block of the plan";
+            let message = "the task would not form one block of the plan";
             return Err(ProjectError::invalid(message, "leave <task> and </task> out of its texts"));
         }
         self.write(&path, plan.text())?;
@@ -265,8 +265,7 @@ impl Artifacts {
         for (path, document) in files {
             let faults = check::faults(document, Place::of(path).as_ref(), "", &[]);
             if let Some(findings) = findings_of(path, document, faults) {
-                let message =
-                    format!("what would be made does not pass the lint:{findings}\nnothing was written");
+                let message = format!("the new file would not pass the lint:{findings}\nnothing was written");
                 return Err(ProjectError::invalid(message, "write other names and texts"));
             }
         }
@@ -293,7 +292,7 @@ impl Artifacts {
         }
         let Some(findings) = findings_of(&path, plan, check.faults) else { return Ok(tasks) };
         let message = format!("the plan of {slice} cannot be used:{findings}\nnothing was written");
-        Err(ProjectError::wrong_status(message, "mend the plan, then do the same again"))
+        Err(ProjectError::wrong_status(message, "correct the plan, then repeat the call"))
     }
 
     /// Checks that all dependencies of a task are planned.
@@ -323,8 +322,8 @@ impl Artifacts {
         if self.milestones()?.contains(&milestone) {
             return Ok(());
         }
-        let message = format!("there is no milestone {milestone}");
-        Err(ProjectError::unknown(message, "make one by `nexus artifact new milestone NAME`"))
+        let message = format!("the milestone {milestone} does not exist");
+        Err(ProjectError::unknown(message, "create one with `nexus artifact new milestone NAME`"))
     }
 
     /// Returns the numbers of slices and tasks of a milestone.
@@ -367,8 +366,8 @@ fn next(last: u32) -> Result<u32, ProjectError> {
     next.ok_or_else(|| {
         ProjectError::new(
             ProjectErrorKind::WrongState,
-            "there is no higher number",
-            "move the folder with the highest away",
+            "the highest number is already used",
+            "move the folder with the highest number away",
         )
     })
 }
@@ -380,7 +379,7 @@ fn one_line<'a>(what: &str, text: &'a str) -> Result<&'a str, ProjectError> {
         || text.contains(|next: char| next.is_control())
         || text.contains(['<', '>'])
     {
-        let message = format!("a {what} is one line of at most {MOST_NAME} bytes without < and >");
+        let message = format!("a {what} must be one line of at most {MOST_NAME} bytes without < and >");
         return Err(ProjectError::invalid(message, "write another one"));
     }
     Ok(text)

@@ -94,7 +94,7 @@ fn named<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The attributes of an element from `at`, where it ends, and whether it has no body.
-#[expect(clippy::type_complexity, reason = "three things that are taken apart at once")]
+#[expect(clippy::type_complexity, reason = "the three parts are destructured together")]
 fn attributes(
     text: &str,
     mut at: usize,

@@ -78,10 +78,10 @@ impl Artifacts {
     pub fn write_todo(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         if !self.slices(slice.milestone)?.contains(&slice) {
-            let message = format!("there is no slice {slice}");
+            let message = format!("the slice {slice} does not exist");
             return Err(ProjectError::unknown(
                 message,
-                format!("make one by `nexus artifact new slice {}`", slice.milestone),
+                format!("create one with `nexus artifact new slice {}`", slice.milestone),
             ));
         }
         self.write_todo_locked(slice)

@@ -147,7 +147,7 @@ impl Artifacts {
             let message = format!("there is no {path:?}");
             let instead = match kind.spec().owner {
                 Owner::Task => "write its slice's plan, then call `nexus artifact scaffold`",
-                _ => "make it by `nexus artifact new`, or write it by hand",
+                _ => "create it with `nexus artifact new`, or write it by hand",
             };
             ProjectError::unknown(message, instead)
         })
@@ -231,6 +231,10 @@ pub(super) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
     if bytes as u64 <= MOST_BYTES {
         return Ok(());
     }
-    let message = format!("{path:?} would have {bytes} bytes; {MOST_BYTES} is the most");
-    Err(ProjectError::new(ProjectErrorKind::WrongState, message, "move the old file away and begin another"))
+    let message = format!("{path:?} would have {bytes} bytes, more than {MOST_BYTES}");
+    Err(ProjectError::new(
+        ProjectErrorKind::WrongState,
+        message,
+        "move the old file away and start a new one",
+    ))
 }

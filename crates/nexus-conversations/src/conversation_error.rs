@@ -35,8 +35,8 @@ pub type ConversationError = ServiceError<ConversationErrorKind>;
 
 impl ServiceErrorKind for ConversationErrorKind {
     const RETRY: &'static str = "try again";
-    const FIND: &'static str = "name one that exists";
-    const RESTORE: &'static str = "put the file back from a copy, or go on in another conversation";
+    const FIND: &'static str = "write the name of an existing one";
+    const RESTORE: &'static str = "restore the file from a copy, or continue in another conversation";
 
     fn of(fault: ServiceFault) -> Self {
         match fault {
@@ -56,6 +56,6 @@ pub(crate) fn in_conversation(mut error: ConversationError, path: &Path) -> Conv
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     error.message = format!("the conversation {stem}: {}", error.message);
     let separator = if error.advice.is_empty() { "" } else { ", or " };
-    error.advice += &format!("{separator}delete it, or have a turn begin afresh (`fresh`)");
+    error.advice += &format!("{separator}delete it, or start a turn without the earlier messages (`fresh`)");
     error
 }

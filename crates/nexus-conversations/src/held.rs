@@ -271,16 +271,16 @@ impl HeldConversation {
                     outcome => return Ok((Continuity::Resumed, outcome)),
                 }
             }
-            Some(handle) => format!("it is one of {}, which does not take this turn", handle.backend()),
-            None => "no backend has it as it stands".to_owned(),
+            Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
+            None => "no backend has its present state".to_owned(),
         };
         let (name, messages) = (&self.named.name, self.named.messages);
         match options.when_lost {
             WhenLost::Fail => {
                 let backend = turn.kind.to_string().into();
                 let message = format!(
-                    "the conversation {name} cannot be resumed: {reason}; have its {messages} messages shown to the model anew \
-                     (`reseed`), or begin without them (`fresh`)"
+                    "the conversation {name} cannot be resumed: {reason}; send its {messages} messages to \
+                     the model again (`reseed`), or start without them (`fresh`)"
                 );
                 let error = failed.unwrap_or_else(|| TurnError::new(ErrorKind::ConversationLost, backend));
                 let error = error.with_message(message);
@@ -288,7 +288,7 @@ impl HeldConversation {
             }
             WhenLost::Fresh => {
                 sink.warn(format!(
-                    "the conversation {name} begins afresh, without its {messages} earlier messages: {reason}"
+                    "the conversation {name} starts without its {messages} earlier messages: {reason}"
                 ));
                 Ok((Continuity::Fresh { reason }, turn.run(turn.kept(request.clone()), sink).await))
             }
@@ -298,7 +298,8 @@ impl HeldConversation {
                 let Seed { mut blocks, messages, not_carried } =
                     conversation.seed(turn.takes_pictures(), options.seed_bytes);
                 sink.warn(format!(
-                    "the conversation {name} is shown to the model anew, {messages} messages of it: {reason}; not carried: {not_carried}"
+                    "the conversation {name} is sent to the model again, with {messages} messages: {reason}; \
+                    not included: {not_carried}"
                 ));
                 let mut seeded = turn.kept(request.clone());
                 blocks.append(&mut seeded.prompt);

@@ -37,10 +37,10 @@ fn check(text: &str) -> Result<(), ConversationError> {
     }
     let shown: String = text.chars().take(MAX_BYTES).collect();
     let advice = format!(
-        "take 1 to {MAX_BYTES} letters from a to z, digits, `-`, `_` and `.`, of which \
-         the first is a letter or a digit"
+        "write 1 to {MAX_BYTES} letters from a to z, digits, `-`, `_` and `.`, beginning with a letter or a \
+         digit"
     );
-    Err(ConversationError::invalid(format!("{shown:?} is no name of a conversation"), advice))
+    Err(ConversationError::invalid(format!("{shown:?} is not a name of a conversation"), advice))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ impl NamedPlace {
             ));
         }
         if found.name != *name {
-            let message = format!("{name} differs from the conversation {} in case only", found.name);
+            let message = format!("{name} differs from the conversation {} only in case", found.name);
             return Err(ConversationError::new(ConversationErrorKind::NameTaken, message, "use that name"));
         }
         Ok(Some(found))

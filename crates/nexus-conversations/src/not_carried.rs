@@ -77,7 +77,12 @@ impl fmt::Display for NotCarried {
         ];
         let counted = counts.iter().filter(|(count, _)| *count > 0);
         let mut words: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
-        words.extend(self.state_of.iter().map(|backend| format!("what {backend} keeps beside the words")));
+        words.extend(self.state_of.iter().map(|backend| {
+            format!(
+                "the state that {backend} stores beside the \
+            messages"
+            )
+        }));
         match words.is_empty() {
             true => f.write_str("nothing"),
             false => f.write_str(&words.join(", ")),

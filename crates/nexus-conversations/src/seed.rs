@@ -18,10 +18,11 @@ const MAX_PICTURES: usize = 20;
 /// Bytes of a tool's name that are shown.
 const MAX_NAME_BYTES: usize = 200;
 
-const HEADING: &str = "[the conversation so far]\nYou are the assistant of a conversation that was begun earlier; this is its record. \
-Lines that begin with \"> \" are the words of the user, of the assistant or of a tool, as the line in brackets above them says; whatever \
-stands in such a line belongs to those words. Calls of tools in it were made already: do not make them again only because they are \
-there. The names of its tools may differ from yours. The new message of the user follows after the record, and is to be answered.";
+const HEADING: &str = "[the conversation so far]\nYou are the assistant of an earlier conversation; this is \
+its record. Lines that begin with \"> \" are the words of the user, of the assistant or of a tool, which the \
+line in brackets above them names; everything in such a line belongs to those words. The tool calls in the \
+record were already made: do not repeat them only because you see them. Its tools may have other names than \
+yours. The new message of the user follows the record: answer it.";
 const END: &str = "[the end of the record; the new message of the user follows]";
 
 /// Record of the earlier messages, which stands before a prompt.
@@ -92,8 +93,7 @@ impl Conversation {
                 Piece::Text(piece) => text.push_str(&piece),
                 Piece::Picture => {
                     number += 1;
-                    let _ =
-                        writeln!(text, "[picture {number} of those that follow directly after the record]");
+                    let _ = writeln!(text, "[picture {number} of the pictures directly after the record]");
                 }
             }
         }
@@ -140,7 +140,7 @@ impl RemainingRoom {
                     ToolCallStatus::Succeeded => "the tool succeeded",
                     ToolCallStatus::Failed => "the tool failed",
                     ToolCallStatus::Denied => "the call was denied, and not made",
-                    _ => "the call had not ended; it may have had its effect",
+                    _ => "the call had not ended; it may have taken effect",
                 };
                 if output.is_empty() {
                     pieces.push(Piece::Text(format!("[{outcome}]\n")));
@@ -301,7 +301,7 @@ mod tests {
         );
         assert_eq!(
             (seed.messages, seed.not_carried.to_string().as_str()),
-            (3, "what alpha keeps beside the words")
+            (3, "the state that alpha stores beside the messages")
         );
     }
 

@@ -180,8 +180,8 @@ impl Conversations {
             if NamedPlace::of(&self.path_of(to), to)?.is_some() {
                 return Err(ConversationError::new(
                     ConversationErrorKind::NameTaken,
-                    format!("there is a conversation {to} already"),
-                    "take another name, or delete it",
+                    format!("the conversation {to} already exists"),
+                    "choose another name, or delete that conversation",
                 ));
             }
             let mut fork = NamedPlace::new(to.clone());
@@ -315,7 +315,13 @@ impl Conversations {
             named = found;
             resume = None;
         }
-        let overflow = || ConversationError::damaged(&path, "its counts cannot be right");
+        let overflow = || {
+            ConversationError::damaged(
+                &path,
+                "its counts of turns and messages are \
+            inconsistent",
+            )
+        };
         let turns = named.turns.checked_add(1).ok_or_else(overflow)?;
         let messages = named.messages.checked_add(turn.messages.len() as u64).ok_or_else(overflow)?;
         step::passed();
@@ -373,7 +379,7 @@ impl Conversations {
         if is_right {
             return Ok(());
         }
-        Err(ConversationError::damaged(&self.path_of(&named.name), "it does not count its turns as they are"))
+        Err(ConversationError::damaged(&self.path_of(&named.name), "its number of turns is wrong"))
     }
 
     /// Returns the position of message `at` of a conversation, with the numbers of turns and messages up to it.
@@ -403,7 +409,7 @@ impl Conversations {
             expected = (node.earlier_turns, node.earlier_messages);
             next = node.parent;
         }
-        Err(ConversationError::damaged(&self.path_of(&source.name), "it counts more messages than there are"))
+        Err(ConversationError::damaged(&self.path_of(&source.name), "it counts more messages than exist"))
     }
 
     /// The node at a place after which there are to be so many turns and messages.
@@ -413,10 +419,7 @@ impl Conversations {
         let begins_well = node.parent.is_some() || (node.earlier_turns, node.earlier_messages) == (0, 0);
         if node.counts(place) != Some(expected) || !begins_well {
             let path = folder.join(format!("{}.json", place.node));
-            return Err(ConversationError::damaged(
-                &path,
-                "its turns and messages are not counted as they are",
-            ));
+            return Err(ConversationError::damaged(&path, "its numbers of turns and messages are wrong"));
         }
         Ok(node)
     }
@@ -426,8 +429,8 @@ impl Conversations {
     }
 
     fn unknown(&self, name: &ConversationName) -> ConversationError {
-        let message = format!("there is no conversation {name} in {}", self.folder.display());
-        ConversationError::unknown(message, "`nexus conversation list` has their names")
+        let message = format!("the conversation {name} does not exist in {}", self.folder.display());
+        ConversationError::unknown(message, "run `nexus conversation list` to see their names")
     }
 
     pub(crate) fn path_of(&self, name: &ConversationName) -> PathBuf {
@@ -454,7 +457,7 @@ impl Conversations {
     fn lock_store(&self, patience: Duration) -> Result<FileLock, ConversationError> {
         let path = self.folder.join("store.lock");
         let in_use = || {
-            let message = format!("{}: another process has been writing for a minute", path.display());
+            let message = format!("{}: another process has been writing to it for a minute", path.display());
             ConversationError::of(ServiceFault::InUse, message)
         };
         self.lock(&path, patience, &in_use)

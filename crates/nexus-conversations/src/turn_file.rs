@@ -29,7 +29,7 @@ impl NodeId {
 
 fn check_hash(text: &str) -> Result<(), &'static str> {
     let is_hash = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    if is_hash { Ok(()) } else { Err("it names a turn by what is no hash") }
+    if is_hash { Ok(()) } else { Err("it names a turn with a text that is not a hash") }
 }
 
 /// Point in a conversation: after a turn, or after one of its messages.
@@ -64,8 +64,8 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> 
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
     if version > VERSION {
-        let message = format!("{}: it is of version {version}, which a newer Nexus wrote", path.display());
-        let advice = format!("update this one, which knows version {VERSION}");
+        let message = format!("{}: a newer version of Nexus wrote it (version {version})", path.display());
+        let advice = format!("update Nexus; this version supports version {VERSION}");
         return Err(ConversationError::new(ConversationErrorKind::NewerVersion, message, advice));
     }
     serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))
@@ -129,7 +129,7 @@ fn read_as<T: for<'de> Deserialize<'de>>(folder: &Path, id: &NodeId) -> Result<T
         .map_err(ConversationError::at(&path))?
         .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
     if NodeId::of(&bytes) != *id {
-        return Err(ConversationError::damaged(&path, "its bytes are not those that it is named by"));
+        return Err(ConversationError::damaged(&path, "its content does not match the hash in its name"));
     }
     parse(&path, &bytes)
 }

@@ -111,7 +111,7 @@ impl AcpAgent {
         connection.cancel_all();
         let all = async { while work.join_next().await.is_some() {} };
         if timeout(self.0.options.stop_within, all).await.is_err() {
-            tracing::error!(within = ?self.0.options.stop_within, "turns did not stop in time: they are killed");
+            tracing::error!(within = ?self.0.options.stop_within, "turns did not stop in time and are killed");
             work.shutdown().await;
         }
         connection.stop_servers().await;
@@ -143,7 +143,7 @@ fn read(line: &MessageLine, out: &Outgoing, at_work: usize) -> Option<Incoming> 
     };
     match Incoming::read(line) {
         Ok(Incoming::Request { id, .. }) if at_work >= MAX_REQUESTS => {
-            let reason = format!("{MAX_REQUESTS} requests are worked on: wait for their answers");
+            let reason = format!("{MAX_REQUESTS} requests are in progress: wait for their answers");
             out.answer(&id, &Err(with_reason(Error::invalid_request(), reason)));
             None
         }

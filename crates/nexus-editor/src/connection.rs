@@ -138,7 +138,7 @@ impl Connection {
                     session.cancel();
                 }
             }
-            _ => tracing::debug!("a notification of the client is not known"),
+            _ => tracing::debug!("a notification of the client is unknown"),
         }
     }
 
@@ -154,7 +154,8 @@ impl Connection {
         let this = Arc::clone(self);
         Ok(match method {
             "authenticate" => {
-                let reason = "there is no method to authenticate by: log in with the vendor's own program or with `nexus login`";
+                let reason = "authentication is not supported here: log in with the vendor's own program or \
+                    with `nexus login`";
                 return Err(with_reason(Error::invalid_params(), reason));
             }
             "session/new" => {
@@ -356,11 +357,14 @@ fn configured(setup: &Setup) -> Result<Router, Error> {
 /// Error for a session that does not exist or is not open.
 fn not_found(id: &SessionId) -> Error {
     let shown: String = Visible(&id.0).to_string().chars().take(200).collect();
-    with_reason(Error::session_not_found(id.clone()), format!("no session {shown} is open, or none is kept"))
+    with_reason(
+        Error::session_not_found(id.clone()),
+        format!("the session {shown} is not open and not stored"),
+    )
 }
 
 fn unknown_option(what: &str) -> Error {
-    with_reason(Error::invalid_params(), format!("the value of the option is to be {what}"))
+    with_reason(Error::invalid_params(), format!("the value of the option must be {what}"))
 }
 
 fn value_of(response: &impl Serialize) -> Result<Value, Error> {

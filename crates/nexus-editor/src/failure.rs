@@ -60,11 +60,11 @@ fn needs_login(error: &TurnError) -> bool {
 /// Returns advice for the person, if the failure's own message has none.
 fn remedy(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
-        ErrorKind::NotInstalled => "install the program, or name where it is in nexus.yaml (`executable`)",
+        ErrorKind::NotInstalled => "install the program, or set its path in nexus.yaml (`executable`)",
         ErrorKind::Unauthenticated => {
-            "log in with the vendor's own program or with `nexus login`; `nexus status` says who is logged in"
+            "log in with the vendor's own program or with `nexus login`; `nexus status` shows the logins"
         }
-        ErrorKind::Forbidden => "ask whoever administers the account",
+        ErrorKind::Forbidden => "ask the administrator of the account",
         ErrorKind::RateLimited | ErrorKind::UsageLimit | ErrorKind::Overloaded => {
             "try later, or name another backend for this type in nexus.yaml"
         }

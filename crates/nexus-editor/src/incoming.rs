@@ -28,7 +28,7 @@ impl Incoming {
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<Refused>> {
         let CheckedMessage { value, flaw } = lenient_json::read_message(line).map_err(|error| {
             // Without the line itself: it is the client's, and may be long.
-            let reason = format!("the line is no JSON: {error}");
+            let reason = format!("the line is not valid JSON: {error}");
             let id = lenient_json::request_id(line).unwrap_or_default();
             Box::new(Refused { id, error: with_reason(Error::parse_error(), reason) })
         })?;
@@ -42,18 +42,18 @@ impl Incoming {
         };
         let answer_to = id.clone().unwrap_or(Value::Null);
         if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err(invalid(answer_to, "`jsonrpc` is to be \"2.0\""));
+            return Err(invalid(answer_to, "the value of `jsonrpc` must be \"2.0\""));
         }
         let params = object.remove("params").unwrap_or(Value::Null);
         match (object.remove("method"), id) {
             (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
-            (Some(_), _) => Err(invalid(answer_to, "`method` is to be a text")),
+            (Some(_), _) => Err(invalid(answer_to, "`method` must be a text")),
             (None, Some(id)) => match (object.remove("result"), object.remove("error")) {
                 // Its answers are permissions.
                 (Some(_), None) if flaw.is_some() => {
                     let flaw = flaw.unwrap_or_default();
-                    let reason = format!("the answer cannot be relied on: {flaw}");
+                    let reason = format!("the JSON of the answer is unreliable: {flaw}");
                     Ok(Self::Response { id, outcome: Err(with_reason(Error::invalid_params(), reason)) })
                 }
                 (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),

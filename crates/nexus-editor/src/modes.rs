@@ -15,7 +15,7 @@ pub(crate) const ACCESS: &str = "access";
 /// Every level, from the least.
 const LEVELS: [(ToolAccess, &str, &str); 4] = [
     (ToolAccess::ScopedOnly, "Text only", "No tools"),
-    (ToolAccess::ReadOnly, "Read only", "The vendor's own tools, as far as they only read"),
+    (ToolAccess::ReadOnly, "Read only", "The vendor's own tools, limited to reading"),
     (ToolAccess::WorkspaceWrite, "Write in the folder", "The vendor's own tools, writing inside the folder"),
     (ToolAccess::Unrestricted, "Unrestricted", "The vendor's own tools without a sandbox"),
 ];
@@ -34,7 +34,7 @@ pub(crate) fn first_kind(router: &Router, wanted: Option<&str>) -> Result<String
     let Some(wanted) = wanted else {
         let first = kinds(router).into_iter().next();
         return first.ok_or_else(|| {
-            "the configuration has no type that is one chain; a panel holds no conversation".to_owned()
+            "the configuration has no type with a single chain; a panel has no conversation".to_owned()
         });
     };
     check_kind(router, wanted)?;
@@ -79,7 +79,7 @@ pub(crate) fn options(
             .description("The type of nexus.yaml that answers".to_owned())
             .category(SessionConfigOptionCategory::Mode),
         SessionConfigOption::select(ACCESS, "Access", access.as_str(), levels.collect::<Vec<_>>())
-            .description("What the agent may do".to_owned()),
+            .description("Permissions of the agent in this session".to_owned()),
     ]
 }
 

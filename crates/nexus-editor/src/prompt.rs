@@ -22,13 +22,17 @@ const SERVERS: &str = "/servers";
 
 /// The commands that a prompt may begin with.
 pub(crate) fn commands() -> Vec<AvailableCommand> {
-    let input = UnstructuredCommandInput::new("a type of nexus.yaml; without one, that of the session");
+    let input = UnstructuredCommandInput::new("a type of nexus.yaml; default: the type of the session");
     vec![
-        AvailableCommand::new("explain", "Say who would run a prompt, and why, without starting anything")
-            .input(AvailableCommandInput::Unstructured(input)),
+        AvailableCommand::new(
+            "explain",
+            "Show the backend that would run a prompt, and the reason, without \
+            starting anything",
+        )
+        .input(AvailableCommandInput::Unstructured(input)),
         AvailableCommand::new(
             "servers",
-            "Start the MCP servers again that did not start, and say which are there",
+            "Restart the MCP servers that did not start, and list the running ones",
         ),
     ]
 }
@@ -68,7 +72,7 @@ impl Asked {
         content.into_iter().try_for_each(|block| reading.block(block))?;
         reading.end_text();
         if reading.blocks.is_empty() {
-            return Err(unfit("the prompt has no words and no picture"));
+            return Err(unfit("the prompt has neither text nor a picture"));
         }
         Ok(Self::Turn(reading.blocks))
     }
@@ -109,7 +113,7 @@ impl BlockReader {
                 }
                 _ => Err(unfit("a resource is a text or bytes")),
             },
-            _ => Err(unfit("a prompt is text, pictures and resources; audio is not taken")),
+            _ => Err(unfit("a prompt consists of text, pictures and resources; audio is not supported")),
         }
     }
 

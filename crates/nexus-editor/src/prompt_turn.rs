@@ -87,7 +87,8 @@ pub(crate) async fn prompt(
     keep(setup, client, running, &turn, title).await?;
     for handle in &turn.superseded {
         if let Err(error) = router.forget(handle).await {
-            tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a conversation");
+            tracing::warn!(backend = %handle.backend(), %error, "it may still store its own copy of a \
+                conversation");
         }
     }
     let reason = stop_reason(&turn.outcome, updates.finish.as_ref())?;
@@ -99,7 +100,7 @@ async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
     let session = &running.session;
     let (tools, faults) = session.servers.tools(&session.cwd).await;
     for fault in faults {
-        let text = format!("an MCP server of the client is not there, or a tool of one: {fault}");
+        let text = format!("an MCP server of the client or one of its tools is missing: {fault}");
         client.notice(NoticeSeverity::Warning, &text, json!({ "warning": true }));
     }
     tools
@@ -117,7 +118,7 @@ async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptRespo
         found = looking => found,
         () = running.cancel.cancelled() => return PromptResponse::new(StopReason::Cancelled),
     };
-    let mut text = format!("MCP servers that run: {there} of {named}. Tools: {tools}.\n");
+    let mut text = format!("Running MCP servers: {there} of {named}. Tools: {tools}.\n");
     for fault in faults {
         text.push_str(&format!("- {}\n", client_text::harmless(&fault)));
     }
@@ -139,7 +140,7 @@ fn request(
     let before = std::mem::replace(&mut lock(&running.session.state).told_level, told.clone());
     if told.is_some() && told != before {
         let text = format!(
-            "who answers in the mode {mode} does not have the access level {}: this turn has {}",
+            "the backend of the mode {mode} does not support the access level {}: this turn has {}",
             access.as_str(),
             kept.as_str()
         );
@@ -181,7 +182,7 @@ async fn keep(
         }
         Ok(false) => {}
         Err(error) => {
-            let text = format!("this turn is not stored, the next one will not know of it: {error}");
+            let text = format!("this turn is not stored, so the next turn does not include it: {error}");
             client.notice(NoticeSeverity::Error, &text, json!({ "stored": false }));
         }
     }

@@ -41,7 +41,7 @@ impl SessionRecords {
             record.transpose().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
         });
         record.unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what is kept of a session cannot be read");
+            tracing::warn!(path = %path.display(), %error, "the record of a session cannot be read");
             None
         })
     }
@@ -60,7 +60,7 @@ impl SessionRecords {
         if let Err(error) = fs::remove_file(self.path(name))
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%name, %error, "what is kept of a session cannot be removed");
+            tracing::warn!(%name, %error, "the record of a session cannot be removed");
         }
     }
 

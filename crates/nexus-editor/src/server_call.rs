@@ -45,7 +45,8 @@ pub(crate) async fn call(
         Ok(ServerResult::CallToolResult(result)) => result_of(result),
         Ok(_) => fault("the server's answer is not a result of a call"),
         Err(ServiceError::Timeout { timeout }) => ToolResult::error(format!(
-            "the server sent neither an answer nor progress within {}, so the call is given up. Its effects are unknown.",
+            "the server sent neither an answer nor progress within {}, so the call was cancelled. Its \
+            effects are unknown.",
             humantime::format_duration(timeout)
         )),
         Err(error) => fault(&error.to_string()),

@@ -65,7 +65,8 @@ impl ServerProcess {
             Ok((service, tools))
         };
         let outcome = timeout(START_WITHIN, connecting).await;
-        match outcome.unwrap_or_else(|_| Err(format!("it told no tools within {} s", START_WITHIN.as_secs())))
+        match outcome
+            .unwrap_or_else(|_| Err(format!("it listed no tools within {} s", START_WITHIN.as_secs())))
         {
             Ok((service, tools)) => Ok(Self { service, tools, process }),
             Err(reason) => {

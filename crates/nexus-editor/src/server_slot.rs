@@ -68,7 +68,7 @@ impl ServerSlot {
             }
             Err(reason) => {
                 let reason = format!(
-                    "{reason}. The prompts of this session do not wait for it again; `/servers` starts it again"
+                    "{reason}. Later prompts of this session do not wait for it; `/servers` restarts it"
                 );
                 *self = Self::SetAside { reason: reason.clone() };
                 Err(reason)

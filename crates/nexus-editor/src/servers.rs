@@ -89,8 +89,8 @@ impl Servers {
                 let bytes = description.len() + schema.to_string().len();
                 if bytes > room {
                     let fault = format!(
-                        "the tool {name:?} is left out: with it, what describes the tools would have more than \
-                         {MAX_DEFINITIONS_BYTES} bytes"
+                        "the tool {name:?} is left out: with it, the descriptions of the tools would have \
+                         more than {MAX_DEFINITIONS_BYTES} bytes"
                     );
                     faults.extend(told.insert(fault.clone()).then_some(fault));
                     continue;

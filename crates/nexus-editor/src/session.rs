@@ -124,6 +124,10 @@ impl Drop for RunningPrompt {
 
 /// The session has a prompt that runs.
 fn busy() -> Error {
-    with_reason(Error::invalid_request(), "a prompt runs in this session: wait for its answer, or cancel it")
-        .data(json!({ "kind": "busy" }))
+    with_reason(
+        Error::invalid_request(),
+        "a prompt is running in this session: wait for its answer, or \
+        cancel it",
+    )
+    .data(json!({ "kind": "busy" }))
 }

@@ -111,7 +111,7 @@ impl Updates {
         match ended.text.strip_prefix(&said) {
             Some(rest) => self.chunk(&ended.message, rest, false),
             None => {
-                let text = "parts of the message above are missing: here it is whole";
+                let text = "parts of the message above are missing; the complete message follows";
                 self.client.notice(NoticeSeverity::Info, text, json!({ "missing": true }));
                 self.chunk(&MessageId::new(format!("{}-whole", ended.message)), &ended.text, false);
             }
@@ -126,7 +126,7 @@ impl Updates {
     fn message_voided(&mut self, voided: &MessageVoided) {
         let was_open = self.said.remove(&voided.message).is_some_and(|said| !said.is_empty());
         if self.ended.remove(&voided.message) || was_open {
-            let text = "the message above does not count: it broke off, or the model writes it again";
+            let text = "ignore the message above: it was interrupted, or the model writes it again";
             let id = format!("{}-{}", self.prefix, voided.message);
             self.client.notice(NoticeSeverity::Info, text, json!({ "voidedMessageId": id }));
         }
@@ -183,7 +183,7 @@ impl Updates {
         let (severity, text, data) = match event {
             TurnEvent::Queued(queued) => (
                 NoticeSeverity::Info,
-                format!("{} runs {} turns at once: this one waits", queued.backend, queued.limit),
+                format!("{} already runs {} turns: this turn waits", queued.backend, queued.limit),
                 json!({ "queued": queued.backend }),
             ),
             TurnEvent::RateLimit(limit) if limit.status != RateLimitStatus::Allowed => {

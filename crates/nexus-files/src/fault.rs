@@ -44,11 +44,11 @@ impl FileFault {
         match self {
             Self::NotFound => "it is not there",
             Self::AlreadyExists => "something is there already",
-            Self::NotAllowed => "see to its rights and those of its folder",
-            Self::ReadOnly => "its file system is read-only; choose another place",
-            Self::DiskFull => "the disk is full; free some space",
-            Self::QuotaReached => "the user's share of the disk is used up; free some space",
-            Self::Unexpected => "see what is there, and move it away",
+            Self::NotAllowed => "correct its permissions and the permissions of its folder",
+            Self::ReadOnly => "its file system is read-only; choose another path",
+            Self::DiskFull => "the disk is full; free space on it",
+            Self::QuotaReached => "the user's disk quota is used up; free space on the disk",
+            Self::Unexpected => "inspect the existing file, and move it away",
             Self::Other => "",
         }
     }

@@ -142,7 +142,8 @@ impl Journal {
             return None;
         }
         *failed_at = Some(Instant::now());
-        let reason = format!("{}: {error}; readers see the change by their next scan", self.path().display());
+        let reason =
+            format!("{}: {error}; readers see the change with their next scan", self.path().display());
         Some(io::Error::new(error.kind(), reason))
     }
 
@@ -276,7 +277,7 @@ impl<'de> Deserialize<'de> for JournalKind {
 fn valid_seq<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     match u64::deserialize(deserializer)? {
         seq @ 1..MAX_SEQ => Ok(seq),
-        _ => Err(de::Error::custom("no journal has so large a number, and none has 0")),
+        _ => Err(de::Error::custom("the number must be above 0 and within the range of a journal")),
     }
 }
 

@@ -106,7 +106,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
             .map_err(|error| refused(format!("it could not be read back: {error}")))?;
         if line.len() as u64 + 1 >= self.max_line_bytes {
             let (bytes, most) = (line.len(), self.max_line_bytes);
-            return Err(refused(format!("it has {bytes} bytes, and a line has less than {most}")));
+            return Err(refused(format!("it has {bytes} bytes, but a line must have less than {most}")));
         }
         Ok(line)
     }
@@ -134,7 +134,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
             let has_end = bytes.pop_if(|last| *last == b'\n').is_some();
             if !has_end && length as u64 == self.max_line_bytes {
                 let most = self.max_line_bytes;
-                let reason = format!("line {line} has {most} bytes or more, which no line of this log has");
+                let reason = format!("line {line} has {most} bytes or more, the limit for a line");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
             }
             match serde_json::from_slice::<T>(&bytes) {

@@ -55,7 +55,7 @@ fn cut(time: SystemTime, unit_nanos: u32) -> SystemTime {
 
 fn read<E: de::Error>(text: &str) -> Result<SystemTime, E> {
     // Without the text, which may be anything.
-    parse(text).ok_or_else(|| E::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+    parse(text).ok_or_else(|| E::custom("this is not a time such as 2026-01-31T12:00:00.000Z"))
 }
 
 /// Declares a format for `#[serde(with = "…")]`: a module that writes times by `$format`, and reads them cut by `$cut`.

@@ -72,7 +72,7 @@ impl SecretFile {
         let mut text = String::with_capacity(MAX_BYTES as usize + 1);
         file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
-            let reason = format!("it has more than {MAX_BYTES} bytes, which no secret has");
+            let reason = format!("it has more than {MAX_BYTES} bytes, the limit for a secret");
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason).into());
         }
         Ok(text)
@@ -127,10 +127,7 @@ impl fmt::Display for SecretFileError {
         match self {
             Self::Missing => f.write_str("there is no such file"),
             Self::Exposed(mode) => {
-                write!(
-                    f,
-                    "others than its user can use it (mode {mode:o}): `chmod 600` it, or make a new one"
-                )
+                write!(f, "other users can access it (mode {mode:o}): run `chmod 600`, or create a new file")
             }
             Self::Unreadable(error) => error.fmt(f),
         }

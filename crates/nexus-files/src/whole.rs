@@ -25,7 +25,7 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> 
     let mut bytes = Vec::new();
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > max_bytes {
-        let reason = format!("it has more than {max_bytes} bytes, which no file of this kind has");
+        let reason = format!("it has more than {max_bytes} bytes, the limit for a file of this kind");
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     Ok(Some(bytes))

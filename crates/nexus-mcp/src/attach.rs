@@ -52,7 +52,7 @@ pub enum AttachError {
     #[error("the server of process {} does not answer at {}: end it, and start it again", .0.pid, .0.address)]
     Unreachable(RunningServer, #[source] io::Error),
     /// The standard streams cannot be taken over.
-    #[error("the standard streams cannot be taken over")]
+    #[error("the standard streams cannot be opened")]
     Streams(#[from] io::Error),
 }
 
@@ -152,8 +152,8 @@ impl Carrier {
             lock(&self.waiting).remove(&id);
             if let Err(error) = carried {
                 let problem = format!(
-                    "the server at {} did not answer ({error}). What it had begun goes on if it runs: see the tools that \
-                     list and tell the status; if it does not, start it again with --http",
+                    "the server at {} did not answer ({error}). If it is running, its work continues: call \
+                     the tools for lists and status. If not, restart it with --http",
                     self.running.address
                 );
                 let _ = output

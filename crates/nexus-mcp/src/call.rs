@@ -174,8 +174,8 @@ pub(crate) fn answer_of(ended: Result<CallAnswer, tokio::task::JoinError>, tool:
     let answer = ended.unwrap_or_else(|error| {
         tracing::error!(tool, %error, "a call of a tool ended without an answer");
         CallAnswer::error(format!(
-            "{tool} ended without an answer, by a mistake of the server's. What it had begun may be done: look before it is \
-             called again"
+            "{tool} ended without an answer, because of a fault in the server. Its work may be done: check \
+             before you call it again"
         ))
     });
     answer.bounded(tool)

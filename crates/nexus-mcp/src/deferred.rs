@@ -114,8 +114,8 @@ impl DeferredCalls {
         let id = id.ok_or_else(|| ErrorData::invalid_params("`taskId` is missing: a string", None))?;
         let mut calls = self.lock();
         let call = calls.get_mut(id).ok_or_else(|| {
-            let problem = "there is no protocol task of this `taskId`: they are kept for a day, and not over a restart of \
-                           the server. Call the tool again; it says where its work stands";
+            let problem = "no protocol task has this `taskId`: tasks are stored for a day, but not across a \
+                           restart of the server. Call the tool again; it returns the state of its work";
             ErrorData::invalid_params(problem, None)
         })?;
         Ok(act(id, call))

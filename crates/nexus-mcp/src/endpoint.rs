@@ -154,7 +154,8 @@ impl Endpoint {
                     Reply::result(id, wire::listed(&self.tools, meta))
                 }
                 Some(_) => {
-                    let problem = "there is no such `cursor`: all tools are listed at once, without one";
+                    let problem = "this `cursor` does not exist: all tools are listed in one answer, without \
+                        a cursor";
                     Reply::error(id, ErrorData::invalid_params(problem, None), names_itself)
                 }
             },
@@ -167,7 +168,7 @@ impl Endpoint {
                     "initialize, server/discover, ping, tools/list, tools/call, tasks/get, tasks/cancel";
                 let mut named = other.to_owned();
                 named.truncate(named.floor_char_boundary(100));
-                let problem = format!("there is no method {named:?}; served are {served}");
+                let problem = format!("unknown method {named:?}; the server supports {served}");
                 Reply::error(id, ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None), names_itself)
             }
         }
@@ -195,7 +196,7 @@ impl Endpoint {
         };
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return refuse(format!(
-                "{MAX_CALLS} calls run at once, and no more are taken: call {tool} again soon"
+                "{MAX_CALLS} calls are running, which is the limit: call {tool} again soon"
             ));
         };
         let (questions, roots) = mpsc::channel(1);
@@ -266,7 +267,7 @@ impl Endpoint {
     fn unknown_tool(&self, mut named: String) -> ErrorData {
         named.truncate(named.floor_char_boundary(100));
         let known: Vec<_> = self.tools.iter().map(|tool| &*tool.name).collect();
-        let problem = format!("there is no tool {named:?}; there are {}", known.join(", "));
+        let problem = format!("unknown tool {named:?}; the tools are {}", known.join(", "));
         ErrorData::invalid_params(problem, Some(json!({ "tools": known })))
     }
 

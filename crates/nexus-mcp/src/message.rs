@@ -61,13 +61,13 @@ impl Incoming {
             error: ErrorData::invalid_request(problem, None),
         };
         let Value::Object(mut message) = value else {
-            return Err(invalid(None, "the message is not one JSON-RPC object; batches are not served"));
+            return Err(invalid(None, "the message is not one JSON-RPC object; batches are not supported"));
         };
         let id = message.remove("id");
         let has_id = id.is_some();
         let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-            return Err(invalid(id, "the message is not of JSON-RPC: `jsonrpc` must be \"2.0\""));
+            return Err(invalid(id, "the message is not JSON-RPC: `jsonrpc` must be \"2.0\""));
         }
         let params = message.remove("params").unwrap_or_default();
         match (message.remove("method"), id) {
@@ -77,7 +77,7 @@ impl Incoming {
                 Ok(Self::Answer { id, result: message.remove("result") })
             }
             (Some(Value::String(_)), None) => {
-                Err(invalid(None, "the `id` of a request is a string or a whole number"))
+                Err(invalid(None, "the `id` of a request must be a string or a whole number"))
             }
             (_, id) => Err(invalid(id, "the message is neither a request, a notification nor an answer")),
         }
@@ -86,7 +86,7 @@ impl Incoming {
 
 /// The answer to a call whose message cannot be relied on.
 pub(crate) fn flawed(id: RequestId, flaw: &str) -> NotUnderstood {
-    let problem = format!("the call was not run: its message cannot be relied on: {flaw}");
+    let problem = format!("the call was not run, because the JSON of its message is unreliable: {flaw}");
     NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) }
 }
 

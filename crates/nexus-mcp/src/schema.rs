@@ -90,7 +90,10 @@ pub fn read<T: JsonSchema + DeserializeOwned>(tool: &str, arguments: JsonObject)
             problem.push('…');
         }
         let taken = taken(&of_arguments::<T>());
-        format!("the arguments of {tool} cannot be used{at}: {problem}. It takes {taken}. Nothing was done: call it again")
+        format!(
+            "the arguments of {tool} cannot be used{at}: {problem}. It accepts {taken}. Nothing was \
+            done: correct them, and call it again"
+        )
     })
 }
 

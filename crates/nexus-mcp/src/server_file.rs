@@ -51,7 +51,7 @@ pub enum ServerFileError {
         running: Option<RunningServer>,
     },
     /// None runs.
-    #[error("no HTTP server of this home runs ({} says so): start one with --http", path.display())]
+    #[error("no HTTP server of this home is running (according to {}): start one with --http", path.display())]
     NotRunning {
         /// The file that would name it.
         path: PathBuf,

@@ -182,10 +182,11 @@ impl CallAnswer {
         if bytes <= MAX_ANSWER_BYTES {
             return self;
         }
-        tracing::error!(tool, bytes, "an answer is larger than clients pass on");
+        tracing::error!(tool, bytes, "an answer is larger than the limit of the clients");
         Self::error(format!(
-            "the answer of {tool} has {bytes} bytes, and clients pass on {MAX_ANSWER_BYTES}. What the call did is done. \
-             Ask for less: a smaller `limit` or `length`, or the next page by `offset`, where the tool has them."
+            "the answer of {tool} has {bytes} bytes, more than the {MAX_ANSWER_BYTES} that clients accept. \
+             The call itself succeeded. Request less: a smaller `limit` or `length`, or the next page with \
+             `offset`, if the tool has them."
         ))
     }
 }

@@ -30,13 +30,14 @@ pub enum TokenError {
         source: io::Error,
     },
     /// Others may read the file.
-    #[error("the file of the HTTP token, {}, can be read by others: delete it, and a new one is made", path.display())]
+    #[error("the file of the HTTP token, {}, can be read by others: delete it, and the next start creates a \
+        new one", path.display())]
     Open {
         /// The file.
         path: PathBuf,
     },
     /// The file holds no token.
-    #[error("the file {} holds no HTTP token: delete it, and a new one is made", path.display())]
+    #[error("the file {} contains no HTTP token: delete it, and the next start creates a new one", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -96,9 +96,10 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         };
         let opened = self.opened.get_or_try_init(opening).await?;
         match self.is_stopping.load(Ordering::SeqCst) {
-            true => Err("the server ends; start it again, then make the same call again: \
-                         everything is where it was"
-                .to_owned()),
+            true => {
+                Err("the server is ending; restart it, then make the same call again: no work is lost"
+                    .to_owned())
+            }
             false => Ok(opened.clone()),
         }
     }
@@ -165,7 +166,8 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
             answered = answered => answered,
             never = tell_progress(|| progress(&opened, &request), context) => match never {},
             () = context.cancelled().cancelled() => {
-                CallAnswer::error(format!("{tool} waits no longer; what runs is not stopped by that. Make the same call again"))
+                CallAnswer::error(format!("{tool} no longer waits; the running work continues. Make the same \
+                    call again"))
             }
         }
     }

@@ -26,7 +26,7 @@ pub enum NatsError {
         reason: String,
     },
     /// The server is too old.
-    #[error("the server of the fleet is nats-server {found}, and 2.11 or newer is needed")]
+    #[error("the server of the fleet is nats-server {found}, but 2.11 or newer is needed")]
     TooOld {
         /// Its version.
         found: String,
@@ -41,7 +41,7 @@ pub enum NatsError {
         source: io::Error,
     },
     /// A stream or a bucket is missing, and this account may not create it.
-    #[error("{what} is not there: `nexus fleet setup` makes it ({reason})")]
+    #[error("{what} does not exist: create it with `nexus fleet setup` ({reason})")]
     NotSetUp {
         /// The stream or bucket.
         what: String,

@@ -12,7 +12,7 @@ pub struct Collector(Url);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectorError {
     /// The text is not a URL.
-    #[error("not a URL; a collector is named like http://127.0.0.1:4318")]
+    #[error("not a URL; write the collector as http://127.0.0.1:4318")]
     NoUrl,
     /// It is a URL of another kind.
     #[error("not an http or https URL; a collector's port for OTLP over HTTP is usually 4318")]

@@ -32,7 +32,7 @@ use crate::{
 /// Why spans are lost where every request was taken. Source of the variable: OpenTelemetry specification, "Batch span
 /// processor"; it is 2,048 by default.
 const OVERFLOW: &str =
-    "more spans ended at once than wait for the collector, which OTEL_BSP_MAX_QUEUE_SIZE bounds";
+    "more spans ended at once than the queue can hold; OTEL_BSP_MAX_QUEUE_SIZE sets its size";
 
 /// Sends spans and metrics to a collector until it is shut down.
 #[derive(Debug)]

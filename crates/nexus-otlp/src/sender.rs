@@ -116,7 +116,7 @@ impl HttpClient for Sender {
             Ok(response) if !response.status().is_success() => {
                 Some(format!("the collector answers {}", response.status()))
             }
-            Ok(response) if is_page(response) => Some("a web page answers, and no collector".to_owned()),
+            Ok(response) if is_page(response) => Some("a web page answers instead of a collector".to_owned()),
             Ok(response) => self.rejected(&path, response.body()),
             Err(error) => Some(error.to_string()),
         };
@@ -185,7 +185,7 @@ mod tests {
             sender.problem()
         };
         assert_eq!(send("traces").await.unwrap(), "the collector answers 500 Internal Server Error");
-        assert_eq!(send("metrics").await.unwrap(), "a web page answers, and no collector");
+        assert_eq!(send("metrics").await.unwrap(), "a web page answers instead of a collector");
         assert_eq!(send("metrics").await.unwrap(), "the collector answers 500 Internal Server Error");
     }
 }

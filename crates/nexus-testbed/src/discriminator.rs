@@ -149,7 +149,7 @@ impl ReviewAlone {
                 ReviewDecision::Retry | ReviewDecision::Escalate => Ending::Refused,
             }),
             ReviewOutcome::Short { vendors, needed } => {
-                Err(format!("votes of {vendors} vendors, {needed} are needed: {}", silent()))
+                Err(format!("votes of {vendors} vendors, but {needed} are needed: {}", silent()))
             }
             ReviewOutcome::Failed { reason, error } => Err(format!("{reason}: {error}; {}", silent())),
         }

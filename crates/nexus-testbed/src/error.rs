@@ -26,7 +26,7 @@ pub enum TestbedError {
         source: CheckError,
     },
     /// The files of a trap could not be written.
-    #[error("the files of a trap cannot be laid out")]
+    #[error("the files of a trap cannot be written")]
     Tree(#[source] TreeError),
     /// The brief or the handoff of a trap is refused, as an agent's would be.
     #[error("{place} is refused")]
@@ -54,7 +54,7 @@ pub enum TestbedError {
         problem: String,
     },
     /// A task could not be walked.
-    #[error("the task could not be walked")]
+    #[error("the task could not be run")]
     Task(#[source] Box<TaskError>),
     /// A file or folder could not be read or written.
     #[error("{} cannot be used", path.display())]
@@ -67,7 +67,7 @@ pub enum TestbedError {
     },
     /// A run could not be made on this machine, for example because the disk is full. That is not a result of
     /// its arm.
-    #[error("the run cannot be made here: {reason}")]
+    #[error("the run cannot be started here: {reason}")]
     Run {
         /// Why not.
         reason: String,

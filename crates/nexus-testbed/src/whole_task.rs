@@ -99,9 +99,9 @@ impl WholeTask {
             TaskStatus::Escalated { entry: None, reason, .. } => (Err(reason.clone()), head),
             TaskStatus::Escalated { .. } => (Ok(Ending::Refused), refused.unwrap_or(head)),
             TaskStatus::ClarificationNeeded { questions } => {
-                (Err(format!("it was not framed, for want of answers: {}", questions.join(" "))), head)
+                (Err(format!("it has no brief, because answers are missing: {}", questions.join(" "))), head)
             }
-            other => (Err(format!("it did not come to an end: it is {}", other.name())), head),
+            other => (Err(format!("it did not finish: it is {}", other.name())), head),
         };
         let store = task.probes();
         let numbers = last.iter().flat_map(|record| record.evidence.probes()).take(MOST_PROBES);

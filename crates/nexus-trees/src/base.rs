@@ -112,15 +112,14 @@ impl Record {
         })?;
         if record.version != VERSION {
             let message = format!(
-                "{path:?} is of version {}, which this Nexus does not know: update it",
+                "{path:?} has version {}, which this version of Nexus does not support: update Nexus",
                 record.version
             );
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
         // Deleting the tree deletes this ref in the person's repository, and its lock is removed by its path.
         if let Some(pin) = record.pin.as_deref().filter(|pin| !is_pin(pin)) {
-            let message =
-                format!("{path:?} names {pin:?}, which is no ref of a tree: put the file back as it was");
+            let message = format!("{path:?} names {pin:?}, which is not a ref of a tree: restore the file");
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
         Ok(record)

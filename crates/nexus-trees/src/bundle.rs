@@ -93,7 +93,7 @@ impl Tree {
         let commits = self.repo.command("rev-list").args([&most, head.tip.as_str(), &new]).run(b"")?;
         let commits = text::line(commits)?;
         if commits.lines().count() > MAX_COMMITS {
-            let message = format!("a bundle brings more than {MAX_COMMITS} commits");
+            let message = format!("a bundle contains more than {MAX_COMMITS} commits");
             return Err(TreeError::new(TreeErrorKind::TooLarge, message));
         }
         bounded(&self.repo, &head.tip, &self.limits)?;
@@ -131,7 +131,7 @@ impl Tree {
 /// Reads the head of a bundle up to its pack.
 pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, TreeError> {
     let malformed =
-        |what: &str| TreeError::new(TreeErrorKind::Malformed, format!("this is no bundle: {what}"));
+        |what: &str| TreeError::new(TreeErrorKind::Malformed, format!("this is not a bundle: {what}"));
     let mut object_format = "sha1".to_owned();
     let (mut prerequisites, mut tips) = (Vec::new(), Vec::new());
     for at in 0..MAX_LINES {
@@ -143,15 +143,16 @@ pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, T
         let line = line.strip_suffix('\n').ok_or_else(|| malformed("its head does not end"))?;
         if at == 0 {
             if !matches!(line, V2 | V3) {
-                return Err(malformed("its first line says so"));
+                return Err(malformed("its first line is not one of a bundle"));
             }
         } else if line.is_empty() {
-            let [tip] = &tips[..] else { return Err(malformed("it has not one tip")) };
+            let [tip] = &tips[..] else { return Err(malformed("it must have exactly one tip")) };
             return Ok(BundleHead { object_format, prerequisites, tip: CommitId::clone(tip) });
         } else if let Some(capability) = line.strip_prefix('@') {
             let format =
                 capability.strip_prefix("object-format=").filter(|it| matches!(*it, "sha1" | "sha256"));
-            object_format = format.ok_or_else(|| malformed("it needs what is not known"))?.to_owned();
+            object_format =
+                format.ok_or_else(|| malformed("it requires commits that do not exist here"))?.to_owned();
         } else {
             let (list, rest) = match line.strip_prefix('-') {
                 Some(rest) => (&mut prerequisites, rest),
@@ -172,18 +173,15 @@ pub(super) fn bounded(repo: &Repo, tip: &CommitId, limits: &TreeLimits) -> Resul
     let (paths, ids): (Vec<_>, Vec<&str>) = files.map(|(path, entry)| (path, entry.id.as_str())).unzip();
     let too_large = |what: String| Err(TreeError::new(TreeErrorKind::TooLarge, what));
     if paths.len() > limits.files {
-        return too_large(format!(
-            "a bundle brings {} files: at most {} are taken",
-            paths.len(),
-            limits.files
-        ));
+        return too_large(format!("a bundle contains {} files, more than {}", paths.len(), limits.files));
     }
     let mut total = 0_u64;
     for (path, bytes) in paths.iter().zip(repo.sizes(&ids)?) {
         total = total.saturating_add(bytes);
         if bytes > limits.file_bytes || total > limits.total_bytes {
             return too_large(format!(
-                "{:?} of a bundle has {bytes} bytes, {total} with those before it: at most {} of one file and {} of all are taken",
+                "{:?} of a bundle has {bytes} bytes, {total} with the files before it: the limits are {} for \
+                one file and {} in total",
                 to_path(path),
                 limits.file_bytes,
                 limits.total_bytes

@@ -70,7 +70,7 @@ impl CommitIntent {
                 !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
             if !is_name || value.chars().any(char::is_control) {
                 return malformed(format!(
-                    "{name:?}: {value:?} is no trailer: letters, digits, `-`; one line"
+                    "{name:?}: {value:?} is not a trailer: write letters, digits and `-` in one line"
                 ));
             }
             object += &format!("{name}: {value}\n");
@@ -165,7 +165,7 @@ impl Tree {
         }
         let found = found.map_or_else(|| "not there".to_owned(), |found| found.to_string());
         let expected = from.map_or_else(|| "nothing".to_owned(), ToString::to_string);
-        let message = format!("{name} is {found}, where {expected} was expected: another process moved it");
+        let message = format!("{name} is {found}, but {expected} was expected: another process moved it");
         Err(TreeError::new(TreeErrorKind::RefMoved, message))
     }
 }
@@ -179,6 +179,9 @@ pub(super) fn ref_name(name: &str) -> Result<String, TreeError> {
     if name.len() <= 100 && name.split('/').all(is_part) {
         return Ok(format!("{REFS}{name}"));
     }
-    let message = format!("{name:?} names no ref: letters, digits, `-` and `_`, in parts that `/` separates");
+    let message = format!(
+        "{name:?} is not a ref: write letters, digits, `-` and `_`, in parts that `/` \
+        separates"
+    );
     Err(TreeError::new(TreeErrorKind::Malformed, message))
 }

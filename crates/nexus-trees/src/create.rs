@@ -58,7 +58,7 @@ impl Tree {
                     return Ok(opened.with_limits(options.limits.clone()));
                 }
                 let message = format!(
-                    "{workspace:?} has a tree of another project: open it, or take another workspace"
+                    "{workspace:?} has a tree of another project: open it, or choose another workspace"
                 );
                 return Err(TreeError::new(TreeErrorKind::AlreadyExists, message));
             }
@@ -100,7 +100,8 @@ impl Tree {
         let staging = Staging::make(&workspace)?;
         let head = bundle::read_head(from)?;
         if !head.prerequisites.is_empty() {
-            let message = "this is the bundle of a change: a tree is created from that of a base";
+            let message = "this is the bundle of a change: a tree can be created only from the bundle of a \
+                base";
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
         let repo = Repo::make(git, &staging, &head.object_format, None)?;
@@ -192,8 +193,10 @@ impl Tree {
             return Ok(());
         };
         if !person.git_dir().exists() {
-            let message =
-                format!("the project {:?} is gone: put it back, or delete the workspace", project.path());
+            let message = format!(
+                "the project {:?} no longer exists: restore it, or delete the workspace",
+                project.path()
+            );
             return Err(TreeError::new(TreeErrorKind::NotFound, message));
         }
         let git = self.repo.git();
@@ -214,9 +217,9 @@ impl Tree {
                     Ok(()) => (TreeErrorKind::Git, ""),
                     Err(_) => (TreeErrorKind::PermissionDenied, ": the project must be writable for one ref"),
                 };
-                Err(TreeError::new(kind, format!("{pin} cannot be made: {words}{way_out}")))
+                Err(TreeError::new(kind, format!("{pin} cannot be created: {words}{way_out}")))
             }
-            (Ok(()), _) => Err(text::unexpected("success, and made no ref")),
+            (Ok(()), _) => Err(text::unexpected("git reported success, but created no ref")),
         }
     }
 }
@@ -264,7 +267,14 @@ fn base_of_repository(
         (None, Some(head)) => head.clone(),
         (tree, _) => {
             let tree = tree.unwrap_or(empty);
-            own_commit(repo, tree, head.clone(), options.clock.now(), "What was not committed")?
+            own_commit(
+                repo,
+                tree,
+                head.clone(),
+                options.clock.now(),
+                "Uncommitted changes of the project \
+                folder",
+            )?
         }
     };
     let paths = |paths: std::collections::BTreeSet<Vec<u8>>| paths.iter().map(|path| to_path(path)).collect();
@@ -321,7 +331,7 @@ fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeErro
 fn present(repo: &Repo, commit: &CommitId) -> Result<(), TreeError> {
     repo.tree_of(commit).map_err(|error| match error.kind() {
         TreeErrorKind::NotFound => {
-            let message = format!("the commit {commit} is missing: the repository is not whole; fetch it");
+            let message = format!("the commit {commit} is missing: the repository is incomplete; fetch it");
             TreeError::new(TreeErrorKind::MissingObject, message)
         }
         _ => error,
@@ -335,8 +345,8 @@ fn present(repo: &Repo, commit: &CommitId) -> Result<(), TreeError> {
     let missing = repo.missing(&ids)?;
     let Some(path) = missing.first().and_then(|at| paths.get(*at)) else { return Ok(()) };
     let message = format!(
-        "the content of {} files is missing, as {:?}: the project is a partial clone, and nothing is fetched here; \
-         `git fetch --refetch --no-filter` gets all",
+        "the content of {} files is missing, such as {:?}: the project is a partial clone, and Nexus fetches \
+         nothing; run `git fetch --refetch --no-filter` to get all",
         missing.len(),
         to_path(path)
     );
@@ -394,7 +404,7 @@ impl Staging {
                 .map_err(|error| TreeError::from_io(workspace, "cannot be flushed to the disk", error)),
             // Another process was faster, or there is something else of this name.
             Err(_) if folder.exists() => {
-                let message = format!("{folder:?} is there already: open it, or take another workspace");
+                let message = format!("{folder:?} already exists: open it, or choose another workspace");
                 Err(TreeError::new(TreeErrorKind::AlreadyExists, message))
             }
             Err(error) => Err(TreeError::from_io(&folder, "cannot be made", error)),

@@ -207,7 +207,7 @@ impl Tree {
             async {
                 match run_blocking(look).await {
                     Ok(patch) => patch.map_err(|error: TreeError| error.to_string()),
-                    Err(_) => Err("the look at the files was broken off".to_owned()),
+                    Err(_) => Err("the scan of the files was interrupted".to_owned()),
                 }
             }
         }))

@@ -95,7 +95,7 @@ impl Git {
             .find(is_program);
         match found {
             Some(program) => Ok(Self::at(program)?.with_user_configuration(user_configuration())),
-            None => Err(missing("there is no git in the PATH")),
+            None => Err(missing("git was not found in the PATH")),
         }
     }
 
@@ -121,12 +121,12 @@ impl Git {
         ended.success()?;
         let text = String::from_utf8_lossy(&output);
         let Some(version) = version_in(&text) else {
-            return Err(missing(&format!("{:?} is no git: it says {:?}", git.program, text.trim())));
+            return Err(missing(&format!("{:?} is not git: its output is {:?}", git.program, text.trim())));
         };
         if version[..2] < MINIMUM[..] {
             let [major, minor, patch] = version;
             let message = format!(
-                "{:?} is git {major}.{minor}.{patch}, and {}.{} or newer is needed: {INSTALL}",
+                "{:?} is git {major}.{minor}.{patch}, but {}.{} or newer is needed: {INSTALL}",
                 git.program, MINIMUM[0], MINIMUM[1]
             );
             return Err(TreeError::new(TreeErrorKind::GitTooOld, message));
@@ -241,14 +241,14 @@ pub(super) const AUTHOR: (&str, &str) = ("Nexus", "nexus@localhost");
 const INSTALL: &str = "install it with `apt-get install git`, `dnf install git` or `brew install git`";
 
 fn missing(what: &str) -> TreeError {
-    let message = format!("{what}, and git {}.{} or newer is needed: {INSTALL}", MINIMUM[0], MINIMUM[1]);
+    let message = format!("{what}, but git {}.{} or newer is needed: {INSTALL}", MINIMUM[0], MINIMUM[1]);
     TreeError::new(TreeErrorKind::GitMissing, message)
 }
 
 /// Why git was not started.
 fn not_started(program: &Path, error: io::Error) -> TreeError {
     if error.kind() == io::ErrorKind::NotFound && !program.exists() {
-        return missing(&format!("there is no git at {program:?}"));
+        return missing(&format!("git does not exist at {program:?}"));
     }
     TreeError::from_io(program, "cannot be started", error)
 }

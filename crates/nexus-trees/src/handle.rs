@@ -56,7 +56,7 @@ pub(super) fn open_file_at(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
     if file.metadata()?.is_file() {
         return Ok(file);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file any more"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no longer a regular file"))
 }
 
 /// The names in a folder, sorted.

@@ -14,7 +14,7 @@ name_type! {
 
 /// A text that names no object of git's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an object of git's has 40 or 64 lower-case hexadecimal digits")]
+#[error("a git object id has 40 or 64 lower-case hexadecimal digits")]
 pub struct InvalidObjectId;
 
 fn check(text: &str) -> Result<(), InvalidObjectId> {

@@ -22,13 +22,13 @@ impl Tree {
     pub fn keep(&self, name: &str, tip: &CommitId) -> Result<String, TreeError> {
         let name = ref_name(name)?;
         if name.strip_prefix(OF_BASES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-            let message = format!("{name:?} is where bases are kept: take another name");
+            let message = format!("{name:?} is reserved for bases: choose another name");
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
         let Some((_, person)) = self.person() else {
-            let message = "the project has no repository here in which a commit could be kept";
+            let message = "the project has no repository here that could store the commit";
             return Err(TreeError::new(TreeErrorKind::NotFound, message));
         };
         let git = self.repo.git();
@@ -43,14 +43,14 @@ impl Tree {
         match (moved, person.read_ref(git, &name)?) {
             (_, Some(found)) if found == *tip => Ok(name),
             (_, Some(found)) => {
-                let message = format!("{name} is {found} already: take another name");
+                let message = format!("{name} already points to {found}: choose another name");
                 Err(TreeError::new(TreeErrorKind::RefMoved, message))
             }
             (Ok(Err(words)), None) => {
-                Err(TreeError::new(TreeErrorKind::Git, format!("{name} cannot be made: {words}")))
+                Err(TreeError::new(TreeErrorKind::Git, format!("{name} cannot be created: {words}")))
             }
             (Err(error), None) => Err(error),
-            (Ok(Ok(())), None) => Err(super::text::unexpected("success, and made no ref")),
+            (Ok(Ok(())), None) => Err(super::text::unexpected("git reported success, but created no ref")),
         }
     }
 }

@@ -100,22 +100,24 @@ impl fmt::Display for LandObstacle {
         match self {
             Self::NoRepository => f.write_str("the project has no repository here: apply the patch"),
             Self::UncommittedBase => {
-                f.write_str("the base holds what was not committed: commit that, then apply the patch")
+                f.write_str("the base contains uncommitted changes: commit them, then apply the patch")
             }
             Self::NoCommits => f.write_str("the repository had no commit: apply the patch"),
-            Self::DetachedHead => f.write_str("no branch was checked out: apply the patch where it belongs"),
+            Self::DetachedHead => {
+                f.write_str("no branch was checked out: apply the patch to the right branch")
+            }
             Self::BranchGone => f.write_str("the branch is gone: apply the patch to another one"),
             Self::BranchMoved { to } => write!(f, "the branch moved to {to}: apply the patch there"),
-            Self::InProgress(what) => write!(f, "git is in the middle of {what}: end it and land again"),
+            Self::InProgress(what) => write!(f, "git is in the middle of {what}: finish that and land again"),
             Self::SparseCheckout => f.write_str("only a part of the files is checked out: apply the patch"),
             Self::IndexUnreadable => {
                 f.write_str("the index of the checkout cannot be copied: apply the patch")
             }
             Self::IndexLocked => {
-                f.write_str("another git is at work in the checkout: land again when it has ended")
+                f.write_str("another git command is running in the checkout: land again when it has ended")
             }
             Self::ProjectLocked => {
-                f.write_str("another landing is at work in the project: land again when it has ended")
+                f.write_str("another landing is running in the project: land again when it has ended")
             }
             Self::InTheWay(words) => {
                 write!(f, "files are in the way: commit or move them and land again: {words}")
@@ -124,7 +126,7 @@ impl fmt::Display for LandObstacle {
                 let named: Vec<_> = paths.iter().take(SHOWN).map(|path| format!("{path:?}")).collect();
                 write!(
                     f,
-                    "the branch moved on, and its changes do not go together with these in {}",
+                    "the branch has moved, and its changes conflict with these in {}",
                     named.join(", ")
                 )?;
                 match paths.len().saturating_sub(SHOWN) {
@@ -388,7 +390,7 @@ impl Tree {
             (Err(words), _) => {
                 Err(TreeError::new(TreeErrorKind::Git, format!("{branch} cannot be moved: {words}")))
             }
-            (Ok(()), _) => Err(text::unexpected("success, and moved nothing")),
+            (Ok(()), _) => Err(text::unexpected("git reported success, but moved no branch")),
         }
     }
 
@@ -448,7 +450,7 @@ impl Tree {
         if let Some(change) = changes.iter().find(|change| skipped.contains(change.path.as_slice())) {
             let path = to_path(&change.path);
             let words =
-                format!("{path:?} is left alone by git (`update-index --no-skip-worktree` ends that)");
+                format!("git ignores changes of {path:?} (`update-index --no-skip-worktree` ends that)");
             return Ok(Err(LandObstacle::InTheWay(words)));
         }
         if let Some(obstacle) = self.in_the_way(&checkout, folder, now, tip)? {
@@ -516,7 +518,7 @@ impl Tree {
             // Git has looked, and then could not do it.
             Ok(Some(words)) if words.contains("unable to ") => {
                 let message = format!(
-                    "{:?} cannot be moved on: {words}: see to its rights and to the space on its disk",
+                    "{:?} cannot be updated: {words}: check its permissions and the free space on its disk",
                     update.folder
                 );
                 Err(TreeError::new(TreeErrorKind::Git, message))
@@ -536,9 +538,9 @@ impl Tree {
         self.put_files_back(&update.checkout, &update.folder, now, tip)?;
         // If a person or another landing replaced the file meanwhile, their version stays.
         if let Some(placed) = update.placed {
-            update
-                .replace_index(&index, Some(placed))
-                .map_err(|error| TreeError::from_io(&update.index, "cannot be put back", error))?;
+            update.replace_index(&index, Some(placed)).map_err(|error| {
+                TreeError::from_io(&update.index, "cannot be restored to its earlier content", error)
+            })?;
         }
         Ok(())
     }

@@ -228,7 +228,7 @@ impl Tree {
         let path = self.folder.join(LOCK);
         let locked = FileLock::lock(&path, PATIENCE);
         locked.map_err(|error| TreeError::from_io(&path, "cannot be locked", error))?.ok_or_else(|| {
-            let message = format!("{path:?} has been held by another process for {} s", PATIENCE.as_secs());
+            let message = format!("another process has locked {path:?} for {} s", PATIENCE.as_secs());
             TreeError::new(TreeErrorKind::InUse, message)
         })
     }

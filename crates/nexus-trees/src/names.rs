@@ -22,7 +22,7 @@ pub(super) fn refuse_dot_git<'a>(paths: impl Iterator<Item = &'a Vec<u8>>) -> Re
     if refused.is_empty() {
         return Ok(());
     }
-    Err(TreeError::with_paths(TreeErrorKind::Refused, "the commit cannot be laid out", refused))
+    Err(TreeError::with_paths(TreeErrorKind::Refused, "the commit cannot be written to a folder", refused))
 }
 
 /// The paths that differ from others only in what some file systems do not tell apart, unless all of them are in the

@@ -186,7 +186,7 @@ impl GitProcess {
         let (name, mut bytes) = (self.name.clone(), Vec::new());
         let ended = self.exchange(input, |chunk| {
             if (bytes.len() + chunk.len()) as u64 > max_bytes {
-                let message = format!("{name} gave more than {max_bytes} bytes");
+                let message = format!("{name} returned more than {max_bytes} bytes");
                 return Err(TreeError::new(TreeErrorKind::TooLarge, message));
             }
             bytes.extend_from_slice(chunk);
@@ -305,10 +305,7 @@ impl GitExit {
     pub(super) fn failure(self) -> TreeError {
         let (name, stderr) = (&self.name, self.stderr.trim());
         if let Some(signal) = self.status.signal() {
-            return TreeError::new(
-                TreeErrorKind::Git,
-                format!("{name} was ended by signal {signal}: try again"),
-            );
+            return TreeError::new(TreeErrorKind::Git, format!("signal {signal} ended {name}: try again"));
         }
         let has = |part: &str| stderr.contains(part);
         // Git does not report why it could not write its configuration. It could create the file, so it has the
@@ -327,11 +324,12 @@ impl GitExit {
         };
         let way_out = match kind {
             TreeErrorKind::GitTooOld => {
-                ": the repository is of a kind that this git does not know; install a newer git (reftable needs 2.45)"
+                ": this git does not support the format of the repository; install a newer git (reftable \
+                needs 2.45)"
             }
             TreeErrorKind::NoSpace if is_cut_off => ": the disk is full",
             TreeErrorKind::MissingObject => {
-                ": objects are fetched by nobody but you; `git fetch --refetch` gets all"
+                ": Nexus fetches no objects; run `git fetch --refetch` to get all"
             }
             _ => "",
         };

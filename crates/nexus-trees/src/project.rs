@@ -56,7 +56,8 @@ impl Project {
         }
         if let Some(top) = root.ancestors().skip(1).find(|folder| folder.join(".git").exists()) {
             let message = format!(
-                "{root:?} is inside the repository {top:?}: name that, or take the folder as a plain one"
+                "{root:?} is inside the repository {top:?}: name the repository, or use the folder as a \
+                plain one"
             );
             return Err(TreeError::new(TreeErrorKind::NotAProject, message));
         }
@@ -193,7 +194,7 @@ fn folder(path: &Path) -> Result<PathBuf, TreeError> {
     if root.is_dir() {
         return Ok(root);
     }
-    Err(TreeError::new(TreeErrorKind::NotAProject, format!("{root:?} is no folder: name one")))
+    Err(TreeError::new(TreeErrorKind::NotAProject, format!("{root:?} is not a folder: name a folder")))
 }
 
 fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
@@ -203,7 +204,7 @@ fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
     } else if dot_git.is_file() {
         let text = pointer(&dot_git)?;
         let Some(target) = text.strip_prefix(b"gitdir: ") else {
-            return Err(not_a_project(&dot_git, "does not say where its repository is"));
+            return Err(not_a_project(&dot_git, "does not name the path of its repository"));
         };
         (root.join(OsStr::from_bytes(target)), false)
     } else if root.join("HEAD").exists() && root.join("objects").is_dir() && root.join("refs").is_dir() {
@@ -221,7 +222,7 @@ fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
         .canonicalize()
         .map_err(|error| TreeError::from_io(&common_dir, "cannot be opened", error))?;
     if !common_dir.join("objects").is_dir() {
-        return Err(not_a_project(&git_dir, "is no repository: it has no objects"));
+        return Err(not_a_project(&git_dir, "is not a repository: it has no objects"));
     }
     Ok(Some(Repository { git_dir: git_dir.into(), common_dir: common_dir.into(), bare }))
 }

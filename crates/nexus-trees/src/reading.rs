@@ -30,7 +30,8 @@ impl TreeReading {
         self.bytes = self.bytes.saturating_add(bytes);
         if bytes > limits.file_bytes || self.bytes > limits.total_bytes {
             let message = format!(
-                "{:?} has {bytes} bytes, {} with those before it: at most {} of one file and {} of all are taken",
+                "{:?} has {bytes} bytes, {} with the files before it: the limits are {} for one file and {} \
+                in total",
                 to_path(path),
                 self.bytes,
                 limits.file_bytes,
@@ -89,7 +90,8 @@ impl ReadBound {
             .map(|(path, bytes)| format!("{} ({})", path.display(), ReadableSize(*bytes)))
             .collect();
         let message = format!(
-            "{reading} in {folder:?} would be read, and without consent at most {} files of {} are; the largest: {}",
+            "{reading} in {folder:?} would be read, but without consent the limits are {} files of {}; the \
+            largest: {}",
             self.files,
             ReadableSize(self.bytes),
             largest.join(", ")

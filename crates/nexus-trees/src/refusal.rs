@@ -62,15 +62,15 @@ impl fmt::Display for RefusedPath {
             Refusal::DotGit => "can be taken for a `.git`: remove or rename it",
             Refusal::ControlCharacter => "has a control character in its name: rename it",
             Refusal::Twin => {
-                "differs from another name in what some file systems do not tell apart: rename it"
+                "differs from another name only in a way that some file systems ignore: rename it"
             }
             Refusal::LinkOut => "is a link that leads out of the tree: remove it, or let it point inside",
-            Refusal::Submodule => "belongs to a submodule, which is out of scope: put it back",
-            Refusal::Filtered => "is kept under a filter such as LFS and cannot be changed here: put it back",
+            Refusal::Submodule => "belongs to a submodule, which is out of scope: restore it",
+            Refusal::Filtered => "is stored with a filter such as LFS and cannot be changed here: restore it",
             Refusal::Special => "is a pipe, a socket or a device: remove it",
-            Refusal::NotForGit => "is a name or link that git does not take: remove or rename it",
-            Refusal::TooDeep => "lies in too many folders: move it up",
-            Refusal::Overlap => "is changed by more than one: give it to one of them",
+            Refusal::NotForGit => "is a name or link that git does not accept: remove or rename it",
+            Refusal::TooDeep => "is in too many nested folders: move it up",
+            Refusal::Overlap => "is changed by several participants: give it to one of them",
         };
         write!(f, "{:?} {reason}", self.path)
     }

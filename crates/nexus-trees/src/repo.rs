@@ -150,7 +150,7 @@ impl Repo {
         if refused.is_empty() {
             return Ok(tree);
         }
-        Err(TreeError::with_paths(TreeErrorKind::Refused, "git makes no such tree", refused))
+        Err(TreeError::with_paths(TreeErrorKind::Refused, "git does not create such a tree", refused))
     }
 
     /// The tree of a commit.

@@ -44,7 +44,7 @@ impl Tree {
         let mut entries =
             fs::read_dir(folder).map_err(|error| TreeError::from_io(folder, "cannot be read", error))?;
         if entries.next().is_some() {
-            let message = format!("{folder:?} is not empty: take another folder, or restore this one");
+            let message = format!("{folder:?} is not empty: choose another folder, or restore this one");
             return Err(TreeError::new(TreeErrorKind::AlreadyExists, message));
         }
         self.restore(commit, folder, &[])
@@ -72,8 +72,16 @@ impl Tree {
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         let root = handle::open_folder(folder)
             .map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
-        let failed =
-            |path: PathBuf| move |error| TreeError::from_io(&folder.join(path), "cannot be put back", error);
+        let failed = |path: PathBuf| {
+            move |error| {
+                TreeError::from_io(
+                    &folder.join(path),
+                    "cannot be restored to its \
+                earlier content",
+                    error,
+                )
+            }
+        };
         let wanted = WantedFolder::new(&entries, keep);
         let trash = Trash::make(&root).map_err(failed(PathBuf::new()))?;
         remove_unwanted(&root, &mut Vec::new(), &wanted, &trash)

@@ -33,7 +33,7 @@ impl Tree {
         if !taken.refused.is_empty() {
             return Err(TreeError::with_paths(
                 TreeErrorKind::Refused,
-                format!("{:?} cannot be taken as a tree", folder.as_ref()),
+                format!("{:?} cannot be committed as a tree", folder.as_ref()),
                 taken.refused,
             ));
         }

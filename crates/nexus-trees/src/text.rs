@@ -76,7 +76,7 @@ pub(super) fn line(bytes: Vec<u8>) -> Result<String, TreeError> {
 
 /// An id that git printed.
 pub(super) fn id<I: FromStr>(text: &str) -> Result<I, TreeError> {
-    text.parse().map_err(|_| unexpected(&format!("{text:?} where an id should be")))
+    text.parse().map_err(|_| unexpected(&format!("{text:?} where an id is expected")))
 }
 
 /// The tree that a commit names. Source: gitformat-commit, whose first line it is.

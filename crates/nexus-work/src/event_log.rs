@@ -56,7 +56,7 @@ pub(super) fn read(folder: &Path) -> Result<EventLog, WorkspaceError> {
     for (line, event) in lines.values {
         let due = events.len() as u64 + 1;
         if event.sequence != due {
-            let reason = format!("has event {} in line {line}, where {due} is due", event.sequence);
+            let reason = format!("has event {} in line {line}, but {due} is expected", event.sequence);
             return Err(malformed(path, line, reason));
         }
         events.push(event);
@@ -73,12 +73,12 @@ pub(super) fn append(
     let path = log.path();
     let last = log.last().map_err(|error| file::failed(path, "cannot be read", error))?;
     let sequence = last.map_or(0, |event| event.sequence).checked_add(1).ok_or_else(|| {
-        malformed(path, 1, "has an event of the highest number there is, so none can follow".to_owned())
+        malformed(path, 1, "has an event with the highest possible number, so none can follow".to_owned())
     })?;
     let event = build(sequence);
     log.append(&event).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => {
-            let reason = format!("cannot take the event: {error}; keep large data in a file");
+            let reason = format!("cannot store the event: {error}; store large data in a file");
             WorkspaceError::new(WorkspaceErrorKind::Unwritable, path, reason)
         }
         _ => file::failed(path, "cannot be appended to", error),

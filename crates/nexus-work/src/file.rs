@@ -31,7 +31,12 @@ pub(super) fn open_or_create(path: &Path, options: &mut OpenOptions) -> Result<(
             }
         }
     }
-    Err(WorkspaceError::new(WorkspaceErrorKind::InUse, path, "comes and goes: see who deletes it"))
+    Err(WorkspaceError::new(
+        WorkspaceErrorKind::InUse,
+        path,
+        "is deleted repeatedly: find the program that \
+        deletes it",
+    ))
 }
 
 /// Reads a whole file of at most `max_bytes`.
@@ -41,7 +46,7 @@ pub(super) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, WorkspaceErro
         Ok(None) => Err(failed(path, "cannot be opened", io::ErrorKind::NotFound.into())),
         Err(error) if error.kind() == io::ErrorKind::InvalidData && is_regular(path) => {
             let reason =
-                format!("has more than {max_bytes} bytes, which no file of a workspace has: move it away");
+                format!("has more than {max_bytes} bytes, the limit for a file of a workspace: move it away");
             Err(WorkspaceError::new(WorkspaceErrorKind::Malformed { line: 1, column: 1 }, path, reason))
         }
         Err(error) => Err(failed(path, "cannot be read", error)),
@@ -72,7 +77,7 @@ pub(super) fn failed(path: &Path, action: &str, error: io::Error) -> WorkspaceEr
         },
         _ => return WorkspaceError::from_io(path, action, error),
     };
-    let reason = format!("is {what}, where a workspace has a file: move it away");
+    let reason = format!("is {what}, but a workspace needs a file: move it away");
     WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, path, reason)
 }
 

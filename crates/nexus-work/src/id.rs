@@ -63,7 +63,8 @@ fn check(text: &str) -> Result<(), InvalidWorkspaceId> {
 /// A text that can name no workspace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} names no workspace: an id has 1 to {MAX_BYTES} ASCII letters, digits, `-` and `_`, and is no device of Windows"
+    "{text:?} is not the id of a workspace: write 1 to {MAX_BYTES} ASCII letters, digits, `-` and `_`, and \
+    no name of a Windows device"
 )]
 pub struct InvalidWorkspaceId {
     /// The given text, shortened.

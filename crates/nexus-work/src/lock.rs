@@ -34,14 +34,14 @@ impl Lock {
     pub(super) fn take(folder: &Path, patience: Duration) -> Result<Self, WorkspaceError> {
         let path = folder.join(NAME);
         if is_held_here(folder) {
-            let reason = "is held by this very thread, inside a change: do one after the other";
+            let reason = "is locked by this thread, inside a change: make one change after the other";
             return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));
         }
         let locked = FileLock::lock(&path, patience)
             .map_err(|error| file::failed(&path, "cannot be locked", error))?;
         let Some(file) = locked else {
             let reason =
-                format!("has been held by another writer for {} ms: try again", patience.as_millis());
+                format!("has been locked by another writer for {} ms: try again", patience.as_millis());
             return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));
         };
         HELD.with_borrow_mut(|held| held.push(path));

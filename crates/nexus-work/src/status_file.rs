@@ -40,14 +40,14 @@ pub(super) fn read_of<S: DeserializeOwned>(
     let found = fs::symlink_metadata(folder)
         .map_err(|error| WorkspaceError::from_io(folder, "cannot be opened", error))?;
     if !found.is_dir() {
-        return Err(none("is not a workspace: it is no folder"));
+        return Err(none("is not a workspace, because it is not a folder"));
     }
     let status = read(folder, kind).map_err(|error| match error.kind() {
         WorkspaceErrorKind::NotFound => none("is not a workspace: it has no status.json"),
         _ => error,
     })?;
     if status.id != *id {
-        return Err(none(&format!("is not the workspace {id}: its status.json is that of {}", status.id)));
+        return Err(none(&format!("is not the workspace {id}: its status.json belongs to {}", status.id)));
     }
     Ok(status)
 }
@@ -64,7 +64,7 @@ pub(super) fn write<S: Serialize + DeserializeOwned>(
     bytes.push(b'\n');
     if bytes.len() as u64 > MAX_BYTES {
         let reason =
-            format!("would have {} bytes, more than {MAX_BYTES}: keep large data in a file", bytes.len());
+            format!("would have {} bytes, more than {MAX_BYTES}: store large data in a file", bytes.len());
         return Err(unwritable(reason));
     }
     // Data that is nested too deeply can be written and would never be read again, nor would some types of state.
@@ -88,7 +88,7 @@ fn parse<S: DeserializeOwned>(
         VERSION => {}
         found if found > VERSION => {
             let reason = format!(
-                "is of version {found}, which a newer Nexus wrote: update this one, which knows version {VERSION}"
+                "has version {found} of a newer Nexus: update Nexus; this version supports {VERSION}"
             );
             return Err(WorkspaceError::new(WorkspaceErrorKind::NewerVersion { found }, path, reason));
         }
@@ -97,7 +97,7 @@ fn parse<S: DeserializeOwned>(
     let id = reading.field("id")?;
     let found: String = reading.field("kind")?;
     if let Some(kind) = kind.filter(|kind| *kind != found) {
-        let reason = format!("is that of a {found:?}, not of a {kind:?}: open it as what it is");
+        let reason = format!("belongs to a {found:?}, not to a {kind:?}: open it as its own kind");
         return Err(WorkspaceError::new(WorkspaceErrorKind::OtherKind, path, reason));
     }
     Ok(WorkspaceStatus {
@@ -168,7 +168,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
                 let mut fields: Vec<(String, &'de RawValue)> = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(de::Error::custom(format_args!("the field `{name}` is there twice")));
+                        return Err(de::Error::custom(format_args!("the field `{name}` occurs twice")));
                     }
                     fields.push((name, map.next_value()?));
                 }
@@ -187,7 +187,7 @@ fn malformed(path: &Path, (line, column): (usize, usize), reason: &str) -> Works
     let (line, column) = (line.max(1), column.max(1));
     let kind = WorkspaceErrorKind::Malformed { line, column };
     let reason =
-        format!("is malformed at line {line}, column {column}: {reason}; mend it, or put back a copy");
+        format!("is malformed at line {line}, column {column}: {reason}; correct it, or restore a copy");
     WorkspaceError::new(kind, path, reason)
 }
 

@@ -115,7 +115,7 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
     }
 
     fn removed(&self) -> WorkspaceError {
-        let reason = "was removed while it was being waited for";
+        let reason = "was removed during the wait";
         WorkspaceError::new(WorkspaceErrorKind::NotFound, self.path(), reason)
     }
 }

@@ -49,7 +49,7 @@ impl<S: WorkspaceState> Workspace<S> {
         let folder = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let id = folder.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
         let Some(id) = id else {
-            let reason = "is not a workspace: its name is none of a workspace";
+            let reason = "is not a workspace: its name is not a valid id";
             return Err(WorkspaceError::new(WorkspaceErrorKind::NotAWorkspace, &folder, reason));
         };
         Self::at(id, folder, Settings::default())

@@ -299,7 +299,7 @@ fn refuse_taken(folder: &Path) -> Result<(), WorkspaceError> {
     if fs::symlink_metadata(folder).is_err() {
         return Ok(());
     }
-    let reason = "is there already: take another id, or open it";
+    let reason = "already exists: choose another id, or open it";
     Err(WorkspaceError::new(WorkspaceErrorKind::AlreadyExists, folder, reason))
 }
 

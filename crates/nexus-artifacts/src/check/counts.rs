@@ -38,7 +38,8 @@ impl CheckContext<'_> {
             if let Some(field) = document.field(entry, "Status")
                 && CriterionStatus::of(&field.value).is_none()
             {
-                let message = format!("{:?} is no status; write Pass, Fail, Defer or Pending", field.value);
+                let message =
+                    format!("{:?} is not a status; write Pass, Fail, Defer or Pending", field.value);
                 self.fault(field.start, Rule::CriterionStatus, message);
             }
         }
@@ -54,7 +55,7 @@ impl CheckContext<'_> {
         for (key, said, status) in counted {
             let found = criteria.iter().filter(|criterion| criterion.status == status).count() as u64;
             if found != said {
-                let message = format!("{key} is {said}, but {found} criteria say {status}");
+                let message = format!("{key} is {said}, but {found} criteria have {status}");
                 self.fault(self.at(key), Rule::CriterionCount, message);
             }
         }
@@ -128,7 +129,7 @@ impl CheckContext<'_> {
     pub(super) fn research(&mut self) {
         let Ok(research) = self.artifact.read::<Research>() else { return };
         if !(0.0..=1.0).contains(&research.agreement_score) {
-            let message = "agreement_score is no number from 0 to 1";
+            let message = "agreement_score is not a number from 0 to 1";
             return self.fault(self.at("agreement_score"), Rule::FrontmatterInvalid, message);
         }
         self.entry_counts();
@@ -151,8 +152,10 @@ fn agreements(check: &mut CheckContext<'_>) {
         if let Some(field) = document.field(entry, "Reasoning-Trace-Agreement")
             && ReasoningAgreement::of(&field.value).is_none()
         {
-            let message =
-                format!("{:?} is none of identical, overlapping, orthogonal and unknown", field.value);
+            let message = format!(
+                "{:?} is not valid; write identical, overlapping, orthogonal or unknown",
+                field.value
+            );
             check.fault(field.start, Rule::ReasoningAgreement, message);
         }
     }

@@ -27,7 +27,7 @@ impl CheckContext<'_> {
                 self.fault(
                     start + at,
                     Rule::ObjectObject,
-                    format!("{LOST} stands for a lost value; write the value"),
+                    format!("{LOST} marks a lost value; write the value"),
                 );
             }
             start += line.len();
@@ -109,7 +109,7 @@ impl CheckContext<'_> {
                 self.fault(
                     twice.start,
                     Rule::SectionDuplicate,
-                    format!("the section {} is there twice", shown(name)),
+                    format!("the section {} occurs twice", shown(name)),
                 );
             }
         }
@@ -132,7 +132,7 @@ impl CheckContext<'_> {
                 self.fault(
                     entry.start,
                     Rule::EntryHeading,
-                    format!("an entry of {} is written {form}", spec.section),
+                    format!("write an entry of {} as {form}", spec.section),
                 );
                 continue;
             };
@@ -143,7 +143,7 @@ impl CheckContext<'_> {
                 self.fault(
                     entry.start,
                     Rule::EntrySequence,
-                    format!("{id} stands where SC-{expected} is expected"),
+                    format!("{id} is in the position of SC-{expected}"),
                 );
             }
             expected = number.unwrap_or(expected).saturating_add(1);
@@ -168,7 +168,7 @@ impl CheckContext<'_> {
             let id = words.split(|next: char| next.is_whitespace() || next == ':').next().unwrap_or_default();
             let is_named = number_of(&id.to_ascii_uppercase(), spec.prefix).is_some();
             if level > 1 && is_named && !known.contains(&range.start) {
-                let message = format!("an entry is written {form}, below ## {}", spec.section);
+                let message = format!("write an entry as {form}, below ## {}", spec.section);
                 self.fault(range.start, Rule::EntryHeading, message);
             }
         }
@@ -209,7 +209,11 @@ impl CheckContext<'_> {
             if let (Some((at, said)), Some(expected)) = (said, expected)
                 && said != expected
             {
-                self.fault(at, Rule::PlaceMismatch, format!("it says {said} where {expected} belongs"));
+                self.fault(
+                    at,
+                    Rule::PlaceMismatch,
+                    format!("it contains {said}, but {expected} is expected"),
+                );
             }
         }
     }

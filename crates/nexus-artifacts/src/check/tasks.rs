@@ -47,7 +47,7 @@ pub(in super::super) fn planned(check: &mut CheckContext<'_>) -> Vec<PlannedTask
     let within = document.section("tasks").map(|section| section.body.clone());
     for block in &blocks {
         if within.as_ref().is_some_and(|within| block.start < within.start || block.body.end > within.end) {
-            check.fault(block.start, Rule::TaskBlock, "the <task> does not lie between <tasks> and </tasks>");
+            check.fault(block.start, Rule::TaskBlock, "the <task> is not between <tasks> and </tasks>");
         }
     }
     let mut tasks = Vec::new();
@@ -83,7 +83,7 @@ fn task(check: &mut CheckContext<'_>, index: usize, block: &TaskBlock) -> Option
     let slice = check.slice.unwrap_or(id.slice);
     let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
     if id != slice.task(number) {
-        check.fault(id_at, Rule::TaskId, format!("{id} stands where {} is expected", slice.task(number)));
+        check.fault(id_at, Rule::TaskId, format!("{id} is in the position of {}", slice.task(number)));
     }
     let (wave, wave_at) = of("wave");
     check.wave(wave, wave_at, slice);
@@ -109,7 +109,7 @@ impl CheckContext<'_> {
     fn tier(&mut self, tier: &str, at: usize) {
         if !TIERS.contains(&tier) && !self.models.iter().any(|model| model == tier) {
             let models = TIERS.into_iter().chain(self.models.iter().map(String::as_str)).collect::<Vec<_>>();
-            let message = format!("{tier:?} is no tier; write one of {}", models.join(", "));
+            let message = format!("{tier:?} is not a tier; write one of {}", models.join(", "));
             self.fault(at, Rule::TaskTier, message);
         }
     }
@@ -119,7 +119,9 @@ impl CheckContext<'_> {
         let reason = match &parsed {
             Ok(task) if task.slice < slice => return Some(*task),
             Ok(task) => {
-                format!("{task} is of no slice before {slice}; tasks of one slice are done side by side")
+                format!(
+                    "{task} does not belong to a slice before {slice}; tasks of one slice run in parallel"
+                )
             }
             Err(error) => error.to_string(),
         };

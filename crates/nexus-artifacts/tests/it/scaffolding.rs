@@ -82,9 +82,9 @@ fn a_task_depends_on_earlier_slices_only() {
     let path = artifacts.slice_file(slice, Kind::SlicePlan);
     let text = fs::read_to_string(&path).unwrap();
     for (named, said) in [
-        ("M001-S002-T0001", "of no slice before"),
-        ("M001-S003-T0001", "of no slice before"),
-        ("M002-S001-T0001", "of no slice before"),
+        ("M001-S002-T0001", "does not belong to a slice before"),
+        ("M001-S003-T0001", "does not belong to a slice before"),
+        ("M002-S001-T0001", "does not belong to a slice before"),
         ("T0001", "the name of no task"),
         ("M001-S001-T0001, M001-S001-T0002", "not in the plan of M001-S001"),
     ] {

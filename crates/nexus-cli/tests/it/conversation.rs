@@ -82,7 +82,7 @@ fn a_conversation_goes_on_over_two_backends_and_is_forked_shown_and_deleted() {
     let output = stage.nexus(&["run", "reader", "third words", "--conversation", "talk"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "Two.\n"));
     assert!(
-        text(&output.stderr).contains("talk is shown to the model anew, 4 messages"),
+        text(&output.stderr).contains("talk is sent to the model again, with 4 messages"),
         "{}",
         text(&output.stderr)
     );
@@ -141,11 +141,11 @@ fn what_cannot_be_is_told_with_its_exit_code() {
     let stage = Stage::new(Reply::text("One."));
     stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
     for (arguments, words) in [
-        (["conversation", "show", "nobody"].as_slice(), "there is no conversation nobody"),
-        (&["conversation", "show", "../talk"], "is no name of a conversation"),
-        (&["conversation", "fork", "talk", "TALK"], "in case only"),
+        (["conversation", "show", "nobody"].as_slice(), "the conversation nobody does not exist"),
+        (&["conversation", "show", "../talk"], "is not a name of a conversation"),
+        (&["conversation", "fork", "talk", "TALK"], "only in case"),
         (&["conversation", "fork", "talk", "new", "--at", "9"], "it has 2, counted from 1"),
-        (&["conversation", "delete", "nobody"], "there is no conversation nobody"),
+        (&["conversation", "delete", "nobody"], "the conversation nobody does not exist"),
         (&["run", "judges", "x", "--conversation", "talk"], "leave `--conversation` out"),
         (&["run", "writer", "x", "--on-lost", "fail"], "--conversation"),
         (&["run", "writer", "x", "--conversation", "talk", "--resume", "turns"], "cannot be used with"),

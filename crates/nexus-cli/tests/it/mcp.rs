@@ -215,7 +215,7 @@ fn over_http_a_home_has_one_server_which_others_attach_to() {
     assert!(!folder.nexus_home().join("mcp/spawn.json").exists());
     let late = folder.nexus(&["mcp", "spawn", "--attach"]);
     assert_eq!(late.status.code(), Some(1));
-    assert!(text(&late.stderr).contains("no HTTP server of this home runs"), "{}", text(&late.stderr));
+    assert!(text(&late.stderr).contains("no HTTP server of this home is running"), "{}", text(&late.stderr));
 }
 
 #[test]

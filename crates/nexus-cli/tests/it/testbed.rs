@@ -160,7 +160,7 @@ fn a_strangers_trap_is_proved_and_one_that_is_none_is_told() {
     let (code, complaint) = failed(&folder, &["testbed", "prove", "--traps", "traps"]);
     assert_eq!(
         (code, complaint.as_str()),
-        (Some(2), "nexus: traps/mine/right: makes the same files as planted/\n")
+        (Some(2), "nexus: traps/mine/right: creates the same files as planted/\n")
     );
     fs::write(folder.path().join("traps/mine/planted/src/sum.sh"), "sum() { sh ../nowhere; }\n").unwrap();
     let output = folder
@@ -187,7 +187,7 @@ fn the_eight_traps_are_listed_and_a_wrong_name_is_told() {
     let (code, complaint) = failed(&folder, &["testbed", "list", "--traps", "nowhere"]);
     assert!(code == Some(2) && complaint.contains("nowhere: cannot be read"), "{complaint}");
     let (code, complaint) = failed(&folder, &["testbed", "report", "."]);
-    assert!(code == Some(2) && complaint.contains("holds no experiment"), "{complaint}");
+    assert!(code == Some(2) && complaint.contains("contains no experiment"), "{complaint}");
 }
 
 #[test]

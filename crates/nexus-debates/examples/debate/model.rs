@@ -10,7 +10,7 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     let asked = conversation.user_texts().join("\n");
     let name = panelist(&asked);
     let is_told = |text: &str| conversation.system.contains(text);
-    if is_told("Frame a debate") {
+    if is_told("Frame a debate. Do not take part in it") {
         return Some(Reply::json(&frame()));
     }
     if is_told("You have not seen the other openings") {
@@ -36,7 +36,7 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
             json!({ "close": true, "why": "Nobody is left who opposes it.", "findings": findings() }),
         );
     }
-    if is_told("Add your interpretation") {
+    if is_told("is stored word for word. Add your interpretation") {
         return match answers.as_slice() {
             [] => call("read_record", json!({})),
             _ => call(

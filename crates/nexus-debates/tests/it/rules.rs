@@ -155,8 +155,8 @@ fn each_rule_of_a_frame_is_told_by_itself() {
     let breaks: [(Break, &str); 13] = [
         (|draft, _| draft.claims.truncate(1), "name 2 to 12"),
         (|draft, _| draft.claims[1].id = "C1".to_owned(), "another claim is called C1"),
-        (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is no name"),
-        (|draft, _| draft.panelists[0].name = "a\u{0}".to_owned(), "is no name"),
+        (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is not a name"),
+        (|draft, _| draft.panelists[0].name = "a\u{0}".to_owned(), "is not a name"),
         (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann has it already"),
         (|draft, _| draft.panelists[1].sources = vec!["secret".to_owned()], "no source has this name"),
         (|draft, _| draft.panelists[1].registered = Some("security".to_owned()), "already has a seat"),

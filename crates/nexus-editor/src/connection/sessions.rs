@@ -174,7 +174,8 @@ impl Connection {
                 Err(error) => Err(error),
             };
             if let Err(error) = forgotten {
-                tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a session");
+                tracing::warn!(backend = %handle.backend(), %error, "it may still store its own copy of a \
+                    session");
             }
         }
         blocking(&self.setup, move |setup| {

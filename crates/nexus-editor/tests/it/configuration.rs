@@ -126,7 +126,7 @@ async fn one_line_of_the_file_changes_who_answers_and_a_broken_one_is_told() {
             stage.configure("groups: { alpha: [beta] }\ntypes: { writer: { group: alpha } }\n");
             let response = editor.prompt(&session, "Go.").await.unwrap();
             assert_eq!(response.meta.unwrap()["nexus"]["conversation"]["continuity"], "reseeded");
-            assert!(editor.told().contains("shown to the model anew"), "{}", editor.told());
+            assert!(editor.told().contains("sent to the model again"), "{}", editor.told());
             stage.configure("groups: { alpha: [beta] }\ntypes: { reader: { group: alpha } }\n");
             let error = editor.prompt(&session, "Go.").await.unwrap_err();
             assert!(error.message.contains("writer") && error.message.contains("reader"), "{error:?}");

@@ -258,7 +258,7 @@ async fn a_server_that_hangs_costs_its_time_once_and_is_started_again_on_demand(
     until_there(&stage.cwd().join("starts")).await;
     let_pass(MINUTE).await;
     let first = told(&mut raw, 3).await;
-    assert!(first.contains("s: it told no tools within 30 s"), "{first}");
+    assert!(first.contains("s: it listed no tools within 30 s"), "{first}");
     for id in [4, 5] {
         raw.request(json!(id), "session/prompt", prompt(&session, "Go on.")).await;
         let further = told(&mut raw, id).await;
@@ -274,7 +274,7 @@ async fn a_server_that_hangs_costs_its_time_once_and_is_started_again_on_demand(
     }
     let_pass(MINUTE).await;
     let again = told(&mut raw, 6).await;
-    assert!(again.contains("s: it told no tools within 30 s"), "{again}");
+    assert!(again.contains("s: it listed no tools within 30 s"), "{again}");
 
     fs::write(stage.cwd().join("mended"), "").unwrap();
     raw.request(json!(7), "session/prompt", prompt(&session, "/servers")).await;
@@ -304,7 +304,7 @@ async fn prompts_that_are_cancelled_while_a_server_starts_wait_for_the_same_star
     raw.request(json!(6), "session/prompt", prompt(&session, "Go.")).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let_pass(MINUTE).await;
-    assert!(told(&mut raw, 6).await.contains("s: it told no tools within 30 s"));
+    assert!(told(&mut raw, 6).await.contains("s: it listed no tools within 30 s"));
     assert_eq!(starts(&stage), 1, "a cancelled prompt's server is started anew");
     raw.end().await;
 }

@@ -178,6 +178,6 @@ mod times {
         );
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
         let error = serde_json::from_str::<Record>(&text.replace("00:00:01", "25:00:01")).unwrap_err();
-        assert!(error.to_string().contains("is no time such as"), "{error}");
+        assert!(error.to_string().contains("is not a time such as"), "{error}");
     }
 }

@@ -56,16 +56,20 @@ impl Rejection {
         match self {
             Self::Misdirected => (StatusCode::FORBIDDEN, "the request names another host"),
             Self::ForeignOrigin => (StatusCode::FORBIDDEN, "the request comes from another origin"),
-            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "the request bears no token of this server"),
+            Self::Unauthenticated => (
+                StatusCode::UNAUTHORIZED,
+                "the request has no valid token of this \
+                server",
+            ),
             Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "messages are sent with POST"),
             Self::NotAcceptable => {
                 (StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream")
             }
             Self::MediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"),
-            Self::Revision => (StatusCode::BAD_REQUEST, "this revision of the protocol is not spoken"),
+            Self::Revision => (StatusCode::BAD_REQUEST, "this revision of the protocol is not supported"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the message is larger than 4 MiB"),
-            Self::Unread => (StatusCode::BAD_REQUEST, "the body did not come whole, or not in time"),
+            Self::Unread => (StatusCode::BAD_REQUEST, "the body was incomplete or too late"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many connections are open: try again"),
         }
     }

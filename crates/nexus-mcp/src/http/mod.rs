@@ -256,7 +256,7 @@ fn head_mismatch(
     params: &serde_json::Value,
 ) -> Result<Option<&'static str>, Rejection> {
     if head.headers.contains_key(METHOD_HEADER) && only(&head.headers, METHOD_HEADER) != Some(method) {
-        return Ok(Some("the header Mcp-Method is not the message's `method`"));
+        return Ok(Some("the header Mcp-Method differs from the message's `method`"));
     }
     // The answer to an unknown revision lists the supported ones.
     let Ok(meta) = RequestMeta::read(params) else { return Ok(None) };
@@ -265,7 +265,7 @@ fn head_mismatch(
     }
     match (&meta.revision, only(&head.headers, VERSION_HEADER)) {
         (Some(revision), Some(named)) if revision != named => {
-            Ok(Some("the header MCP-Protocol-Version is not the revision in `_meta`"))
+            Ok(Some("the header MCP-Protocol-Version differs from the revision in `_meta`"))
         }
         _ => guard::is_spoken_by(&head.headers, meta.revision.as_deref()).map(|()| None),
     }

@@ -165,7 +165,7 @@ async fn what_a_model_did_wrong_it_is_told_as_an_answer() {
     let result = client.call("fail", json!({})).await;
     assert!(result["isError"] == true && text(&result).contains("call echo instead"));
     let result = client.call("panic", json!({})).await;
-    assert!(result["isError"] == true && text(&result).contains("mistake of the server's"), "{result}");
+    assert!(result["isError"] == true && text(&result).contains("a fault in the server"), "{result}");
     let result = client.call("big", json!({ "bytes": 50_000 })).await;
     assert!(result["isError"] == true && text(&result).contains("`offset`"), "{result}");
     let result = client.call("big", json!({ "bytes": MAX_ANSWER_BYTES - 20 })).await;

@@ -242,7 +242,7 @@ async fn who_stays_silent_is_no_vote_and_a_step_of_one_vote_is_short() {
     let record = world.attempt(&cast.router()).run().await.unwrap();
     let (words, error) = reason(&record);
     assert!(words.contains("1 of 2 vendors") && words.contains("seat 2 (hidden-contracts)"), "{words}");
-    assert!(error.contains("two ended twice without handing anything in"), "{error}");
+    assert!(error.contains("two ended twice without a submission"), "{error}");
     assert_eq!((record.votes.len(), record.silent.len(), record.verdict), (1, 1, None));
 }
 

@@ -66,7 +66,10 @@ impl ExperimentDescription {
     /// Says what keeps it from being one.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
-            return Err(format!("its version is {}, {VERSION} is known here", self.version));
+            return Err(format!(
+                "its version is {}, but this version of Nexus supports {VERSION}",
+                self.version
+            ));
         }
         for (what, count) in
             [("arm", self.arms.len()), ("trap", self.traps.len()), ("answer", self.answers.len())]

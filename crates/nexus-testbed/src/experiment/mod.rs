@@ -146,7 +146,7 @@ impl Experiment {
         let path = folder.join(DESCRIPTION);
         // Before anything is written: a folder of something else stays as it is.
         if read_description(&path)?.is_none() && holds_something_else(&folder)? {
-            return Err(fault("is not empty, and holds no experiment: take another folder".to_owned()));
+            return Err(fault("is not empty, and contains no experiment: choose another folder".to_owned()));
         }
         make_private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
         let lock = lock(&folder)?;
@@ -154,7 +154,9 @@ impl Experiment {
             Some(there) if there == description => {}
             Some(there) => {
                 let differences = there.differences(&description).join("; ");
-                return Err(fault(format!("holds another experiment: {differences}; take another folder")));
+                return Err(fault(format!(
+                    "contains another experiment: {differences}; choose another folder"
+                )));
             }
             None => {
                 write_description(&path, &description)?;
@@ -271,7 +273,7 @@ impl ExperimentResults {
         let path = folder.join(DESCRIPTION);
         let description = read_description(&path)?.ok_or_else(|| TestbedError::Experiment {
             path: folder.to_owned(),
-            problem: "holds no experiment: there is no experiment.json".to_owned(),
+            problem: "contains no experiment: experiment.json is missing".to_owned(),
         })?;
         let runs = RunFile::at(folder.join("runs.jsonl")).read(&description)?;
         Ok(Self { description, runs })
@@ -286,7 +288,7 @@ fn lock(folder: &Path) -> Result<FileLock, TestbedError> {
     FileLock::try_lock(&path).map_err(|error| TestbedError::io(path, error))?.ok_or_else(|| {
         TestbedError::Experiment {
             path: folder.to_owned(),
-            problem: "another process is at work on it".to_owned(),
+            problem: "another process is working on it".to_owned(),
         }
     })
 }
@@ -296,7 +298,7 @@ fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, Testbe
     let Some(bytes) = read else { return Ok(None) };
     let fault = |problem: String| TestbedError::Experiment { path: path.to_owned(), problem };
     let read: ExperimentDescription =
-        serde_json::from_slice(&bytes).map_err(|error| fault(format!("is no experiment: {error}")))?;
+        serde_json::from_slice(&bytes).map_err(|error| fault(format!("is not an experiment: {error}")))?;
     read.check().map_err(fault)?;
     Ok(Some(read))
 }

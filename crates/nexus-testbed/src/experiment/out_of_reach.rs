@@ -30,7 +30,7 @@ pub(super) fn within_reach(settings: &TaskSettings, traps: &[&Trap]) -> Option<S
         };
         if let Some(folder) = is_shown(&place) {
             return Some(format!(
-                "{} holds the ground truth of {}, and the sandbox shows {}: run it from another place",
+                "{} contains the ground truth of {}, but the sandbox shows {}: run it from another folder",
                 place.display(),
                 trap.name(),
                 folder.display()

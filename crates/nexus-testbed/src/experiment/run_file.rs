@@ -30,7 +30,7 @@ impl RunFile {
         let path = self.log.path();
         let lines = self.log.read().map_err(|error| TestbedError::io(path, error))?;
         if let Some(torn) = lines.torn.iter().find(|line| !line.is_tail) {
-            return Err(odd(path, torn.line, &format!("is no run: {}", torn.reason)));
+            return Err(odd(path, torn.line, &format!("is not a run: {}", torn.reason)));
         }
         let mut runs = Vec::with_capacity(lines.values.len());
         for (line, run) in lines.values {
@@ -42,7 +42,7 @@ impl RunFile {
                     }
                     None => "no further run".to_owned(),
                 };
-                let problem = format!("is another run than the one that belongs here: {expected}");
+                let problem = format!("is a different run than expected: {expected}");
                 return Err(odd(path, line, &problem));
             }
             runs.push(run);
@@ -65,6 +65,6 @@ impl RunFile {
 }
 
 fn odd(path: &Path, line: u64, problem: &str) -> TestbedError {
-    let problem = format!("line {line} {problem}; remove it and all lines after it, and they are run again");
+    let problem = format!("line {line} {problem}; remove it and all lines after it to run them again");
     TestbedError::Experiment { path: path.to_owned(), problem }
 }

@@ -21,7 +21,7 @@ use crate::{
 pub fn experiment_html(results: &ExperimentResults) -> String {
     let summary = ExperimentSummary::of(results);
     let title = format!(
-        "Who catches the confident wrong answer (arms: {}, traps: {})",
+        "Caught confident wrong answers (arms: {}, traps: {})",
         summary.arms.len(),
         results.description.traps.len()
     );
@@ -62,7 +62,7 @@ fn caught(summary: &ExperimentSummary) -> Markup {
 
 fn differences(summary: &ExperimentSummary) -> Markup {
     if summary.comparisons.is_empty() {
-        return html! { p.soft { "There is one arm alone." } };
+        return html! { p.soft { "The experiment has only one arm." } };
     }
     let estimates = summary.comparisons.iter().map(|pair| Estimate {
         label: format!("{} less {}", pair.first, pair.second),
@@ -102,7 +102,7 @@ fn outcomes(summary: &ExperimentSummary) -> Markup {
                 td { (cost(arm.usd, arm.turns_without_cost)) }
             } }
         }
-        p.soft { "Invalid runs are those in which the infrastructure failed; they count for nothing else." }
+        p.soft { "In invalid runs the infrastructure failed; they are not counted elsewhere." }
     }
 }
 
@@ -153,13 +153,15 @@ fn run_part(run: &RunRecord) -> Markup {
                     (match truth {
                         GroundTruth::Green => "Its files are right.",
                         GroundTruth::Red { .. } => "Its files are wrong.",
-                        GroundTruth::Unfinished { .. } => "Its files are wrong: what checks them does not end with them.",
-                        GroundTruth::Unchanged => "Its files are the project's as they were: there is no answer.",
-                        GroundTruth::Unknown { .. } => "It is not known whether its files are right.",
+                        GroundTruth::Unfinished { .. } => "Its files are wrong: the program that checks them \
+                            does not end.",
+                        GroundTruth::Unchanged => "Its files are unchanged from the project: there is no \
+                            answer.",
+                        GroundTruth::Unknown { .. } => "The correctness of its files is unknown.",
                     }) }
                 @match truth {
                     GroundTruth::Red { observed: text } | GroundTruth::Unfinished { observed: text } | GroundTruth::Unknown { reason: text } => {
-                        details { summary { "What the ground truth observed" } (Block(text)) }
+                        details { summary { "Observations of the ground truth program itself" } (Block(text)) }
                     }
                     GroundTruth::Green | GroundTruth::Unchanged => {}
                 }

@@ -16,7 +16,7 @@ use crate::{
 pub fn experiment_markdown(results: &ExperimentResults) -> String {
     let summary = ExperimentSummary::of(results);
     let mut page = format!(
-        "# Who catches the confident wrong answer\n\n{} of {} runs are finished.\n",
+        "# Caught confident wrong answers\n\n{} of {} runs are finished.\n",
         summary.finished, summary.planned
     );
     for text in measured(results) {

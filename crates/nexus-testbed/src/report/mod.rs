@@ -15,17 +15,19 @@ use crate::{
 fn measured(results: &ExperimentResults) -> [&'static str; 2] {
     let what = match results.description.mode {
         RunMode::Review => {
-            "Review alone: an answer was put before the reviewers of each arm, with a complete handoff whose claims are true. \
-             Their verdict is what was measured: one that advances ships the answer, any other catches it."
+            "Review only: the reviewers of each arm judged an answer with a complete handoff whose claims \
+             are true. Their verdict was measured: a verdict that advances ships the answer, any other \
+             verdict catches it."
         }
         RunMode::Task => {
             "Whole tasks: the agents of each arm framed the goal, worked on it and reviewed it, over all retries. A task that is \
              complete shipped its answer; one that is blocked or escalated did not."
         }
     };
-    let how = "Whether an answer is right was decided by a program that no agent could reach, and never from what anybody said. \
-               Caught is the share of wrong answers that were not shipped. Intervals are at 95 %: Clopper and Pearson's for a share, \
-               Newcombe's for a difference. p is Fisher's exact test; the comparisons are not corrected for their number.";
+    let how = "A program that no agent could reach decided if an answer is right; statements of agents did \
+               not count. Caught is the share of wrong answers that were not shipped. Intervals are at 95 %: \
+               Clopper and Pearson's for a share, Newcombe's for a difference. p is Fisher's exact test; the \
+               comparisons are not corrected for their number.";
     [what, how]
 }
 

@@ -108,7 +108,7 @@ impl Script {
 
     fn implement(self, trap: &Trap, answers: &[&str]) -> Option<ScriptedCall> {
         let Some(brief) = answers.first() else { return call("read_my_brief", json!({})) };
-        let is_told_otherwise = brief.contains("[what to do otherwise this time]");
+        let is_told_otherwise = brief.contains("[advice for this attempt at the step]");
         let answer = match self {
             Self::Anchored => Answer::Planted,
             Self::Probing if !is_told_otherwise => Answer::Planted,
@@ -161,7 +161,7 @@ impl fmt::Display for Script {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "what a script does next may be nothing")]
+#[expect(clippy::unnecessary_wraps, reason = "a script may have no next action")]
 fn call(tool: &'static str, arguments: Value) -> Option<ScriptedCall> {
     Some(ScriptedCall { tool, arguments })
 }

@@ -23,7 +23,7 @@ const MOST_EXPECTED_BYTES: usize = 32 << 10;
 pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> {
     let yaml = format!("{origin}/trap.yaml");
     let Some(text) = files.get("trap.yaml") else {
-        return Err(TrapError::new(origin, "has no trap.yaml; TRAPS.md says what is in one"));
+        return Err(TrapError::new(origin, "has no trap.yaml; TRAPS.md describes its content"));
     };
     let text = std::str::from_utf8(text).map_err(|_| TrapError::new(&yaml, "is not UTF-8"))?;
     let file: TrapFile =
@@ -69,7 +69,7 @@ pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> 
         answers(&trap, answer)?;
     }
     if trap.tree(Some(Answer::Planted)) == trap.tree(Some(Answer::Right)) {
-        return Err(TrapError::new(format!("{origin}/right"), "makes the same files as planted/"));
+        return Err(TrapError::new(format!("{origin}/right"), "creates the same files as planted/"));
     }
     apart(&trap)?;
     Ok(trap)
@@ -172,13 +172,13 @@ fn answers(trap: &Trap, answer: Answer) -> Result<(), TrapError> {
     }
     let writable = |path: &str| trap.file.brief.write.iter().any(|write| is_below(path, write));
     if let Some(path) = files.keys().find(|path| !writable(path)) {
-        let problem = "is not below the paths of brief.write, so that no agent could have made it";
+        let problem = "is not below the paths of brief.write, so no agent could have created it";
         return Err(TrapError::new(format!("{origin}/{answer}/{path}"), problem));
     }
     for (index, path) in removes.iter().enumerate() {
         let place = format!("{origin}/trap.yaml: removed.{answer}[{index}]");
         let problem = match trap.source.base.contains_key(path) {
-            false => "is no file of base/",
+            false => "is not a file of base/",
             true if files.contains_key(path) => "is a file of the answer as well",
             true if !writable(path) => "is not below the paths of brief.write",
             true => continue,
@@ -200,15 +200,13 @@ fn apart(trap: &Trap) -> Result<(), TrapError> {
             let place = format!("{}/{folder}/{}", trap.origin, file.path);
             let is_in_the_way = |other: &&&str| is_below(&file.path, other) || is_below(other, &file.path);
             if let Some(other) = taken.iter().find(is_in_the_way) {
-                return Err(TrapError::new(place, format!("lies where the project has {other}")));
+                return Err(TrapError::new(place, format!("has the same path as {other} of the project")));
             }
             let writes = &trap.file.brief.write;
             if let Some(write) =
                 writes.iter().find(|write| is_below(&file.path, write) || is_below(write, &file.path))
             {
-                let problem = format!(
-                    "lies where brief.write ({write}) lets agents write; they could lay another in its place"
-                );
+                let problem = format!("is below brief.write ({write}), where agents could replace it");
                 return Err(TrapError::new(place, problem));
             }
         }

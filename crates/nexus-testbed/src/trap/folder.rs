@@ -31,7 +31,7 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
     let mut folders = vec![(String::new(), 0)];
     while let Some((below, level)) = folders.pop() {
         if level > MOST_LEVELS {
-            return Err(fault(&below, format!("lies more than {MOST_LEVELS} folders deep")));
+            return Err(fault(&below, format!("is deeper than {MOST_LEVELS} folders")));
         }
         let entries = fs::read_dir(folder.join(&below)).map_err(|error| failed(&below, &error))?;
         for entry in entries {
@@ -39,14 +39,11 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
             let name = entry.file_name();
             let name = match name.to_str() {
                 Some(name) if !name.chars().any(char::is_control) => name,
-                _ => return Err(fault(&below, format!("holds {name:?}: names are printable UTF-8"))),
+                _ => return Err(fault(&below, format!("contains {name:?}: names must be printable UTF-8"))),
             };
             let place = format!("{below}{name}");
             if folded_name(name) == ".git" || name == ".gitignore" || name == ".gitattributes" {
-                return Err(fault(
-                    &place,
-                    "a trap holds no files of git's: its files are all there is".to_owned(),
-                ));
+                return Err(fault(&place, "a trap must not contain git's own files".to_owned()));
             }
             let kind = entry.file_type().map_err(|error| failed(&place, &error))?;
             // Python leaves this folder after an author tries a program.
@@ -60,7 +57,7 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
                 read.map_err(|error| failed(&place, &error))?;
                 if content.len() as u64 > limit {
                     let problem = format!(
-                        "is too large: a file has at most {} KiB, all files of a trap together {} MiB",
+                        "is too large: the limits are {} KiB for a file and {} MiB for all files of a trap",
                         MOST_FILE_BYTES >> 10,
                         MOST_BYTES >> 20
                     );
@@ -72,7 +69,7 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
                 return Err(fault(&place, "is neither a file nor a folder; a trap has no links".to_owned()));
             }
             if files.len() + folders.len() > MOST_FILES {
-                return Err(fault("", format!("holds more than {MOST_FILES} files and folders")));
+                return Err(fault("", format!("contains more than {MOST_FILES} files and folders")));
             }
         }
     }

@@ -159,13 +159,13 @@ impl Trap {
         for folder in folders {
             let trap = Self::load(folder)?;
             if let Some(other) = traps.iter().find(|other| other.name() == trap.name()) {
-                let problem = format!("{:?} is the name of {}, too", trap.name(), other.origin);
+                let problem = format!("{:?} is also the name of {}", trap.name(), other.origin);
                 return Err(TrapError::new(format!("{}/trap.yaml: name", trap.origin), problem));
             }
             traps.push(trap);
         }
         if traps.is_empty() {
-            return Err(fault("holds no folder of a trap; TRAPS.md says what is in one".to_owned()));
+            return Err(fault("contains no folder of a trap; TRAPS.md describes its content".to_owned()));
         }
         Ok(traps)
     }

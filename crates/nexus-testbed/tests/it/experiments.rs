@@ -59,7 +59,7 @@ async fn an_experiment_that_is_cut_off_goes_on_where_it_was() {
     let mut experiment = open();
     assert_eq!(experiment.turns(&context).unwrap(), (TurnBounds { fewest: 8, most: 48 }, Vec::new()));
     let said = refused(&root.join("e"), plan(&["negatives"], &[Script::Anchored, Script::Probing], 1));
-    assert!(said.ends_with("another process is at work on it"), "{said}");
+    assert!(said.ends_with("another process is working on it"), "{said}");
     let stop = cancel.clone();
     let ended = experiment.run(&context, &cancel, |run| {
         if run.key.number == 1 {
@@ -100,7 +100,7 @@ async fn a_folder_of_another_experiment_is_refused_with_what_differs() {
     drop(Experiment::open(root.join("e"), plan(&["bounds"], &[Script::Anchored], 1)).unwrap());
     let said = refused(&root.join("e"), plan(&["negatives"], &[Script::Anchored, Script::Wary], 2));
     for part in [
-        "holds another experiment: ",
+        "contains another experiment: ",
         "1 runs of each there, 2 here",
         "the arm wary is only here",
         "the trap bounds is only there",
@@ -115,7 +115,7 @@ async fn a_folder_of_another_experiment_is_refused_with_what_differs() {
     fs::create_dir(root.join("full")).unwrap();
     fs::write(root.join("full/letter"), "dear").unwrap();
     let said = refused(&root.join("full"), plan(&["bounds"], &[Script::Anchored], 1));
-    assert!(said.contains("is not empty, and holds no experiment"), "{said}");
+    assert!(said.contains("is not empty, and contains no experiment"), "{said}");
     assert_eq!(fs::read_dir(root.join("full")).unwrap().count(), 1, "nothing is written there");
     for none in
         [plan(&[], &[Script::Anchored], 1), plan(&["bounds"], &[], 1), plan(&["bounds"], &[Script::Wary], 0)]
@@ -126,9 +126,10 @@ async fn a_folder_of_another_experiment_is_refused_with_what_differs() {
     assert!(twice.contains("two of its arms have the name"), "{twice}");
     fs::write(root.join("e/experiment.json"), "{").unwrap();
     assert!(
-        refused(&root.join("e"), plan(&["bounds"], &[Script::Anchored], 1)).contains("is no experiment: ")
+        refused(&root.join("e"), plan(&["bounds"], &[Script::Anchored], 1))
+            .contains("is not an experiment: ")
     );
-    assert!(ExperimentResults::read(root).unwrap_err().to_string().contains("holds no experiment"));
+    assert!(ExperimentResults::read(root).unwrap_err().to_string().contains("contains no experiment"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,10 +159,7 @@ async fn runs_that_were_changed_are_refused_with_their_line() {
     }
     fs::write(&runs, format!("{good}{}\n", good.lines().next().unwrap())).unwrap();
     let error = ExperimentResults::read(&root.join("e")).unwrap_err().to_string();
-    assert!(
-        error.contains("line 3 is another run than the one that belongs here: no further run"),
-        "{error}"
-    );
+    assert!(error.contains("line 3 is a different run than expected: no further run"), "{error}");
 }
 
 #[test]
@@ -180,7 +178,7 @@ fn links_and_pipes_in_place_of_the_files_of_an_experiment_are_neither_followed_n
         std::os::unix::fs::symlink(&victim, place.join(name)).unwrap();
         let error = Experiment::open(&place, plan()).unwrap_err();
         if name == "experiment.json.new" {
-            assert!(error.to_string().contains("is not empty, and holds no experiment"), "{error}");
+            assert!(error.to_string().contains("is not empty, and contains no experiment"), "{error}");
         } else {
             assert_eq!(causes(error), "it is not a regular file");
         }

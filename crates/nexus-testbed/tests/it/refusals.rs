@@ -32,7 +32,7 @@ fn what_is_missing_or_unknown_in_the_file_is_told_with_its_line() {
     let said = refused_yaml("kind: lost_sign", "kind: [");
     assert!(said.starts_with("trap.yaml: ") && said.contains("line"), "{said}");
     let said = refused(|folder| fs::remove_file(folder.join("trap.yaml")).unwrap());
-    assert_eq!(said, "FOLDER: has no trap.yaml; TRAPS.md says what is in one");
+    assert_eq!(said, "FOLDER: has no trap.yaml; TRAPS.md describes its content");
     let said = refused(|folder| fs::write(folder.join("trap.yaml"), b"name: \xff").unwrap());
     assert_eq!(said, "trap.yaml: is not UTF-8");
     let error = Trap::load("/nonexistent/trap").unwrap_err();
@@ -57,7 +57,7 @@ fn values_that_cannot_be_used_are_told_with_their_key() {
         (
             "probe:\n",
             "removed: { planted: [src/none] }\nprobe:\n",
-            "trap.yaml: removed.planted[0]: is no file of base/",
+            "trap.yaml: removed.planted[0]: is not a file of base/",
         ),
         (
             "probe:\n",
@@ -70,7 +70,7 @@ fn values_that_cannot_be_used_are_told_with_their_key() {
             "trap.yaml: removed.right[0]: is a file of the answer as well",
         ),
         ("write: [src]", "write: [other]", "planted/src/add.sh: is not below the paths of brief.write"),
-        ("write: [src]", "write: ['.']", "probe/probe.sh: lies where brief.write (.) lets agents write"),
+        ("write: [src]", "write: ['.']", "probe/probe.sh: is below brief.write (.)"),
         ("write: [src]", "write: [src, Truth_Check.SH]", "truth/truth_check.sh: lies where brief.write"),
     ] {
         let said = refused_yaml(old, new);
@@ -119,19 +119,16 @@ fn files_that_a_trap_may_not_have_are_told_with_their_path() {
         ),
         (
             refused(|folder| (0..500).for_each(|number| write(folder, &format!("base/{number}"), b"x"))),
-            "holds more than 500 files",
+            "contains more than 500 files",
         ),
         (refused(|folder| write(folder, &format!("base/{}x", "d/".repeat(20)), b"x")), "base/d/"),
         (refused(|folder| write(folder, "stray", b"")), "stray: is in none of base/"),
         (refused(|folder| write(folder, "truth/binary", b"\xff\xfe")), "truth/binary: is not UTF-8"),
         (
             refused(|folder| write(folder, "truth/test.sh", b"")),
-            "truth/test.sh: lies where the project has test.sh",
+            "truth/test.sh: has the same path as test.sh of the project",
         ),
-        (
-            refused(|folder| write(folder, "truth/src/x", b"")),
-            "truth/src/x: lies where brief.write (src) lets agents write",
-        ),
+        (refused(|folder| write(folder, "truth/src/x", b"")), "truth/src/x: is below brief.write (src)"),
         (refused(|folder| write(folder, "probe/big", &vec![b'x'; 70 << 10])), "trap.yaml: probe: "),
         (
             refused(|folder| (0..17).for_each(|number| write(folder, &format!("truth/{number}"), b""))),
@@ -148,14 +145,14 @@ fn files_that_a_trap_may_not_have_are_told_with_their_path() {
             fs::copy(folder.join("planted/src").join(name), folder.join("right/src").join(name)).unwrap();
         }
     });
-    assert_eq!(same, "right: makes the same files as planted/");
+    assert_eq!(same, "right: creates the same files as planted/");
 }
 
 #[test]
 fn a_folder_of_traps_has_each_name_once() {
     let folder = tempfile::tempdir().unwrap();
     let error = Trap::load_all(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("holds no folder of a trap"), "{error}");
+    assert!(error.contains("contains no folder of a trap"), "{error}");
     write_example(&folder.path().join("one"));
     // What a clone of git's and an editor leave beside the traps.
     fs::create_dir_all(folder.path().join(".git/objects")).unwrap();

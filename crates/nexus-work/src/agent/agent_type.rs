@@ -86,7 +86,8 @@ impl AgentType {
         let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
         if self.description.len() > MAX_DESCRIPTION_BYTES || self.description.chars().any(is_odd) {
             let rule = format!(
-                "it has at most {MAX_DESCRIPTION_BYTES} bytes, and no control characters but line ends and tabs"
+                "it must have at most {MAX_DESCRIPTION_BYTES} bytes, and no control characters except line \
+                ends and tabs"
             );
             return unfit("description", rule);
         }
@@ -95,13 +96,13 @@ impl AgentType {
         };
         if self.topics.len() > MAX_TOPICS || !self.topics.iter().all(fits) {
             let rule = format!(
-                "there are at most {MAX_TOPICS}, of 1 to {MAX_TOPIC_BYTES} bytes each, without control characters"
+                "give at most {MAX_TOPICS}, of 1 to {MAX_TOPIC_BYTES} bytes each, without control characters"
             );
             return unfit("topics", rule);
         }
         match &self.prompt {
             Some(prompt) if prompt.len() > MAX_PROMPT_BYTES || prompt.contains('\0') => {
-                unfit("prompt", format!("it has at most {MAX_PROMPT_BYTES} bytes, and no NUL"))
+                unfit("prompt", format!("it must have at most {MAX_PROMPT_BYTES} bytes, and no NUL"))
             }
             _ => Ok(()),
         }

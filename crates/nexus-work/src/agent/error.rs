@@ -29,7 +29,10 @@ impl fmt::Display for AgentNameKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentTypeError {
     /// The text is not a name.
-    #[error("{text:?} names no {what}: a name is a letter, and up to 63 ASCII letters, digits, `-` and `_`")]
+    #[error(
+        "{text:?} is not a name of a {what}: write a letter, and up to 63 ASCII letters, digits, `-` and \
+        `_`"
+    )]
     InvalidName {
         /// Kind of the named thing.
         what: AgentNameKind,
@@ -37,7 +40,7 @@ pub enum AgentTypeError {
         text: String,
     },
     /// The name is built in, or looks like a built-in name.
-    #[error("the {what} {name:?} would pass for {built_in:?}, which is built in: {}", way_out(*.what))]
+    #[error("the {what} {name:?} looks like the built-in {built_in:?}: {}", way_out(*.what))]
     ShadowsBuiltIn {
         /// Kind of the built-in thing.
         what: AgentNameKind,
@@ -47,7 +50,7 @@ pub enum AgentTypeError {
         built_in: String,
     },
     /// The name was registered before, or looks like a registered name.
-    #[error("the {what} {name:?} would pass for {other:?}, which is there already: {}", other_way_out(*.what))]
+    #[error("the {what} {name:?} looks like {other:?}, which already exists: {}", other_way_out(*.what))]
     AlreadyThere {
         /// Kind of the registered thing.
         what: AgentNameKind,
@@ -57,7 +60,7 @@ pub enum AgentTypeError {
         other: String,
     },
     /// The name is kept for a part of Nexus itself, or could be taken for it.
-    #[error("the {what} {name:?} would pass for {reserved:?}, which is reserved: take another name")]
+    #[error("the {what} {name:?} looks like {reserved:?}, which is reserved: choose another name")]
     Reserved {
         /// Kind of the named thing.
         what: AgentNameKind,
@@ -67,7 +70,7 @@ pub enum AgentTypeError {
         reserved: String,
     },
     /// A tier refers to a tier that is not built in.
-    #[error("a tier is like one that is built in, {}; {name:?} is none of them", .known.join(" or "))]
+    #[error("a tier must be like a built-in tier, {}; {name:?} is not built in", .known.join(" or "))]
     NotBuiltIn {
         /// The name that was given.
         name: String,
@@ -76,7 +79,8 @@ pub enum AgentTypeError {
     },
     /// An overlay would give a custom tier tools that the one it is like does not have.
     #[error(
-        "the overlay of the tier {tier:?} adds tools, and a custom tier only takes tools away: add them to {like:?}"
+        "the overlay of the tier {tier:?} adds tools, but a custom tier can only remove tools: add them to \
+        {like:?}"
     )]
     AddsTools {
         /// The custom tier.
@@ -85,7 +89,7 @@ pub enum AgentTypeError {
         like: String,
     },
     /// A text about the type is too long, or has characters that it cannot have.
-    #[error("the {field} of the agent type {name:?} cannot be kept: {rule}")]
+    #[error("the {field} of the agent type {name:?} cannot be stored: {rule}")]
     UnfitText {
         /// The type.
         name: String,
@@ -110,17 +114,17 @@ pub enum AgentTypeError {
 
 fn way_out(what: AgentNameKind) -> &'static str {
     match what {
-        AgentNameKind::Tier => "take another name, or give an overlay to the one that is built in",
-        AgentNameKind::Phase => "take another name, or write it as it is built in",
-        AgentNameKind::Type => "take another name, or give an overlay to its tier and phase",
+        AgentNameKind::Tier => "choose another name, or write an overlay for the built-in one",
+        AgentNameKind::Phase => "choose another name, or write it exactly as the built-in one",
+        AgentNameKind::Type => "choose another name, or write an overlay for its tier and phase",
     }
 }
 
 fn other_way_out(what: AgentNameKind) -> &'static str {
     match what {
-        AgentNameKind::Tier => "take another name, or use that one",
-        AgentNameKind::Phase => "take another name, or write it in the same way",
-        AgentNameKind::Type => "take another name, or replace that one",
+        AgentNameKind::Tier => "choose another name, or use the existing one",
+        AgentNameKind::Phase => "choose another name, or write it in the same way",
+        AgentNameKind::Type => "choose another name, or replace the existing one",
     }
 }
 

@@ -64,7 +64,7 @@ impl AgentTypeRegistry {
             nexus_files::read_bounded(&self.path, MAX_FILE_BYTES).map_err(ServiceError::at(&self.path))?;
         let Some(bytes) = bytes else { return Ok(AgentTypes::built_in()) };
         serde_json::from_slice(&bytes).map_err(|error| ServiceError {
-            advice: "mend the file, or move it away: then only the built-in types are there".to_owned(),
+            advice: "correct the file, or move it away to use only the built-in types".to_owned(),
             ..ServiceError::damaged(&self.path, error)
         })
     }
@@ -84,7 +84,10 @@ impl AgentTypeRegistry {
         }
         let locked = FileLock::lock(&lock, PATIENCE).map_err(ServiceError::at(&lock))?;
         let Some(_locked) = locked else {
-            return Err(ServiceError::of(ServiceFault::InUse, format!("another process holds {lock:?}")));
+            return Err(ServiceError::of(
+                ServiceFault::InUse,
+                format!("another process has locked {lock:?}"),
+            ));
         };
         let types = change(self.read()?)?;
         let bytes =

@@ -19,7 +19,7 @@ impl fmt::Display for DraftFault {
 
 /// A draft was refused: everything that is wrong with it, so that it can be mended in one go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the {what} is refused: {}", lines(faults))]
+#[error("the {what} is rejected: {}", lines(faults))]
 pub struct DraftError {
     /// Kind of the submission: `brief`, `handoff`, `verdict`, `amendment`.
     pub what: &'static str,
@@ -57,7 +57,7 @@ impl Faults {
         if text.trim().is_empty() {
             self.add(place, "is empty");
         } else if text.len() > most {
-            self.add(place, format!("has {} bytes, {most} are the most", text.len()));
+            self.add(place, format!("has {} bytes, more than {most}", text.len()));
         } else if text.replace("\r\n", "\n").chars().any(is_odd) {
             self.add(place, "has control characters; only line ends and tabs are allowed");
         }
@@ -66,7 +66,7 @@ impl Faults {
     /// Holds a list to at most `most` entries.
     pub fn count(&mut self, place: &str, count: usize, most: usize) {
         if count > most {
-            self.add(place, format!("has {count} entries, {most} are the most"));
+            self.add(place, format!("has {count} entries, more than {most}"));
         }
     }
 
@@ -77,7 +77,7 @@ impl Faults {
     /// [`DraftError`] with all faults, or the first 20 of them.
     pub fn into_result(mut self, what: &'static str) -> Result<(), DraftError> {
         if self.more > 0 {
-            let problem = format!("{} more faults are not listed; mend these first", self.more);
+            let problem = format!("{} more faults are not listed; correct these first", self.more);
             self.found.push(DraftFault { place: "the rest".to_owned(), problem });
         }
         match self.found.is_empty() {

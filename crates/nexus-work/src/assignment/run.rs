@@ -79,13 +79,13 @@ pub enum AgentFailure {
         message: String,
     },
     /// A turn could not be written down, as on a full disk, and was not run.
-    #[error("its turn cannot be written down: {message}")]
+    #[error("its turn cannot be recorded: {message}")]
     Unrecorded {
         /// Where, and why.
         message: String,
     },
     /// Too many of its submissions were refused. It is not asked again, and no other backend is.
-    #[error("{backend} failed: {refused} of its submissions were refused, and no more are taken")]
+    #[error("{backend} failed: {refused} of its submissions were rejected, which is the limit")]
     Refused {
         /// The backend of the last turn.
         backend: BackendId,
@@ -93,7 +93,7 @@ pub enum AgentFailure {
         refused: u32,
     },
     /// It ended well, was asked once more, and submitted nothing in both turns.
-    #[error("{backend} ended twice without handing anything in")]
+    #[error("{backend} ended twice without a submission")]
     Silent {
         /// The backend of the last turn.
         backend: BackendId,

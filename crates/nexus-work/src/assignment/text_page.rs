@@ -90,7 +90,7 @@ pub fn bounded_answer(mut text: String) -> String {
         let end = text[..end].rfind('\n').map_or(end, |line_end| line_end + 1);
         let left_out = text.len() - end;
         text.truncate(end);
-        text.push_str(&format!("[{left_out} more bytes are not shown: print less at once]"));
+        text.push_str(&format!("[{left_out} more bytes are not shown: print less]"));
     }
     text
 }

@@ -21,7 +21,7 @@ pub fn check_text<K: ServiceErrorKind>(
         return Err(ServiceError::invalid(format!("`{field}` is empty"), "say what it is"));
     }
     if text.len() > max_bytes {
-        let message = format!("`{field}` has {} bytes, {max_bytes} are the most", text.len());
+        let message = format!("`{field}` has {} bytes, more than {max_bytes}", text.len());
         return Err(ServiceError::invalid(message, "say it in fewer words"));
     }
     Ok(())

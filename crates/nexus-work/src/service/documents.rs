@@ -61,7 +61,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let id: WorkspaceId = name.parse().map_err(|error| unknown(format!("{error}")))?;
         self.open(&id).map_err(|error| match error.kind() {
             WorkspaceErrorKind::NotFound | WorkspaceErrorKind::OtherKind => {
-                unknown(format!("there is no {} {id}", S::KIND))
+                unknown(format!("the {} {id} does not exist", S::KIND))
             }
             _ => error.into(),
         })
@@ -124,7 +124,7 @@ impl<S: WorkspaceState> Workspace<S> {
         let path = self.path().join("status.json");
         let version = status.data.get("version").and_then(serde_json::Value::as_u64);
         if version.is_some_and(|version| version > u64::from(D::VERSION)) {
-            let message = format!("`data` in {path:?} was written by a newer Nexus");
+            let message = format!("a newer version of Nexus wrote `data` in {path:?}");
             let kind = K::of(ServiceFault::Damaged);
             return Err(ServiceError::new(kind, message, "update this Nexus; nothing was changed"));
         }
@@ -150,7 +150,7 @@ impl<S: WorkspaceState> Workspace<S> {
             let mut state = status.state.clone();
             let answer = change(&mut state, &mut data)?;
             if let Some(fault) = data.fault(&state) {
-                let message = format!("the status of {} would not be readable: {fault}", self.id());
+                let message = format!("the status of {} would be unreadable: {fault}", self.id());
                 let kind = K::of(ServiceFault::Failed);
                 return Err(ServiceError::new(kind, message, "nothing was written; report this"));
             }

@@ -17,13 +17,13 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobFault {
     /// It was cut off with the program that ran it.
-    #[error("the work was cut off with the program that ran it")]
+    #[error("the work was interrupted, because the program that ran it ended")]
     CutOff,
     /// None is started any more.
     #[error("the server ends")]
     Closed,
     /// It panicked.
-    #[error("the work ended in a way that it should not: {0}")]
+    #[error("the work ended unexpectedly: {0}")]
     Panicked(String),
 }
 
@@ -32,7 +32,9 @@ impl<K: ServiceErrorKind> From<JobFault> for ServiceError<K> {
         let failure = Self::of(ServiceFault::Interrupted, fault.to_string());
         match fault {
             JobFault::CutOff => failure,
-            JobFault::Closed => Self { advice: format!("start it anew, then {}", K::RETRY), ..failure },
+            JobFault::Closed => {
+                Self { advice: format!("start the program again, then {}", K::RETRY), ..failure }
+            }
             JobFault::Panicked(_) => Self { message: failure.message, ..LostWork.into() },
         }
     }

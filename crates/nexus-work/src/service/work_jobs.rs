@@ -127,13 +127,13 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
     /// In use, if a job of this process runs or another process works on it all the time; those of the file system.
     pub async fn lock(&self, work: &W, patience: Duration) -> WorkResult<W, FileLock> {
         let kind = W::State::KIND;
-        let wait = format!("call {kind}_status with wait_s, which comes back when it ends");
+        let wait = format!("call {kind}_status with wait_s, which returns when it ends");
         let in_use =
             |message, advice| Err(ServiceError::new(W::ErrorKind::of(ServiceFault::InUse), message, advice));
         if let Some(job) = self.jobs.of(work.workspace().id()) {
             let progress = job.progress();
             let progress = &progress[..progress.floor_char_boundary(MAX_PROGRESS_BYTES)];
-            let message = format!("something runs for the {kind}: {progress}");
+            let message = format!("the {kind} has running work: {progress}");
             return in_use(message, format!("{wait}; or {kind}_cancel, which stops it"));
         }
         let path = lock_path(work);

@@ -51,8 +51,8 @@ fn nothing_passes_for_what_is_built_in() {
         assert_eq!(
             error.to_string(),
             format!(
-                "the agent type {name:?} would pass for \"executor\", which is built in: take another name, or give an \
-                 overlay to its tier and phase"
+                "the agent type {name:?} looks like the built-in \"executor\": choose another name, or write \
+                 an overlay for its tier and phase"
             )
         );
     }
@@ -84,7 +84,9 @@ fn a_custom_type_is_replaced_only_where_that_is_said() {
     let again = AgentType::new("Surveyor", "operations", "review");
     let error = types.clone().with_type(again.clone()).unwrap_err();
     assert!(
-        error.to_string().ends_with("which is there already: take another name, or replace that one"),
+        error
+            .to_string()
+            .ends_with("which is there already: choose another name, or replace the existing one"),
         "{error}"
     );
     let error = types.clone().with_replaced_type(again).unwrap_err();
@@ -191,11 +193,11 @@ fn a_file_that_says_what_cannot_be_is_refused() {
     let cases = [
         (
             r#"{ "types": { "Executor": { "tier": "execution", "phase": "implement" } } }"#,
-            "which is built in",
+            "looks like the built-in",
         ),
         (
             r#"{ "types": { "executor": { "tier": "execution", "phase": "implement" } } }"#,
-            "which is built in",
+            "looks like the built-in",
         ),
         (r#"{ "types": { "a": { "tier": "nowhere", "phase": "b" } } }"#, "unknown tier"),
         (r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#, "names no agent type"),
@@ -204,13 +206,13 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" occurs twice"),
         (
             r#"{ "tiers": { "a": {} } }"#,
-            "a tier is like one that is built in, operations or execution; \"\" is none",
+            "a tier must be like a built-in tier, operations or execution; \"\" is not",
         ),
         (r#"{ "tiers": { "operations": { "like": "execution" } } }"#, "would pass for \"operations\""),
         (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "would pass for \"operations\""),
         (
             r#"{ "tiers": { "a": { "like": "operations", "overlay": { "tools": ["b"] } } } }"#,
-            "only takes tools away",
+            "can only remove tools",
         ),
         (r#"{ "types": { "Field": { "tier": "execution", "phase": "b" } } }"#, "which is reserved"),
         (

@@ -60,7 +60,7 @@ fn a_workspace_of_another_kind_is_neither_opened_nor_listed_nor_changed() {
     let error = works.open(argued.id()).unwrap_err();
     assert_eq!(error.kind(), Kind::OtherKind);
     assert!(
-        error.to_string().ends_with("is that of a \"debate\", not of a \"work\": open it as what it is"),
+        error.to_string().ends_with("belongs to a \"debate\", not to a \"work\": open it as its own kind"),
         "{error}"
     );
     let list = debates.list().unwrap();

@@ -118,7 +118,7 @@ fn a_change_inside_a_change_is_refused_at_once() {
         .update(|_| (workspace.update(|_| ()).unwrap_err(), workspace.append("x", Value::Null).unwrap_err()))
         .unwrap();
     assert_eq!((inner.kind(), event.kind()), (Kind::InUse, Kind::InUse));
-    assert!(inner.to_string().contains("this very thread"), "{inner}");
+    assert!(inner.to_string().contains("locked by this thread"), "{inner}");
     workspace.append("x", Value::Null).unwrap();
 }
 
@@ -165,7 +165,7 @@ fn a_newer_version_is_an_error_that_says_so() {
     edit(&workspace, |status| *status = json!({ "version": 2, "identity": "task" }));
     let error = refused(&workspace);
     assert_eq!(error.kind(), Kind::NewerVersion { found: 2 });
-    assert!(error.to_string().contains("status.json is of version 2, which a newer Nexus wrote"), "{error}");
+    assert!(error.to_string().contains("status.json has version 2 of a newer Nexus"), "{error}");
     let before = fs::read(workspace.path().join("status.json")).unwrap();
     assert!(workspace.update(|_| ()).is_err());
     assert_eq!(fs::read(workspace.path().join("status.json")).unwrap(), before);

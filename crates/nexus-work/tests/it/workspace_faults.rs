@@ -134,7 +134,7 @@ fn fill_the_disk(folder: PathBuf) {
 
     let error = workspace.update(|status| status.data = json!("y".repeat(200_000))).unwrap_err();
     assert_eq!(error.kind(), Kind::NoSpace, "{error}");
-    assert!(error.to_string().ends_with("status.json cannot be written: the disk is full; free some space"));
+    assert!(error.to_string().ends_with("status.json cannot be written: the disk is full; free space on it"));
     assert_eq!(workspace.status().unwrap(), status);
 
     let log = fs::read(workspace.path().join("events.jsonl")).unwrap();
@@ -213,7 +213,10 @@ fn what_may_not_be_written_can_be_read_and_says_so() {
     assert_eq!(workspace.events().unwrap().events.len(), 2);
     let error = workspace.update(|status| status.state = Work::Failed("no".to_owned())).unwrap_err();
     assert_eq!(error.kind(), Kind::PermissionDenied, "{error}");
-    assert!(error.to_string().contains("see to its rights and those of its folder"), "{error}");
+    assert!(
+        error.to_string().contains("correct its permissions and the permissions of its folder"),
+        "{error}"
+    );
     restrict(0o000);
     assert_eq!(workspace.status().unwrap_err().kind(), Kind::PermissionDenied);
     restrict(0o700);

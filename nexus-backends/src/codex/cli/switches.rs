@@ -104,7 +104,7 @@ mod tests {
         let flags = json!({ "web_search": "live", "features": { "goals": true } });
         let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);
         let reason = verdict(layers, json!({ "goals": true })).unwrap();
-        assert!(reason.contains("the program: features.goals, web_search; "), "each is named: {reason}");
+        assert!(reason.contains("program's start: features.goals, web_search; "), "each is named: {reason}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ async fn a_list_that_does_not_come_is_given_up() {
         Transport::new(&settings, &BuildContext::in_home("/home").with_base_directory("/base")).unwrap();
     let began = Instant::now();
     let reason = look(&model_lists(BELIEVED), &transport).await.unwrap().unwrap_err();
-    assert!(reason.contains("did not come in 10s"), "{reason}");
+    assert!(reason.contains("did not arrive within 10s"), "{reason}");
     assert_eq!(began.elapsed().as_secs(), TIME_LIMIT.as_secs());
 }
 

@@ -227,7 +227,7 @@ fn a_time_that_no_server_means_is_cut_to_a_day_and_the_words_say_so() {
     for wait in ["99999999999", "18446744073709551615", "1e300", "inf", "86401"] {
         let failure = told(429, &[("retry-after", wait)], b"");
         assert_eq!(failure.retry, Retry::After(Duration::from_secs(86_400)), "{wait}");
-        assert!(failure.message.unwrap().contains("24 hours are believed"), "{wait}");
+        assert!(failure.message.unwrap().contains("24 hours are assumed"), "{wait}");
     }
     assert_eq!(outcome(429, &[("retry-after", "86400")], "").1, Retry::After(Duration::from_secs(86_400)));
     let plan = told(429, &[], br#"{"error":{"type":"usage_limit_reached","resets_in_seconds":600000}}"#);

@@ -278,7 +278,7 @@ async fn chunks_that_are_garbage_are_an_error() {
     let answer = format!("HTTP/1.1 200 OK\r\n{STREAM}transfer-encoding: chunked\r\n\r\n5\r\ndata:\r\nzz\r\n");
     let (bytes, end) = streamed(&Server::saying(answer)).await;
     assert_eq!(bytes, b"data:");
-    is_transient(&end.unwrap_err(), "framed");
+    is_transient(&end.unwrap_err(), "the framing of the answer is not valid HTTP");
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn a_connection_that_is_lost_before_an_answer_is_a_transport_error() {
 #[tokio::test]
 async fn what_does_not_speak_http_is_an_error() {
     let server = Server::saying("220 smtp.test ESMTP ready\r\n");
-    is_transient(&asked(&server).await.unwrap_err(), "not HTTP");
+    is_transient(&asked(&server).await.unwrap_err(), "not valid HTTP");
 }
 
 /// Gateways add long headers of their own.

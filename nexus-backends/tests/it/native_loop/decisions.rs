@@ -107,7 +107,7 @@ async fn every_call_is_decided_on_in_the_order_in_which_the_model_made_it() {
         (3, "the arguments do not fit the tool \"look\": at /n: "),
         (4, "there is no tool named \"burn\"; there are: look, save, submit"),
         (5, "\"save\" was not called: \"/etc/passwd\" cannot be written: "),
-        (7, "the arguments of \"look\" are no JSON object"),
+        (7, "the arguments of \"look\" are not a JSON object"),
     ] {
         assert!(told[index].starts_with(&format!("Error: {words}")), "{}", told[index]);
     }

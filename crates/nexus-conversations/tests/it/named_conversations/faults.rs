@@ -133,7 +133,7 @@ fn names_that_differ_in_case_only_are_one() {
         store.delete(&name("A")).unwrap_err(),
     ] {
         assert_eq!(error.kind, Kind::NameTaken);
-        assert!(error.to_string().contains("in case only"), "{error}");
+        assert!(error.to_string().contains("only in case"), "{error}");
     }
     assert!(store.load(&name("a")).is_ok());
 }

@@ -87,8 +87,8 @@ async fn another_backend_is_shown_the_same_words_and_it_is_said() {
     assert_eq!(backends(&second.superseded), ["alpha"]);
     let [warning] = seen.warnings.as_slice() else { panic!("{:?}", seen.warnings) };
     assert!(
-        warning.contains("talk is shown to the model anew, 2 messages")
-            && warning.contains("what alpha keeps"),
+        warning.contains("talk is sent to the model again, with 2 messages")
+            && warning.contains("the state that alpha stores"),
         "{warning}"
     );
     let texts = last_texts(&beta);
@@ -130,7 +130,7 @@ async fn a_lost_conversation_is_what_the_caller_says() {
             }
             WhenLost::Fresh => {
                 assert!(matches!(second.continuity, Continuity::Fresh { .. }));
-                assert!(seen.warnings[0].contains("begins afresh"), "{:?}", seen.warnings);
+                assert!(seen.warnings[0].contains("starts without its"), "{:?}", seen.warnings);
                 assert_eq!(texts, ["second"]);
                 // What was before is stored, and is not shown to the next one either.
                 let beta = fake("beta", [answer("Three.")]);

@@ -165,7 +165,7 @@ async fn a_framer_that_never_mends_its_frame_is_asked_three_times() {
     let debates = debates(place.path(), &agents);
     let id = debates.create(question()).await.unwrap().debate_id;
     let error = advance(&debates, &id).await.unwrap_err();
-    assert!(error.kind == DebateErrorKind::StageFailed && error.message.contains("is no name"), "{error}");
+    assert!(error.kind == DebateErrorKind::StageFailed && error.message.contains("is not a name"), "{error}");
     assert_eq!(agents.seen.lock().unwrap().len(), 3);
 }
 

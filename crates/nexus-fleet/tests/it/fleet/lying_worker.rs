@@ -189,8 +189,8 @@ async fn nothing_is_touched_whatever_a_worker_says_that_a_turn_changed() {
     let backend = caller_with(settings);
     let before = checkout.state();
     let lies: [Lie; 13] = [
-        ("nothing", "no bundle", |_| Vec::new()),
-        ("no bundle", "no bundle", |_| b"# v2 git bundle\nwhatever".to_vec()),
+        ("nothing", "not a bundle", |_| Vec::new()),
+        ("not a bundle", "not a bundle", |_| b"# v2 git bundle\nwhatever".to_vec()),
         ("a bundle that is cut", "early EOF", |given| {
             let whole = given.with_tree(&[("100644", "a", &given.blob(b"2\n"))]);
             whole[..whole.len() - 9].to_vec()

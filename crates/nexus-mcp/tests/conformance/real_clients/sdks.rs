@@ -62,7 +62,7 @@ fn assert_of(mut client: Command) -> Result<(), Failed> {
     assert!(refused.contains("there is no tool \"unlisted\""), "{}", answers[3]);
     assert_eq!(answers[4]["structuredContent"], json!({ "roots": ["/a"] }));
     assert!(is_error(5) && text(5).contains("`offset`"), "{}", answers[5]);
-    assert!(is_error(6) && text(6).contains("mistake of the server's"), "{}", answers[6]);
+    assert!(is_error(6) && text(6).contains("a fault in the server"), "{}", answers[6]);
     assert_eq!(note_of(home.path()).as_deref(), Some("stopped"), "it stops with its client");
     Ok(())
 }

@@ -114,14 +114,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
             type Value = Entries<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("names, each with what it stands for")
+                f.write_str("names, each with its value")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<T>, A::Error> {
                 let mut entries: Vec<(String, T)> = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if entries.iter().any(|(known, _)| *known == name) {
-                        return Err(de::Error::custom(format_args!("{name:?} is there twice")));
+                        return Err(de::Error::custom(format_args!(
+                            "the name {name:?} occurs more than once"
+                        )));
                     }
                     entries.push((name, map.next_value()?));
                 }
