@@ -47,7 +47,9 @@ bad command line or configuration; 130 cancelled."
     /// Show each agent of a task live until the task ends or Ctrl-C, even if another process runs it
     Watch(OneTaskArgs),
     /// Move your branch to the commits of a task. If that is impossible, print the reason and how to apply its patch
-    #[command(after_help = "Exit codes: 0 the branch was moved, or nothing was to be landed; 1 the branch was not moved.")]
+    #[command(
+        after_help = "Exit codes: 0 the branch was moved, or nothing was to be landed; 1 the branch was not moved."
+    )]
     Land(LandTaskArgs),
     /// Write the report of a task: one self-contained HTML page
     Report {
