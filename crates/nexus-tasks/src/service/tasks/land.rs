@@ -76,24 +76,7 @@ impl Tasks {
                 (Ok(tip), None) => Ok(tree.land(&tip)?),
                 (Ok(tip), Some(branch)) => Ok(tree.land_as_branch(&tip, branch)?),
             };
-            let head = data.head.filter(|_| !data.commits.is_empty());
-            let Some(head) = head else {
-                landing.obstacle = Some("the task has committed nothing".to_owned());
-                return Ok(landing);
-            };
-            match tree.land(&head)? {
-                Landing::FastForwarded { branch, to, .. } => {
-                    landing.outcome = LandingOutcome::Landed;
-                    landing.branch = Some(branch);
-                    landing.commit = Some(to.to_string());
-                }
-                Landing::Patch { obstacle, .. } => {
-                    landing.outcome = LandingOutcome::Patch;
-                    landing.obstacle = Some(cut(&obstacle.to_string(), 2_000));
-                    landing.patch = Some(ArtifactName::Patch.to_string());
-                }
-                _ => landing.obstacle = Some("this version does not know its present state".to_owned()),
-            }
+            let landing = answer(task, landed);
             let outcome = match landing.outcome {
                 LandingOutcome::Landed => "landed",
                 LandingOutcome::Patch => "patch",
