@@ -44,7 +44,7 @@ pub fn shown(name: &str) -> String {
     let output = run(name, &[]);
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{name} failed\n{stdout}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(stdout.starts_with("No login needed"), "{name} does not say where it runs:\n{stdout}");
+    assert!(stdout.starts_with("No login needed"), "{name} does not print its address:\n{stdout}");
     stdout
 }
 

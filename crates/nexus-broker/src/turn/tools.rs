@@ -187,7 +187,7 @@ fn send(turn: &Arc<OngoingTurn>) -> Tool {
         "Sends a message to another agent. Use it to ask, to answer (with in_reply_to) or to inform. Set \
         expects_answer if the recipient must reply. Example: to \"ann\", content \"Which port does the \
         server use?\", expects_answer true. Returns the id of the message and when the recipient receives \
-        it. Fails if the recipient does not exist, was stopped, or is not one that you may write to.",
+        it. Fails if the recipient does not exist, was stopped, or if you may not write to it.",
         move |arguments: SendArguments| {
             let turn = Arc::clone(&turn);
             async move {

@@ -26,12 +26,13 @@ pub(super) const DEBATE_CREATE: ToolDescription = ToolDescription::new(
     "debate_create",
     "Create a debate",
     ToolKind::Adds,
-    "Creates a debate on a question. No agent works yet. `question`: one that a reader without your conversation \
-     understands. `sources`: texts, or files and folders below the folders that the configuration or the client's \
-     roots name; they are copied now. Give several sources, because each goes to at most one panelist. `pins`: names \
-     of panelists that must have a seat. Each call creates another debate: after an interruption, check debate_list \
-     first. Example: question \"Should the service store its sessions in Redis?\". Next: debate_advance. Fails if a \
-     source is outside of the allowed folders or too large, or if the pins do not fit the panel.",
+    "Creates a debate on a question. No agent works yet. `question`: write it for a reader who has not seen \
+     your conversation. `sources`: texts, or files and folders below the folders that the configuration or \
+     the client's roots name; they are copied now. Give several sources, because each goes to at most one \
+     panelist. `pins`: names of panelists that must have a seat. Each call creates another debate: after an \
+     interruption, check debate_list first. Example: question \"Should the service store its sessions in \
+     Redis?\". Next: debate_advance. Fails if a source is outside of the allowed folders or too large, or if \
+     the pins do not fit the panel.",
 );
 
 pub(super) const DEBATE_ADVANCE: ToolDescription = ToolDescription::waiting(

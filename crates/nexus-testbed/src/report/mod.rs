@@ -20,8 +20,8 @@ fn measured(results: &ExperimentResults) -> [&'static str; 2] {
              verdict catches it."
         }
         RunMode::Task => {
-            "Whole tasks: the agents of each arm framed the goal, worked on it and reviewed it, over all retries. A task that is \
-             complete shipped its answer; one that is blocked or escalated did not."
+            "Whole tasks: the agents of each arm framed the goal, worked on it and reviewed it, over all \
+             retries. A complete task shipped its answer; a blocked or escalated task did not."
         }
     };
     let how = "A program that no agent could reach decided if an answer is right; statements of agents did \

@@ -220,7 +220,7 @@ fn understanding(observed: &Observed) -> Verdict {
     let must_be_unknown = observed.has_tools && observed.events.iter().any(is_unknown);
     ensure(
         !must_be_unknown || stated == Effects::Unknown,
-        "what is not understood may have changed anything",
+        "an unknown message makes all effects possible",
         || format!("stated {stated:?}"),
     )
 }

@@ -103,7 +103,10 @@ impl Counterpart for Program {
         let because = match case {
             "tools_that_the_program_does_not_reach_are_missed" => "it reaches every server that is there",
             "a_level_that_is_a_list_of_tools_is_not_kept_unseen" => "it says which tools its model has",
-            "what_is_not_understood_may_have_changed_anything" => "it says nothing that is not known",
+            "what_is_not_understood_may_have_changed_anything" => {
+                "it sends no unknown messages to the \
+                backend"
+            }
             _ => return None,
         };
         Some(format!("this is the real program: {because}"))

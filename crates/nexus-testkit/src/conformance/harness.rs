@@ -50,7 +50,7 @@ pub fn program_trials(module: &str, subject: &Arc<dyn Subject>, cases: &[&str]) 
     if !crate::effort::is_deep() {
         let names: Vec<String> = cases.iter().map(|case| format!("{module}::{case}")).collect();
         trials.retain(|trial| names.iter().any(|name| name == trial.name()));
-        assert_eq!(trials.len(), cases.len(), "some of {cases:?} are no cases");
+        assert_eq!(trials.len(), cases.len(), "some of {cases:?} are not cases");
     }
     trials
 }

@@ -70,7 +70,7 @@ impl NativeSubject {
 const SHORT: Duration = Duration::from_millis(1500);
 
 /// Why a conversation cannot be lost.
-const CARRIED: &str = "the handle carries the conversation, so that there is nothing to lose";
+const CARRIED: &str = "the handle contains the conversation, so it cannot be lost";
 
 impl Counterpart for Service {
     fn stage(&self, mut weather: Weather, builder: Builder<'_>) -> Result<Stage, StageError> {

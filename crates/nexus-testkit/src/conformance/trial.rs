@@ -324,7 +324,7 @@ impl<'t> Staged<'t> {
         contract::check(&observed, &self.capabilities())?;
         let is_lent = self.model_calls().iter().any(|call| call.credential.is_some());
         ensure(!is_lent || self.trial.subject.is_lent_credential(), "a credential is declared", || {
-            "the model was asked with one, and the subject says that the backend is lent none".into()
+            "a request to the model has a credential, but the subject declares none".into()
         })?;
         Ok(observed)
     }

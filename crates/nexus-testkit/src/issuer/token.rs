@@ -64,10 +64,10 @@ fn redeem(state: &mut State, url: &str, manner: Manner, asked: &Fields, fault: O
         return refuse("the code is another client's");
     }
     if Some(code.redirect_uri.as_str()) != asked.value("redirect_uri") {
-        return refuse("the redirect URI is another than the code was sent to");
+        return refuse("the redirect URI differs from the one in the code's request");
     }
     if code.resource.as_deref() != asked.value("resource") {
-        return refuse("the resource is another than the code was asked for");
+        return refuse("the resource differs from the one in the code's request");
     }
     let verifier = asked.value("code_verifier").unwrap_or_default();
     if !(43..=128).contains(&verifier.len()) || challenge_of(verifier) != code.challenge {

@@ -172,7 +172,7 @@ pub const GALLERY: &[Named] = &[
         let (code, message) = ("internal".into(), "Simulated error in a line.".into());
         with_fault(Reply::text(HALF), Fault::ErrorLine { code, message })
     }),
-    named("search", "a search by the vendor itself, which nobody has to answer, then an answer", || {
+    named("search", "a search by the vendor itself, which needs no answer, then an answer", || {
         Reply::empty().and_odd(Odd::HostedSearch).and_text(WHOLE).into()
     }),
     named("loop-check", "the vendor's report that the answer goes round in a circle", || {

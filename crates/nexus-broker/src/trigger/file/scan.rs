@@ -277,6 +277,6 @@ mod tests {
         fs::create_dir_all(folder.path().join("d/".repeat(40))).unwrap();
         let mut schedule = FileSchedule::folder(folder.path());
         schedule.recursive = true;
-        assert!(FileScan::of(&schedule).unwrap_err().to_string().contains("32 deep"));
+        assert!(FileScan::of(&schedule).unwrap_err().to_string().contains("32 levels deep"));
     }
 }

@@ -70,7 +70,7 @@ async fn what_an_agent_may_not_is_refused_with_the_way_out() {
         (json!({ "type": "event" }), "needs `event`"),
         (json!({ "type": "cron", "cron": "* * * * * *" }), "more than five fields"),
         (json!({ "type": "cron", "cron": "0 0 30 2 *" }), "no day matches all of its fields"),
-        (json!({ "type": "at", "at": "tomorrow" }), "is no time"),
+        (json!({ "type": "at", "at": "tomorrow" }), "is not a time"),
         (json!({ "type": "at", "at": "2025-01-01T00:00:00Z" }), "has passed"),
         (json!({ "type": "webhook" }), "no triggers of type webhook"),
         (json!({ "type": "file", "path": "/etc/passwd" }), "no triggers of type file"),

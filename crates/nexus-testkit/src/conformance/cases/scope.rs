@@ -44,7 +44,7 @@ pub(crate) async fn a_tool_out_of_scope_is_invisible_and_never_asked(trial: &Tri
     same_text("answer", &result.text, ANSWER)?;
     same("what the caller was asked", &names_asked(&tools), &vec!["lookup".to_owned()])?;
     let shown = staged.model_calls().into_iter().next().map(|call| format!("{call:?}")).unwrap_or_default();
-    ensure(!shown.contains(HIDDEN), "the model is not told of it", || short(&shown))?;
+    ensure(!shown.contains(HIDDEN), "the request to the model does not contain it", || short(&shown))?;
     let succeeded = result.tool_calls.iter().filter(|call| call.status == ToolCallStatus::Succeeded).count();
     same("calls that succeeded", &succeeded, &1)?;
     let told_gold = last_results(&staged).iter().any(|text| text.contains("gold"));

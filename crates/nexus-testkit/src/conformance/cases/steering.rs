@@ -37,7 +37,7 @@ pub(crate) async fn input_reaches_the_agent_between_its_calls(trial: &Trial<'_>)
     same("what the senders are told", &told, &vec![Some(InputDelivery::Delivered); 2])?;
     let calls = staged.model_calls();
     same("model calls", &calls.len(), &2)?;
-    same("what the model is told before", &places(&calls[0].user_texts, &said), &vec![])?;
+    same("input that the model gets before", &places(&calls[0].user_texts, &said), &vec![])?;
     same("what the model is told", &places(&calls[1].user_texts, &said), &vec![0, 1])?;
     same("what is told as received", &received(&turn), &said.to_vec())?;
     let last_answer = turn.events.iter().rposition(|it| matches!(it.event, TurnEvent::ToolCallFinished(_)));
@@ -107,7 +107,7 @@ pub(crate) async fn input_during_the_last_answer_is_not_delivered(trial: &Trial<
     same_text("answer", &turn.result()?.text, ANSWER)?;
     let ended = Some(InputDelivery::NotDelivered(NotDelivered::TurnEnded));
     same("what the sender is told", &sent.and_then(at_once), &ended)?;
-    same("what the sender is told afterwards", &at_once(steering.send("Hello?")), &ended)?;
+    same("report to the sender after the end", &at_once(steering.send("Hello?")), &ended)?;
     same("what is told as received", &received(&turn), &vec![])?;
     let calls = staged.model_calls();
     let has_it = calls.iter().any(|call| !places(&call.user_texts, std::slice::from_ref(&said)).is_empty());
@@ -124,11 +124,9 @@ pub(crate) async fn input_is_refused_at_once_where_it_cannot_be_delivered(trial:
     staged.run_with(staged.request("Nothing."), host, SinkPace::Ready).await?.error()?;
     let told = at_once(sent);
     let is_refused = matches!(told, Some(InputDelivery::NotDelivered(_)));
-    ensure(
-        is_refused && steering.is_over(),
-        "what the sender is told of a turn that does not begin",
-        || short(&told),
-    )?;
+    ensure(is_refused && steering.is_over(), "report to the sender for a turn that does not start", || {
+        short(&told)
+    })?;
     if Feature::Steering.is_declared(&staged.capabilities()) {
         return Ok(());
     }
@@ -140,7 +138,7 @@ pub(crate) async fn input_is_refused_at_once_where_it_cannot_be_delivered(trial:
     let request = staged.request("Say when it is done.");
     let (turn, _) = staged.run_until(request, host, SinkPace::Ready, is_asked, act).await?;
     let unsupported = Some(InputDelivery::NotDelivered(NotDelivered::Unsupported));
-    same("what the sender is told while the turn runs", &told, &unsupported)?;
+    same("report to the sender while the turn runs", &told, &unsupported)?;
     same_text("answer", &turn.result()?.text, ANSWER)
 }
 

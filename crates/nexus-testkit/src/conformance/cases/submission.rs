@@ -67,7 +67,7 @@ pub(crate) async fn submissions_that_are_refused_end_the_turn(trial: &Trial<'_>)
     let refused = |number: usize| trial.subject().caller_tool("submit", json!({ "words": number }));
     let script: Vec<Reply> = (0..REFUSED).map(|number| Reply::call(refused(number))).collect();
     let place = Submission::new();
-    let tools = Toolbox::new().with(Tool::submit("submit", "Hands in the bird that you found.", &place));
+    let tools = Toolbox::new().with(Tool::submit("submit", "Submits the name of the bird.", &place));
     let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
     let staged = trial.stage(Scenario::new(script)).await?;
     let host = TurnHost::new().with_session(session);
@@ -155,7 +155,7 @@ pub(crate) async fn a_conversation_goes_on_after_a_submission(trial: &Trial<'_>)
 
 pub(crate) async fn a_session_whose_answer_was_handed_in_takes_no_other_turn(trial: &Trial<'_>) -> Verdict {
     let place = Submission::new();
-    let tools = Toolbox::new().with(Tool::submit("submit", "Hands in the bird that you found.", &place));
+    let tools = Toolbox::new().with(Tool::submit("submit", "Submits the name of the bird.", &place));
     let host = TurnHost::new().with_tools(Arc::new(tools));
     let staged =
         trial.stage(Scenario::new([Reply::call(submit(trial, "heron")), Reply::text(ANSWER)])).await?;
@@ -210,7 +210,7 @@ async fn submitting(
     place: &Submission<Bird>,
     change: impl FnOnce(TurnRequest) -> TurnRequest,
 ) -> Result<Observed, Finding> {
-    let tools = Toolbox::new().with(Tool::submit("submit", "Hands in the bird that you found.", place));
+    let tools = Toolbox::new().with(Tool::submit("submit", "Submits the name of the bird.", place));
     let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
     let staged: Staged<'_> = trial.stage(Scenario::new(script.into())).await?;
     let host = TurnHost::new().with_session(Arc::clone(&session));

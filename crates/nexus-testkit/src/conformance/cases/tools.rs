@@ -155,7 +155,7 @@ pub(crate) async fn what_is_not_understood_may_have_changed_anything(trial: &Tri
     // Any tool will do; it is not called.
     let (_, turn) = turn_with(trial, odd, &Arc::new(lookup("heron")), |it| it).await?;
     let is_told = turn.saw(|event| matches!(event, TurnEvent::Unrecognized(_)));
-    ensure(is_told, "what is not understood is told", || short(&turn.events))
+    ensure(is_told, "an unknown line is reported as an event", || short(&turn.events))
 }
 
 pub(crate) async fn tools_called_together_are_all_answered(trial: &Trial<'_>) -> Verdict {

@@ -282,7 +282,7 @@ fn tools() -> Vec<Row> {
         ),
         row(
             "what_is_not_understood_may_have_changed_anything",
-            "what is not understood is told",
+            "an unknown line is reported as an event",
             event(|it| match it {
                 TurnEvent::Unrecognized(_) => vec![],
                 it => vec![it],
@@ -719,7 +719,7 @@ pub(crate) fn contract() -> Vec<Row> {
     vec![
         row(
             "what_is_not_understood_may_have_changed_anything",
-            "what is not understood may have changed anything",
+            "an unknown message makes all effects possible",
             outcome(|it, _| well(it, |result| result.effects = Effects::None)),
         ),
         row(

@@ -100,12 +100,12 @@ pub(crate) fn steering() -> Vec<Row> {
         row("input_during_the_last_answer_is_not_delivered", "what the sender is told", unheard()),
         row(
             "input_is_refused_at_once_where_it_cannot_be_delivered",
-            "what the sender is told of a turn that does not begin",
+            "report to the sender for a turn that does not start",
             unheard(),
         ),
         row(
             "input_is_refused_at_once_where_it_cannot_be_delivered",
-            "what the sender is told while the turn runs",
+            "report to the sender while the turn runs",
             Wrong { capabilities: Some(|it, _| it.steering = Support::No), ..Wrong::default() },
         ),
     ]
@@ -117,7 +117,7 @@ pub(crate) fn scope() -> Vec<Row> {
     vec![
         row(
             "a_tool_out_of_scope_is_invisible_and_never_asked",
-            "the model is not told of it",
+            "the request to the model does not contain it",
             request(|it| it.system = Some("Mind that there is open_the_vault, too.".to_owned())),
         ),
         row(
