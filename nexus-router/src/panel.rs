@@ -176,7 +176,7 @@ impl Router {
     ///         Vote::None(reason) => println!("{}: no vote, since {reason}", seat.seat),
     ///     }
     /// }
-    /// let shortfall = panel.shortfall().expect("two vendors are asked for where a panel says nothing else");
+    /// let shortfall = panel.shortfall().expect("a panel needs two vendors by default");
     /// println!("{shortfall}");
     /// # Ok(())
     /// # }

@@ -255,7 +255,7 @@ mod tests {
         assert!(refused.to_string().contains("one has the lock \"db\" until"), "{refused}");
         *clock.0.lock().unwrap() += minute;
         let taken = broker.take_lock(&agents[1], "db", minute).await.unwrap();
-        assert!(taken.contains("one had it, and let it expire"), "{taken}");
+        assert!(taken.contains("one had it until it expired"), "{taken}");
         assert_eq!(broker.release_lock("one", "db").await.unwrap_err().kind, BrokerErrorKind::Unknown);
         let file = folder.path().join(FOLDER).join("db.lock");
         assert!(fs::read_to_string(&file).unwrap().contains("\"agent_id\": \"two\""));
