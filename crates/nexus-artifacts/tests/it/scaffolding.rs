@@ -85,7 +85,7 @@ fn a_task_depends_on_earlier_slices_only() {
         ("M001-S002-T0001", "does not belong to a slice before"),
         ("M001-S003-T0001", "does not belong to a slice before"),
         ("M002-S001-T0001", "does not belong to a slice before"),
-        ("T0001", "the name of no task"),
+        ("T0001", "is not the name of a task"),
         ("M001-S001-T0001, M001-S001-T0002", "not in the plan of M001-S001"),
     ] {
         fs::write(&path, text.replace("depends_on=\"M001-S001-T0001\"", &format!("depends_on=\"{named}\"")))

@@ -133,7 +133,11 @@ fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
     fs::remove_file(folder.path().join("nexus.yaml")).unwrap();
     let output = folder.nexus(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("to mend it: begin with `nexus check"), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("to fix it: create one with `nexus check"),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 #[test]

@@ -258,7 +258,7 @@ fn without_a_fleet_in_the_configuration_each_command_says_how_to_name_one() {
         let output = folder.nexus(command);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = text(&output.stderr);
-        assert!(said.contains("names no fleet: say where its servers are, as `fleet: { servers:"), "{said}");
+        assert!(said.contains("names no fleet: name its servers, such as `fleet: { servers:"), "{said}");
     }
 }
 

@@ -356,7 +356,7 @@ fn a_lock_of_another_writer_delays_notes_by_a_second_and_no_rule() {
         let told = stage.hook("claude", event, input.to_string().as_bytes());
         assert!(told.code == 0 && told.stdout.contains(expected), "{event}: {told:?}");
         let is_noted = event == "context_compact";
-        assert_eq!(told.stdout.contains("held by another writer for 1 s"), !is_noted, "{event}: {told:?}");
+        assert_eq!(told.stdout.contains("another writer has locked"), !is_noted, "{event}: {told:?}");
         assert_eq!(told.stderr.is_empty(), is_noted, "{event}: {told:?}");
     }
     // A decision is no note: the person is told that it was not taken.

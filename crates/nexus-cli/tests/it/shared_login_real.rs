@@ -127,7 +127,7 @@ async fn without_its_owner_a_program_says_who_is_missing_and_what_to_start() {
     let began = Instant::now();
     let said = machines.run_here(1).unwrap_err();
     assert!(said.contains("worker m1 of pool builders"), "{said}");
-    assert!(said.contains("`nexus worker --pool builders --name m1` has to run"), "{said}");
+    assert!(said.contains("run `nexus worker --pool builders --name m1`"), "{said}");
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 
     // The owner is there, and nobody has logged in; then somebody has.

@@ -215,5 +215,5 @@ fn an_arm_of_a_vendor_runs_only_where_that_is_said_and_its_turns_are_told_before
     }
     assert!(!folder.path().join("f").exists());
     let (code, complaint) = failed(&folder, &["testbed", "run", "f", "--arm", "nobody"]);
-    assert!(code == Some(2) && complaint.contains("\"nobody\" is no arm"), "{complaint}");
+    assert!(code == Some(2) && complaint.contains("\"nobody\" is not an arm"), "{complaint}");
 }

@@ -157,7 +157,7 @@ fn each_rule_of_a_frame_is_told_by_itself() {
         (|draft, _| draft.claims[1].id = "C1".to_owned(), "another claim is called C1"),
         (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is not a name"),
         (|draft, _| draft.panelists[0].name = "a\u{0}".to_owned(), "is not a name"),
-        (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann has it already"),
+        (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann already has it"),
         (|draft, _| draft.panelists[1].sources = vec!["secret".to_owned()], "no source has this name"),
         (|draft, _| draft.panelists[1].registered = Some("security".to_owned()), "already has a seat"),
         (|draft, _| draft.panelists[0].registered = None, "give at least one of them a seat"),
@@ -585,7 +585,7 @@ fn an_arbiter_that_copies_a_rebuttal_is_refused_and_one_that_hides_a_tension_too
         findings[1].id = id.to_owned();
         findings[1].sides[1].steelman = if id == "f2" { words[8..].join(" ") } else { parts[1].clone() };
         let error = accept(&findings).unwrap_err().to_string();
-        assert!(error.contains("what ann is shown repeats"), "{error}");
+        assert!(error.contains("the text for ann repeats"), "{error}");
     }
     let hidden = accept(&[]).unwrap_err().to_string();
     assert!(hidden.contains("ann is contradicted on the claim c1"), "{hidden}");

@@ -145,12 +145,12 @@ async fn runs_that_were_changed_are_refused_with_their_line() {
     let runs = root.join("e/runs.jsonl");
     let good = fs::read_to_string(&runs).unwrap();
     for (old, new, said) in [
-        ("\"arm\":\"probing\"", "\"arm\":\"other\"", "line 1 is another run than the one that belongs here"),
-        ("\"number\":0", "\"number\":1", "line 1 is another run"),
-        ("\"ending\":\"refused\"", "\"ending\":\"perfect\"", "line 1 is no run: "),
-        ("{\"key\"", "{\"more\":1,\"key\"", "line 1 is no run: "),
+        ("\"arm\":\"probing\"", "\"arm\":\"other\"", "line 1 is a different run than expected"),
+        ("\"number\":0", "\"number\":1", "line 1 is a different run"),
+        ("\"ending\":\"refused\"", "\"ending\":\"perfect\"", "line 1 is not a run: "),
+        ("{\"key\"", "{\"more\":1,\"key\"", "line 1 is not a run: "),
         // A verdict that no review could have given.
-        ("\"alignment\":0.2", "\"alignment\":7.0", "line 1 is no run: "),
+        ("\"alignment\":0.2", "\"alignment\":7.0", "line 1 is not a run: "),
     ] {
         fs::write(&runs, &good).unwrap();
         edit(&runs, old, new);

@@ -71,7 +71,7 @@ fn values_that_cannot_be_used_are_told_with_their_key() {
         ),
         ("write: [src]", "write: [other]", "planted/src/add.sh: is not below the paths of brief.write"),
         ("write: [src]", "write: ['.']", "probe/probe.sh: is below brief.write (.)"),
-        ("write: [src]", "write: [src, Truth_Check.SH]", "truth/truth_check.sh: lies where brief.write"),
+        ("write: [src]", "write: [src, Truth_Check.SH]", "truth/truth_check.sh: is below brief.write"),
     ] {
         let said = refused_yaml(old, new);
         assert!(said.starts_with(place), "{new:?}: {said}");
@@ -104,11 +104,11 @@ fn files_that_a_trap_may_not_have_are_told_with_their_path() {
         ),
         (
             refused(|folder| write(folder, "base/.GIT/config", b"")),
-            "base/.GIT: a trap holds no files of git's",
+            "base/.GIT: a trap must not contain git's own files",
         ),
         (
             refused(|folder| write(folder, "base/.gitignore", b"*")),
-            "base/.gitignore: a trap holds no files of git's",
+            "base/.gitignore: a trap must not contain git's own files",
         ),
         (refused(|folder| write(folder, "base/big", &vec![b'x'; (1 << 20) + 1])), "base/big: is too large"),
         (

@@ -84,9 +84,7 @@ fn a_custom_type_is_replaced_only_where_that_is_said() {
     let again = AgentType::new("Surveyor", "operations", "review");
     let error = types.clone().with_type(again.clone()).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .ends_with("which is there already: choose another name, or replace the existing one"),
+        error.to_string().ends_with("which already exists: choose another name, or replace the existing one"),
         "{error}"
     );
     let error = types.clone().with_replaced_type(again).unwrap_err();
@@ -202,14 +200,14 @@ fn a_file_that_says_what_cannot_be_is_refused() {
         (r#"{ "types": { "a": { "tier": "nowhere", "phase": "b" } } }"#, "unknown tier"),
         (r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#, "names no agent type"),
         (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "names no phase"),
-        (r#"{ "tiers": { "Operations": {} } }"#, "would pass for \"operations\""),
+        (r#"{ "tiers": { "Operations": {} } }"#, "looks like \"operations\""),
         (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" occurs twice"),
         (
             r#"{ "tiers": { "a": {} } }"#,
             "a tier must be like a built-in tier, operations or execution; \"\" is not",
         ),
-        (r#"{ "tiers": { "operations": { "like": "execution" } } }"#, "would pass for \"operations\""),
-        (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "would pass for \"operations\""),
+        (r#"{ "tiers": { "operations": { "like": "execution" } } }"#, "looks like \"operations\""),
+        (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "looks like \"operations\""),
         (
             r#"{ "tiers": { "a": { "like": "operations", "overlay": { "tools": ["b"] } } } }"#,
             "can only remove tools",

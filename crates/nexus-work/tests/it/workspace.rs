@@ -193,11 +193,15 @@ fn what_is_malformed_is_named_with_its_place() {
         (text.replace("\"created\"", "\"creatd\""), (6, 19), "`state`: unknown variant `creatd`"),
         (text.replace("\"generation\": 1", "\"generation\": -1"), (5, 18), "`generation`: invalid value"),
         (text.replace("{},", "{\n    \"a\": 1\n  },"), (8, 10), "`labels`: invalid type"),
-        (text.replace("created_at\": \"2", "created_at\": \"x2"), (8, 17), "`created_at`: this is no time"),
+        (
+            text.replace("created_at\": \"2", "created_at\": \"x2"),
+            (8, 17),
+            "`created_at`: this is not a time",
+        ),
         (text.replace("\"id\": \"task\",", ""), (1, 1), "the field `id` is missing"),
         (text.replace("\"kind\": \"work\",", ""), (1, 1), "the field `kind` is missing"),
         (text.replace("\"id\"", "\"state\""), (6, 9), "the field `state` occurs twice"),
-        (text.replace("\"task\"", "\"../task\""), (3, 9), "`id`: \"../task\" names no workspace"),
+        (text.replace("\"task\"", "\"../task\""), (3, 9), "`id`: \"../task\" is not the id of a workspace"),
         (text.replace("\"version\": 1", "\"version\": \"1\""), (2, 16), "`version`: invalid type"),
         (text.replace("\"version\": 1", "\"version\": 0"), (1, 1), "there is no version 0"),
         (text[..40].to_owned(), (4, 6), "EOF while parsing a string"),
@@ -234,7 +238,7 @@ fn what_is_no_workspace_is_told_from_what_is_not_there() {
     fs::rename(workspace.path(), &renamed).unwrap();
     let error = Workspace::open(&renamed).unwrap_err();
     assert_eq!(error.kind(), Kind::NotAWorkspace);
-    assert!(error.to_string().ends_with("its status.json is that of task"), "{error}");
+    assert!(error.to_string().ends_with("its status.json belongs to task"), "{error}");
     assert_eq!(workspace.append("x", Value::Null).unwrap_err().kind(), Kind::NotFound);
     assert_eq!(workspace.events().unwrap_err().kind(), Kind::NotFound);
     assert_eq!(workspace.update(|_| ()).unwrap_err().kind(), Kind::NotFound);

@@ -327,7 +327,10 @@ fn two_entries_of_one_name_are_told() {
     for error in
         [store.read().unwrap_err(), store.prepare().map(drop).unwrap_err(), store.remove().unwrap_err()]
     {
-        assert!(error.reason.starts_with("the keyring has 2 entries of that name: remove those"), "{error}");
+        assert!(
+            error.reason.starts_with("the keyring has 2 entries of that name: remove the entries"),
+            "{error}"
+        );
         assert!(!format!("{error:?}").contains("canary"), "{error}");
     }
     assert!(run(&["secret-tool", "clear", "service", "nexus", "username", "doubled"], None).status.success());

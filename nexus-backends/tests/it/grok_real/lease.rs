@@ -54,7 +54,11 @@ async fn a_turn_is_ended_with_its_token_and_no_tool_sees_it() {
     assert_eq!(error.kind(), ErrorKind::LimitReached(Limit::Deadline));
     let told = error.to_string();
     assert!(told.contains("because the credential in the script ends"), "{told}");
-    assert!(warnings(&ran).iter().any(|text| text.contains("is good for 5 s more")), "{:?}", warnings(&ran));
+    assert!(
+        warnings(&ran).iter().any(|text| text.contains("is valid for another 5 s")),
+        "{:?}",
+        warnings(&ran)
+    );
 
     assert!(!stage.calls().is_empty());
     assert!(stage.calls().iter().all(|call| call.bearer() == Some(TOKEN)));

@@ -15,7 +15,7 @@ fn the_issuer_is_told_and_the_login_is_removed() {
 
     let finished = home.nexus(&["logout", "codex"]);
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    assert!(finished.stdout.contains("codex: logged out. The issuer was told"), "{finished:?}");
+    assert!(finished.stdout.contains("codex: logged out. The issuer has revoked the login"), "{finished:?}");
     assert_eq!(issuer.count(RequestKind::Revoke), 1);
     assert!(!issuer.accepts(&access));
     assert!(!home.file("openai-codex").exists());

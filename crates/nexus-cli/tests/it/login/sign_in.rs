@@ -69,7 +69,10 @@ fn a_client_that_was_registered_outlives_the_login() {
     let kept = fs::read_to_string(&registration).unwrap();
 
     let finished = home.nexus(&["logout", "chatgpt"]);
-    assert!(finished.stdout.contains("chatgpt: logged out. The issuer was told"), "{finished:?}");
+    assert!(
+        finished.stdout.contains("chatgpt: logged out. The issuer has revoked the login"),
+        "{finished:?}"
+    );
     assert!(!home.file("openai-chatgpt").exists());
     assert_eq!(fs::read_to_string(&registration).unwrap(), kept);
     let finished = home.nexus(&["logout", "chatgpt"]);
@@ -114,7 +117,7 @@ fn the_words_for_a_person_hold_all_that_the_json_does() {
     let finished = login.finish();
     assert_eq!(finished.code, Some(0), "{finished:?}");
     for words in [
-        "comes back to http://127.0.0.1:",
+        "returns to http://127.0.0.1:",
         "codex: logged in",
         "somebody@example.test (account 00000000-0000-4000-8000-00000000abba)",
         "pro",
