@@ -132,8 +132,10 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     ) -> Result<Option<AdmittedBackend<'e>>, TurnError> {
         let backend = match self.run.standing_reason(entry, self.is_alone).await {
             Ok(backend) => backend,
-            Err(Passed::Held(hold)) if self.is_alone => return Err(refused_still(&hold)),
-            Err(passed) => return Ok(self.pass_over(passed.into_skipped())),
+            Err(Passed::Held(hold)) if self.is_alone => {
+                return Err(refused_still(&hold, self.run.holds.now()));
+            }
+            Err(passed) => return Ok(self.pass_over(passed.into_skipped(self.run.holds.now()))),
         };
         let permit = match self.run.permit(entry, self.events, self.deadline).await {
             Ok(permit) => permit,
@@ -142,8 +144,8 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         // Asked again after the wait for a permit, in which another turn may have been refused.
         match self.run.holds.admit(&entry.id).await {
             Admission::Open(pass) => Ok(Some(AdmittedBackend { entry, backend, permit, pass })),
-            Admission::Held(hold) if self.is_alone => Err(refused_still(&hold)),
-            Admission::Held(hold) => Ok(self.pass_over(held(&hold))),
+            Admission::Held(hold) if self.is_alone => Err(refused_still(&hold, self.run.holds.now())),
+            Admission::Held(hold) => Ok(self.pass_over(held(&hold, self.run.holds.now()))),
         }
     }
 

@@ -4,10 +4,7 @@
 //! It does not know if a program is installed or logged in; that is the job of
 //! [`probe`](nexus_core::ExecutionBackend::probe).
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime},
-};
+use std::{fmt, time::SystemTime};
 
 use nexus_core::{BackendId, Effort, ModelId, TurnHost, TurnRequest, VendorId};
 use serde::{Deserialize, Serialize};
@@ -15,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     binding::{Binding, with_lens},
     config::{Configuration, ConfiguredBackend, EntryState, FallbackRule, Target},
-    hold::Hold,
+    hold::{Hold, HoldEnd},
     router::Router,
     work_kind::{KindError, WorkKind},
 };
@@ -337,54 +334,12 @@ impl Verdict {
             Self::Next => f.write_str("used if no backend above it can run"),
             Self::Probe { reason } => write!(f, "probes whether the backend works again: {reason}"),
             Self::Held { reason, until, guessed, named_until } => {
-                let left = until.duration_since(as_of).unwrap_or_default();
-                if left.is_zero() {
-                    return write!(
-                        f,
-                        "skipped: another turn probes whether the backend works again: {reason}"
-                    );
-                }
-                let about = if *guessed { "about " } else { "" };
-                write!(f, "skipped: on hold for {about}{}", Spoken(left))?;
-                if let Some(named) = named_until {
-                    let named = named.duration_since(as_of).unwrap_or_default();
-                    write!(f, " (the vendor named {}, longer than the longest hold)", Spoken(named))?;
-                }
-                write!(f, ": {reason}")
+                let end = HoldEnd { until: *until, guessed: *guessed, named_until: *named_until };
+                write!(f, "skipped: {}: {reason}", end.spoken(as_of))
             }
             Self::Parked { reason } => write!(f, "skipped: parked: {reason}"),
             Self::Absent { reason } => write!(f, "skipped: {reason}"),
             Self::Unsupported { need } => write!(f, "skipped: does not support {need}"),
         }
-    }
-}
-
-/// A time span with its two greatest units.
-struct Spoken(Duration);
-
-impl fmt::Display for Spoken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs() + u64::from(self.0.subsec_nanos() > 0);
-        let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-        match (days, hours, minutes) {
-            (0, 0, 0) => write!(f, "{seconds}s"),
-            (0, 0, _) => write!(f, "{minutes}m {}s", seconds % 60),
-            (0, ..) => write!(f, "{hours}h {minutes}m"),
-            _ => write!(f, "{days}d {hours}h"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_span_is_said_in_its_two_greatest_units() {
-        let spoken = |seconds| Spoken(Duration::from_secs(seconds)).to_string();
-        assert_eq!(spoken(59), "59s");
-        assert_eq!(spoken(61), "1m 1s");
-        assert_eq!(spoken(3_600 * 5 + 60 * 7 + 8), "5h 7m");
-        assert_eq!(spoken(86_400 * 6 + 3_600), "6d 1h");
     }
 }

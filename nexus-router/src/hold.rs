@@ -23,6 +23,8 @@ use std::{
 use nexus_core::{BackendId, Clock, ErrorKind, Retry, TurnError};
 use serde::{Deserialize, Serialize};
 
+use crate::spoken::Spoken;
+
 pub use self::{
     file::FileHoldStore,
     memory::MemoryHoldStore,
@@ -71,6 +73,12 @@ impl Hold {
     pub fn is_standing(&self, now: SystemTime) -> bool {
         let until = self.until.min(later(self.since, LONGEST_HOLD));
         self.probing || (now < until && self.since <= later(now, CLOCK_SLACK))
+    }
+
+    /// Returns how long the backend is suspended, and the refusal that caused it, for a person.
+    pub fn spoken(&self, now: SystemTime) -> String {
+        let end = HoldEnd { until: self.until, guessed: self.guessed, named_until: self.named_until };
+        format!("{}: {}", end.spoken(now), self.reason)
     }
 }
 
@@ -250,10 +258,24 @@ impl Pass {
 }
 
 /// End of a hold: as in [`Hold`].
-struct HoldEnd {
-    until: SystemTime,
-    guessed: bool,
-    named_until: Option<SystemTime>,
+pub(crate) struct HoldEnd {
+    pub(crate) until: SystemTime,
+    pub(crate) guessed: bool,
+    pub(crate) named_until: Option<SystemTime>,
+}
+
+impl HoldEnd {
+    /// Returns how long a backend is suspended, for a person.
+    pub(crate) fn spoken(&self, now: SystemTime) -> String {
+        let left = |end: SystemTime| end.duration_since(now).unwrap_or_default();
+        if left(self.until).is_zero() {
+            return "a turn is finding out whether this is over".to_owned();
+        }
+        let about = if self.guessed { "about " } else { "" };
+        let named = self.named_until.map(left).map(Spoken);
+        let named = named.map(|named| format!(" (the vendor named {named}, longer than a hold lasts)"));
+        format!("held for {about}{}{}", Spoken(left(self.until)), named.unwrap_or_default())
+    }
 }
 
 /// Returns the end of the suspension that an error causes. A time in the past counts as none.

@@ -38,6 +38,7 @@ mod routed;
 mod router;
 mod run;
 mod seat;
+mod spoken;
 mod telemetry;
 mod work_kind;
 

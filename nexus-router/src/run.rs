@@ -7,7 +7,7 @@ use std::{
     pin::pin,
     sync::{Arc, atomic::AtomicBool},
     task::Poll,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use nexus_core::{
@@ -211,24 +211,24 @@ pub(crate) enum Passed {
 }
 
 impl Passed {
-    pub(crate) fn into_skipped(self) -> Skipped {
+    pub(crate) fn into_skipped(self, now: SystemTime) -> Skipped {
         match self {
-            Self::Held(hold) => held(&hold),
+            Self::Held(hold) => held(&hold, now),
             Self::Over(skipped) => skipped,
         }
     }
 }
 
-/// The refusal that holds a backend, once more.
-pub(crate) fn refused_still(hold: &Hold) -> TurnError {
+/// The refusal that holds a backend. The message tells it from a new one: the backend was not asked.
+pub(crate) fn refused_still(hold: &Hold, now: SystemTime) -> TurnError {
     TurnError::new(hold.kind, hold.backend.clone())
         .with_retry(Retry::At(hold.until))
-        .with_message(hold.reason.clone())
-        .with_skipped(vec![held(hold)])
+        .with_message(format!("not asked, since an earlier turn was refused: {}", hold.spoken(now)))
+        .with_skipped(vec![held(hold, now)])
 }
 
-pub(crate) fn held(hold: &Hold) -> Skipped {
-    Skipped::new(hold.backend.clone(), hold.reason.clone())
+pub(crate) fn held(hold: &Hold, now: SystemTime) -> Skipped {
+    Skipped::new(hold.backend.clone(), hold.spoken(now))
         .with_kind(Some(hold.kind))
         .with_until(Some(hold.until))
 }

@@ -104,7 +104,11 @@ async fn a_refusal_counts_for_other_processes_and_so_does_a_success() {
     let error = run(&other, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(
         (error.kind(), error.message(), alpha.turns()),
-        (ErrorKind::RateLimited, Some("slow down"), 1)
+        (
+            ErrorKind::RateLimited,
+            Some("not asked, since an earlier turn was refused: held for 5m 0s: slow down"),
+            1
+        )
     );
 
     clock.advance(Duration::from_secs(300));
