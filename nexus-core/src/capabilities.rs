@@ -54,6 +54,9 @@ pub struct Capabilities {
     pub steering: Support,
     /// Opening folders beside the working directory to the agent.
     pub extra_roots: Support,
+    /// True if a request must name a model, because the backend has no default.
+    #[serde(default)]
+    pub needs_model: bool,
     /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
     pub efforts: Vec<Effort>,
     /// Enforcer of each access level's sandbox.
@@ -128,6 +131,7 @@ impl Capabilities {
             approvals: Support::No,
             steering: Support::No,
             extra_roots: Support::No,
+            needs_model: false,
             efforts: Vec::new(),
             access: AccessTable {
                 scoped_only: AccessSupport::Unsupported,

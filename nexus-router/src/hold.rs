@@ -269,12 +269,12 @@ impl HoldEnd {
     pub(crate) fn spoken(&self, now: SystemTime) -> String {
         let left = |end: SystemTime| end.duration_since(now).unwrap_or_default();
         if left(self.until).is_zero() {
-            return "a turn is finding out whether this is over".to_owned();
+            return "another turn probes whether the backend works again".to_owned();
         }
         let about = if self.guessed { "about " } else { "" };
         let named = self.named_until.map(left).map(Spoken);
-        let named = named.map(|named| format!(" (the vendor named {named}, longer than a hold lasts)"));
-        format!("held for {about}{}{}", Spoken(left(self.until)), named.unwrap_or_default())
+        let named = named.map(|named| format!(" (the vendor named {named}, longer than the longest hold)"));
+        format!("on hold for {about}{}{}", Spoken(left(self.until)), named.unwrap_or_default())
     }
 }
 

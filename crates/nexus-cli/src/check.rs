@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
-    availability::words,
     command_error::CommandError,
     config,
     output::{AnswerWriter, printable, say},
+    readiness::{HeldBackend, Readiness},
     schema::foreign::AvailabilitySchema,
     versions::{self, ProgramNote},
 };
@@ -52,6 +52,9 @@ pub(crate) struct CheckedBackend {
     /// Result of the probe. `None` without `--probe`.
     #[schemars(with = "Option<AvailabilitySchema>")]
     availability: Option<Availability>,
+    /// The refusal that suspends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<HeldBackend>,
 }
 
 /// Address that vendors of one panel share.
@@ -84,9 +87,12 @@ pub(crate) async fn check(
     let router = config::load(args)?;
     let kinds = router.kinds();
     let mut backends = Vec::new();
-    for (id, backend) in router.backends() {
-        let availability = if probe { Some(backend.probe().await) } else { None };
-        backends.push((id, availability));
+    if probe {
+        backends.extend(
+            Readiness::of_all(&router).await.into_iter().map(|found| (found.id.clone(), Some(found))),
+        );
+    } else {
+        backends.extend(router.backends().into_iter().map(|(id, _)| (id, None)));
     }
     // The result of a probe includes them.
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };
@@ -94,8 +100,8 @@ pub(crate) async fn check(
     let shared = if probe { router.shared_addresses().await } else { Vec::new() };
     let print = || {
         say(format_args!("work-kinds  {}", kinds.join(", ")));
-        for (id, availability) in &backends {
-            let found = availability.as_ref().map(|found| format!("  {}", words(found, "            ")));
+        for (id, found) in &backends {
+            let found = found.as_ref().map(|found| format!("  {}", found.words("            ")));
             say(format_args!("backend     {id}{}", found.unwrap_or_default()));
         }
         for warning in &warnings {
@@ -115,7 +121,11 @@ pub(crate) async fn check(
         kinds: kinds.clone(),
         backends: backends
             .iter()
-            .map(|(id, availability)| CheckedBackend { id: id.clone(), availability: availability.clone() })
+            .map(|(id, found)| CheckedBackend {
+                id: id.clone(),
+                availability: found.as_ref().map(|found| found.availability.clone()),
+                hold: found.as_ref().and_then(|found| found.hold.as_ref()).map(HeldBackend::of),
+            })
             .collect(),
         notes: notes.clone(),
         shared_addresses: shared
@@ -136,7 +146,7 @@ pub(crate) async fn check(
     };
     out.event(report, print);
     let is_stuck =
-        probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
+        probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Readiness::is_ready));
     let is_refused = shared.iter().any(|shared| shared.is_refused);
     Ok(if is_stuck || is_refused { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -25,6 +25,7 @@ mod finish;
 mod fleet;
 mod for_a_person;
 mod forget;
+mod hold;
 mod hook;
 mod interrupt;
 #[cfg(feature = "login")]
@@ -38,6 +39,7 @@ mod mcp;
 mod output;
 mod printer;
 mod project;
+mod readiness;
 mod run;
 mod schema;
 mod session;
@@ -185,6 +187,7 @@ async fn run(
         Command::Run(run) => run::run(out, config, &run, trace_context).await,
         Command::Show { file } => show::show(out, &file),
         Command::Forget { file } => forget::forget(out, config, &file).await,
+        Command::Hold(command) => hold::hold(out, config, command).await,
         Command::Explain { kind, watch } => explain::explain(out, config, kind.as_deref(), watch).await,
         Command::Conversation(command) => conversation::conversation(out, config, command).await,
         Command::Debate(command) => debate::debate(out, config, command).await,

@@ -76,8 +76,8 @@ pub use service::{
     CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, SpentView,
     StepEndWord, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest,
     TaskCreated, TaskCreation, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
-    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskRemoveRequest, TaskRemoved,
-    TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
+    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskPrograms, TaskRemoveRequest,
+    TaskRemoved, TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
     TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
     TierView, UnitEnd, UnitView, VerdictView, VoteView,
 };

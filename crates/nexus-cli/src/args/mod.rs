@@ -8,6 +8,7 @@ mod broker;
 mod conversation;
 mod debate;
 mod fleet;
+mod hold;
 #[cfg(feature = "login")]
 mod issuer_url;
 #[cfg(feature = "login")]
@@ -38,6 +39,7 @@ pub(crate) use broker::{BrokerCommand, SendArgs};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
+pub(crate) use hold::HoldCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
@@ -110,6 +112,9 @@ pub(crate) enum Command {
         #[arg(long)]
         watch: bool,
     },
+    /// Manage holds: backends that are suspended after their vendor refused a turn
+    #[command(subcommand)]
+    Hold(HoldCommand),
     /// Check the configuration, and print its contents or its errors
     Check {
         /// Also check that each backend can start: its program, version, credential and server. No model call

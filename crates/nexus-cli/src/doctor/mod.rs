@@ -10,6 +10,7 @@ use nexus::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
     Router, SharedAddress, ToolAccess,
 };
+use nexus_tasks::{SandboxKind, TaskError, TaskPrograms};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ use crate::{
     command_error::CommandError,
     config,
     output::{AnswerWriter, printable, say},
+    readiness::{Readiness, release_advice},
+    task,
 };
 
 /// Results of all checks on this machine.
@@ -70,6 +73,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
             findings.extend(backends(&router).await);
             findings.extend(shared_addresses(&router).await);
             findings.extend(fleet(&router, &path, context.clone()).await);
+            findings.extend(task_programs(router, context.clone()).await);
             findings
         }
         Err(error) => {
@@ -85,16 +89,47 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
 /// Probes all backends at once, and reports whether each could start.
 async fn backends(router: &Router) -> Vec<Finding> {
     let backends = router.backends();
-    let asked = backends.iter().map(|(id, backend)| async move {
-        let available = backend.probe().await;
-        let mut findings = vec![backend_finding(id, &available)];
-        if available.is_ready() {
-            findings.push(sandboxes(id, &**backend));
-            findings.extend(containment(id, &**backend));
+    let mut findings = Vec::new();
+    for found in Readiness::of_all(router).await {
+        findings.push(match &found.hold {
+            Some(hold) => Finding::problem(
+                format!("backend {}", found.id),
+                printable(&hold.spoken(SystemTime::now())),
+                format!("wait until then; {}", release_advice(&found.id)),
+            ),
+            None => backend_finding(&found.id, &found.availability),
+        });
+        let backend = backends.iter().find(|(id, _)| **id == found.id).map(|(_, backend)| backend);
+        if let Some(backend) = backend.filter(|_| found.availability.is_ready()) {
+            findings.push(sandboxes(&found.id, &**backend));
+            findings.extend(containment(&found.id, &**backend));
         }
-        findings
+    }
+    findings
+}
+
+/// The programs that tasks need. A configuration that binds no agents of tasks can do without.
+async fn task_programs(router: Router, context: BuildContext) -> Vec<Finding> {
+    let is_wanted = router.kinds().iter().any(|kind| {
+        let explained = router.explain(kind.as_str());
+        explained.is_ok_and(|explained| explained.phase.as_deref() == Some("orchestrate"))
     });
-    futures::future::join_all(asked).await.into_iter().flatten().collect()
+    let TaskPrograms { git, sandbox } = match task::with_router(router, context) {
+        Ok(tasks) => tasks.try_programs().await,
+        Err(error) => return vec![Finding::problem("tasks", error.to_string(), "mend the section `tasks`")],
+    };
+    let finding = |subject: &str, found: Result<String, TaskError>| match found {
+        Ok(text) => Finding::fine(subject, text),
+        Err(error) if is_wanted => {
+            Finding::problem(subject, printable(&error.message), printable(&error.advice))
+        }
+        Err(error) => Finding::note(subject, printable(&format!("{}; tasks need it", error.message))),
+    };
+    let sandbox = sandbox.map(|kind| match kind {
+        SandboxKind::Bubblewrap => "bubblewrap works".to_owned(),
+        SandboxKind::None => "none: tests run as this user with all that it may do".to_owned(),
+    });
+    vec![finding("git for tasks", git), finding("sandbox for tasks", sandbox)]
 }
 
 /// Reports vendors of one panel that are reached at the same address.

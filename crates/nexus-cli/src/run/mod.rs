@@ -8,15 +8,16 @@ mod seat_board;
 mod show;
 
 use std::{
+    collections::BTreeSet,
     io::{self, IsTerminal as _},
     path::Path,
     process::ExitCode,
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use nexus::{
-    CancelToken, ErrorKind, EventSink, KindError, RecordError, RecordFile, Router, TraceContext, TurnError,
-    TurnHost, TurnRequest, TurnResult,
+    BackendId, CancelToken, ErrorKind, EventSink, KindError, RecordError, RecordFile, Router, TraceContext,
+    TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::Value;
 
@@ -31,7 +32,7 @@ use crate::{
     command_error::CommandError,
     config,
     interrupt::{self, Interrupts},
-    output::{self, AnswerWriter, complain, complain_line, say},
+    output::{self, AnswerWriter, complain, complain_line, printable, say},
     printer::{PrintStyle, TurnPrinter},
 };
 
@@ -122,7 +123,10 @@ async fn run_turn(
             print_answer(out, result, &*shown);
             ExitCode::SUCCESS
         }
-        Err(error) => code_of(error),
+        Err(error) => {
+            advise_on_holds(out, router, error);
+            code_of(error)
+        }
     };
     if let Some(recording) = recording {
         recording.end(&outcome).map_err(|error| unwritten(&error))?;
@@ -131,6 +135,21 @@ async fn run_turn(
         rest.end(router, held.name()).await?;
     }
     Ok(code)
+}
+
+/// Names the command that ends the holds which kept a turn from its backends.
+fn advise_on_holds(out: AnswerWriter, router: &Router, error: &TurnError) {
+    let (now, holds) = (SystemTime::now(), router.holds());
+    let held = error
+        .skipped()
+        .iter()
+        .map(|skipped| &skipped.backend)
+        .filter(|backend| holds.iter().any(|hold| hold.backend == **backend && hold.is_standing(now)));
+    let held: BTreeSet<&str> = held.map(BackendId::as_str).collect();
+    if !held.is_empty() && !out.is_json() {
+        let held = held.into_iter().collect::<Vec<_>>().join(" ");
+        complain(printable(&format!("`nexus hold release {held}` lets turns ask again before that time")));
+    }
 }
 
 /// Returns the file for the record of the turn: `--keep`, else the file of `--resume`.

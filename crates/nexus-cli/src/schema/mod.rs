@@ -35,6 +35,7 @@ use crate::{
     explain::{ExplainEvent, ExplainedKind},
     fleet::{FleetEvent, FleetSetup, MachineKey},
     forget::ForgottenTurn,
+    hold::{ListedHold, ReleasedHold},
     manual::{ManualPage, ShellCompletions},
     output::{AnswerWriter, say, say_json},
     project::{ConformanceOutcome, FileSchema, ListedProjectTask, TaskPrompt},
@@ -147,6 +148,8 @@ outputs! {
     "fleet setup": Document [FleetSetup];
     "fleet status": Document [nexus::FleetStatus, FleetEvent];
     "forget": List [ForgottenTurn];
+    "hold list": List [ListedHold];
+    "hold release": List [ReleasedHold];
     "init": Document [WorkingFolderReport];
     #[cfg(feature = "keyring")]
     "key list": List [StoredKey];

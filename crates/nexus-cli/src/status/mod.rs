@@ -3,7 +3,7 @@
 mod logins;
 mod running;
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::SystemTime};
+use std::{path::PathBuf, process::ExitCode, time::SystemTime};
 
 use nexus::{Availability, BackendId, BuildContext, Explanation, Router};
 use schemars::JsonSchema;
@@ -16,10 +16,10 @@ use self::{
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, StatusArgs},
-    availability::words,
     command_error::CommandError,
     config,
     output::{AnswerWriter, say},
+    readiness::{HeldBackend, Readiness},
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
 };
 
@@ -44,6 +44,12 @@ struct Backend {
     id: BackendId,
     #[schemars(with = "AvailabilitySchema")]
     availability: Availability,
+    /// The refusal that suspends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hold: Option<HeldBackend>,
+    /// Its words for a person.
+    #[serde(skip)]
+    words: String,
 }
 
 /// Status of one work-kind.
@@ -78,8 +84,7 @@ pub(crate) async fn status(
         Ok(path) => {
             let router = config::load_file(&path, context)?;
             status.configuration = Some(path);
-            status.look_at(&router).await?;
-            is_stuck = !status.backends.iter().any(|backend| backend.availability.is_ready());
+            is_stuck = !status.look_at(&router).await?;
             if is_stuck {
                 status.next.push("prepare one of the backends above: each line has the advice".to_owned());
             }
@@ -94,20 +99,28 @@ pub(crate) async fn status(
 }
 
 impl Status {
-    async fn look_at(&mut self, router: &Router) -> Result<(), CommandError> {
-        for (id, backend) in router.backends() {
-            self.backends.push(Backend { id, availability: backend.probe().await });
-        }
-        let found: BTreeMap<_, _> =
-            self.backends.iter().map(|backend| (&backend.id, &backend.availability)).collect();
-        // Another process may have set a hold.
-        router.refresh_holds().await;
+    /// Looks at the backends, and returns true if one of them is ready.
+    async fn look_at(&mut self, router: &Router) -> Result<bool, CommandError> {
+        let backends = Readiness::of_all(router).await;
+        let is_any_ready = backends.iter().any(Readiness::is_ready);
+        let found = backends.iter().map(|backend| (&backend.id, &backend.availability)).collect();
+        let needs_model =
+            router.backends().into_iter().filter(|(_, backend)| backend.capabilities().needs_model);
+        let needs_model = needs_model.map(|(id, _)| id).collect();
         for kind in router.kinds() {
             let explanation = router.explain(kind.as_str()).map_err(|error| error.to_string())?;
-            let runs_on = RunsOn::of(&explanation.target, &found);
+            let runs_on = RunsOn::of(&explanation.target, &found, &needs_model);
             self.kinds.push(KindStatus { kind, runs_on, explanation });
         }
-        Ok(())
+        let width = backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
+        let indent = " ".repeat(width + 4);
+        self.backends.extend(backends.into_iter().map(|found| Backend {
+            words: found.words(&indent),
+            hold: found.hold.as_ref().map(HeldBackend::of),
+            id: found.id,
+            availability: found.availability,
+        }));
+        Ok(is_any_ready)
     }
 
     fn print(&self, now: SystemTime) {
@@ -119,9 +132,8 @@ impl Status {
         if let Some(path) = &self.configuration {
             say(format_args!("configuration: {}", path.display()));
             let width = self.backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
-            let indent = " ".repeat(width + 4);
-            for Backend { id, availability } in &self.backends {
-                say(format_args!("  {:width$}  {}", id.as_str(), words(availability, &indent)));
+            for Backend { id, words, .. } in &self.backends {
+                say(format_args!("  {:width$}  {words}", id.as_str()));
             }
             say("\nwhat runs");
             for KindStatus { kind, runs_on, .. } in &self.kinds {

@@ -1,10 +1,16 @@
 //! Backends that would run a turn now, from the router's explanation and the probes.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, ModelId, Verdict};
+use nexus_files::rfc3339;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::readiness::NO_MODEL;
 
 /// Backend that would run a turn, or one seat of a panel.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,12 +38,17 @@ struct SkippedBackend {
 }
 
 impl RunsOn {
-    pub(super) fn of(target: &ExplainedTarget, found: &BTreeMap<&BackendId, &Availability>) -> Vec<Self> {
+    /// `needs_model` has the backends that run no turn without a model.
+    pub(super) fn of(
+        target: &ExplainedTarget,
+        found: &BTreeMap<&BackendId, &Availability>,
+        needs_model: &BTreeSet<BackendId>,
+    ) -> Vec<Self> {
         match target {
-            ExplainedTarget::Chain(chain) => vec![Self::chain(None, chain, found)],
+            ExplainedTarget::Chain(chain) => vec![Self::chain(None, chain, found, needs_model)],
             ExplainedTarget::Panel { seats, .. } => {
                 let seats = seats.iter().enumerate();
-                seats.map(|(index, seat)| Self::chain(Some(index), &seat.chain, found)).collect()
+                seats.map(|(index, seat)| Self::chain(Some(index), &seat.chain, found, needs_model)).collect()
             }
             // This version does not know the target. Its explanation is printed beside this value.
             _ => Vec::new(),
@@ -48,11 +59,15 @@ impl RunsOn {
         seat: Option<usize>,
         chain: &ExplainedChain,
         found: &BTreeMap<&BackendId, &Availability>,
+        needs_model: &BTreeSet<BackendId>,
     ) -> Self {
         let mut passed_over = Vec::new();
         let (mut backend, mut model) = (None, chain.model.as_ref());
         for entry in &chain.entries {
-            match obstacle(&entry.verdict, found.get(&entry.backend).copied()) {
+            let has_model = entry.model.is_some() || chain.model.is_some();
+            let lacks_model = || needs_model.contains(&entry.backend) && !has_model;
+            let obstacle = obstacle(&entry.verdict, found.get(&entry.backend).copied());
+            match obstacle.or_else(|| lacks_model().then(|| NO_MODEL.to_owned())) {
                 None => {
                     backend = Some(entry.backend.clone());
                     model = entry.model.as_ref().or(model);
@@ -72,7 +87,9 @@ fn obstacle(verdict: &Verdict, found: Option<&Availability>) -> Option<String> {
     match verdict {
         Verdict::Parked { reason } => return Some(format!("parked: {reason}")),
         Verdict::Absent { reason } => return Some(reason.clone()),
-        Verdict::Held { reason, .. } => return Some(format!("held: {reason}")),
+        Verdict::Held { reason, until, .. } => {
+            return Some(format!("held until {}: {reason}", rfc3339::seconds(*until)));
+        }
         Verdict::Unsupported { need } => return Some(format!("does not support {need}")),
         _ => {}
     }

@@ -135,9 +135,12 @@ async fn id(tasks: &Tasks, text: &str) -> Result<String, CommandError> {
 
 /// Opens the tasks of the home with the backends for their turns.
 fn configured(config: &ConfigArgs) -> Result<Tasks, CommandError> {
-    let router = config::load_for_tasks(config)?;
+    with_router(config::load_for_tasks(config)?, BuildContext::from_process())
+}
+
+/// The tasks of the home, as a configuration has them.
+pub(crate) fn with_router(router: Router, context: BuildContext) -> Result<Tasks, CommandError> {
     let configuration = TaskConfiguration::of(&router).map_err(CommandError::failed)?;
-    let context = BuildContext::from_process();
     let mut options = TasksOptions::in_home(context.home);
     options.roots = configuration.roots;
     options.settings = configuration.defaults;

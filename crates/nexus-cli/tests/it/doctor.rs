@@ -16,7 +16,7 @@ use crate::support::{DEAD, Folder, text};
 /// A folder whose configuration names one server.
 fn folder_with_server(base_url: &str) -> Folder {
     Folder::with(&format!(
-        "groups: {{ main: [local] }}\nbackends: {{ local: {{ kind: responses, base_url: {base_url:?} }} }}\n\
+        "groups: {{ main: [local] }}\nbackends: {{ local: {{ kind: responses, base_url: {base_url:?}, model: simulated }} }}\n\
          types: {{ talker: {{ tier: execution, phase: talk, group: main }} }}\n"
     ))
 }

@@ -121,6 +121,8 @@ const ANSWERING: &[&[&str]] = &[
 const OTHERS: &[(&str, &str)] = &[
     ("conversation fork", "it is another command the second time; its own tests have it"),
     ("conversation delete", "it is another command the second time; its own tests have it"),
+    ("hold list", "a hold, which its own tests have"),
+    ("hold release", "a hold, which its own tests have"),
     ("task reopen", "a task that ended, which its own tests have"),
     ("task show", "something that a task made, which its own tests have"),
     ("testbed prove", "programs of a trap, which take seconds; its own tests have it"),

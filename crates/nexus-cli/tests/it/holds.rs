@@ -31,5 +31,59 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
 
     let again = folder.nexus(&["run", "talker", "Hello"]);
     assert!(!again.status.success(), "{again:?}");
-    assert_eq!(model.requests().iter().filter(|request| request.is_main_call()).count(), 1);
+    let said = text(&again.stderr);
+    assert!(said.contains("not asked, since an earlier turn was refused: held for "), "{said}");
+    assert!(said.contains("`nexus hold release local`"), "{said}");
+    // Whichever command is asked names the end, the vendor's words and the way out.
+    for (command, is_failure) in [
+        (&["check", "--probe"][..], true),
+        (&["status"], true),
+        (&["doctor"], true),
+        (&["hold", "list"], false),
+    ] {
+        let found = folder.nexus(command);
+        let said = text(&found.stdout);
+        assert!(said.contains("held for ") && said.contains("429"), "{command:?}: {said}");
+        assert_eq!(found.status.success(), !is_failure, "{command:?}: {said}");
+        assert!(!said.contains("ready (") && !said.contains("nothing is wrong"), "{command:?}: {said}");
+    }
+    let listed = folder.nexus(&["hold", "list", "--json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!((&listed["backend"], &listed["is_standing"]), (&"local".into(), &true.into()), "{listed}");
+    let unknown = folder.nexus(&["hold", "release", "lokal"]);
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+    let asked = || model.requests().iter().filter(|request| request.is_main_call()).count();
+    assert_eq!(asked(), 1);
+
+    let released = folder.nexus(&["hold", "release", "local"]);
+    assert_eq!(text(&released.stdout), "local: released\n", "{released:?}");
+    assert_eq!(text(&folder.nexus(&["hold", "list"]).stdout), "");
+    folder.nexus(&["run", "talker", "Hello"]);
+    assert_eq!(asked(), 2);
+    assert!(text(&folder.nexus(&["hold", "release", "--all"]).stdout).contains("local: released"));
+}
+
+#[test]
+fn a_backend_without_the_model_that_it_needs_is_not_ready() {
+    let model = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
+    let configured = |own: &str, of_type: &str| {
+        Folder::with(&format!(
+            "groups: {{ main: [local] }}\n\
+             backends: {{ local: {{ kind: responses, base_url: {:?}, vendor: one{own} }} }}\n\
+             types: {{ talker: {{ tier: execution, phase: talk, group: main{of_type} }} }}\n",
+            model.base_url()
+        ))
+    };
+    let folder = configured("", "");
+    for command in [&["check", "--probe"][..], &["status"], &["doctor"]] {
+        let found = folder.nexus(command);
+        let said = text(&found.stdout);
+        assert!(said.contains("no model is named"), "{command:?}: {said}");
+        assert!(!found.status.success() && !said.contains("ready ("), "{command:?}: {said}");
+    }
+    for folder in [configured(", model: m", ""), configured("", ", model: { exact: m }")] {
+        let found = folder.nexus(&["check", "--probe"]);
+        assert!(found.status.success() && text(&found.stdout).contains("ready ("), "{found:?}");
+        assert!(folder.nexus(&["run", "talker", "Hello"]).status.success());
+    }
 }

@@ -150,6 +150,16 @@ fn turns(seen: &mut Seen) {
     );
     #[cfg(feature = "login")]
     seen.run(folder, &["logout", "codex"]);
+    let time = |seconds: u64| json!({ "secs_since_epoch": seconds, "nanos_since_epoch": 0 });
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let hold = json!({
+        "backend": "local", "since": time(now), "until": time(now + 600), "guessed": true, "named_until": null,
+        "kind": "rate_limited", "reason": "slow down", "probing": false,
+    });
+    fs::create_dir_all(folder.nexus_home().join("holds")).unwrap();
+    let holds = json!({ "holds": [{ "hold": hold, "revision": 1 }] }).to_string();
+    fs::write(folder.nexus_home().join("holds/holds.json"), holds).unwrap();
+    seen.run_all(folder, &[&["hold", "list"], &["hold", "release", "--all"]]);
     let explaining = Running::start(folder.command(&["explain", "--watch", "--json"]));
     seen.check(&["explain"], &explaining.end(), "");
 }

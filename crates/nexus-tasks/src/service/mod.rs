@@ -43,5 +43,5 @@ pub use self::{
         TaskRemoveRequest, TaskReopenRequest, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest,
         TierListRequest, TierRegisterRequest,
     },
-    tasks::Tasks,
+    tasks::{TaskPrograms, Tasks},
 };

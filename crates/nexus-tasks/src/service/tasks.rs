@@ -16,7 +16,7 @@ use nexus_router::Router;
 use tokio::sync::watch;
 
 use super::inner::{TasksCore, TasksOptions};
-use crate::store::TaskStore;
+use crate::{settings::SandboxKind, store::TaskStore, task_error::TaskError};
 
 /// Longest wait for a call that holds the lock only briefly. After that the task counts as in use.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -32,6 +32,15 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Tasks(pub(super) Arc<TasksCore>);
 
+/// Outcome of a trial of the programs that tasks need.
+#[derive(Debug)]
+pub struct TaskPrograms {
+    /// Version of git, or why it cannot be used.
+    pub git: Result<String, TaskError>,
+    /// The sandbox, or why it cannot be used.
+    pub sandbox: Result<SandboxKind, TaskError>,
+}
+
 impl Tasks {
     /// Opens the tasks of a home. Reads and writes no files yet.
     pub fn new(router: Router, options: TasksOptions) -> Self {
@@ -42,6 +51,19 @@ impl Tasks {
     /// here.
     pub fn progress(&self, task_id: &str) -> Option<watch::Receiver<String>> {
         Some(self.0.jobs.of(&task_id.parse().ok()?)?.follow())
+    }
+
+    /// Tries the programs that tasks need: git, and the sandbox of the default settings.
+    pub async fn try_programs(&self) -> TaskPrograms {
+        let store = self.0.store.clone();
+        let git = nexus_core::harness::try_blocking(move || {
+            let [major, minor, patch] = store.git()?.version();
+            Ok::<_, TaskError>(format!("{major}.{minor}.{patch}"))
+        });
+        let admission = &self.0.admission;
+        let sandbox = admission.check_sandbox(&admission.settings).await;
+        let sandbox = sandbox.map(|()| admission.settings.sandbox.kind);
+        TaskPrograms { git: git.await, sandbox }
     }
 
     /// The folders of the tasks.

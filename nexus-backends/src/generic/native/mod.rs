@@ -272,6 +272,8 @@ impl Dialect for Generic {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
         capabilities.output = self.output;
+        // The server is not asked for its list of models.
+        capabilities.needs_model = self.default_model.is_none();
         capabilities
     }
 

@@ -89,6 +89,9 @@ async fn a_schema_is_told_to_the_server_or_to_the_model() {
 async fn a_model_must_be_named_by_somebody() {
     let sim = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
     let backend = build(&Responses, &sim.base_url(), json!({})).unwrap();
+    assert!(backend.capabilities().needs_model);
+    let named = build(&Responses, &sim.base_url(), json!({ "model": "m" })).unwrap();
+    assert!(!named.capabilities().needs_model);
     let error = run(&backend, TurnRequest::new("Hi"), TurnHost::new()).await.0.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
     assert!(format!("{error:?}").contains("name a model"), "{error:?}");
