@@ -27,6 +27,8 @@ use crate::{
     worker::{WorkerOrder, Workers},
 };
 
+/// Longest time after which a message expires. Source: our own bound; it keeps the sum within all clocks.
+const MAX_EXPIRY: Duration = Duration::from_secs(365 * 86_400);
 /// Least step of a clock that is taken for one. Source: our own bound, above what a busy machine holds a process up.
 const CLOCK_STEP: Duration = Duration::from_secs(20);
 /// Time for which turns of other brokers count as alive after the clock stepped. Source: those brokers renew
@@ -370,6 +372,11 @@ impl Broker {
         payload: Payload,
         options: SendOptions,
     ) -> Result<Sent, BrokerError> {
+        if options.expires_in.is_some_and(|time| time > MAX_EXPIRY) {
+            let days = MAX_EXPIRY.as_secs() / 86_400;
+            let message = format!("a message waits for at most {days} days");
+            return Err(BrokerError::new(BrokerErrorKind::Invalid, message, "name a shorter time, or none"));
+        }
         let clock = &*self.parts.options.clock;
         let mut envelope = Envelope::new(from.clone(), to.clone(), payload, clock);
         envelope.priority = options.priority;
@@ -381,6 +388,29 @@ impl Broker {
             envelope.message_id = id;
         }
         self.submit(from, envelope).await
+    }
+
+    /// Checks that a message to `to` may answer the message `id`.
+    ///
+    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if the store has no such message, or not any more, and with
+    /// [`Invalid`](BrokerErrorKind::Invalid) if another agent than `to` sent it.
+    pub async fn check_reply(&self, id: &EnvelopeId, to: &Address) -> Result<(), BrokerError> {
+        let Some(answered) = self.store().message(id).await? else {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Unknown,
+                format!("there is no message {id}, or it is forgotten"),
+                "name one that `nexus broker log` shows, or leave out what it answers",
+            ));
+        };
+        let from = answered.source_agent_id;
+        match (from.agent_name(), to.agent_name()) {
+            (Some(sender), Some(target)) if sender != target => Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("the message {id} is from {from}, and this one goes to {to}"),
+                format!("send it to {from}, or leave out what it answers"),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Sends a message that `sender` created. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the
@@ -494,8 +524,8 @@ impl Broker {
         let Some(sender) = sender.agent_name() else { return Ok(()) };
         let record = self.directory().get(sender).await?;
         let is_allowed = match target.agent_name() {
-            // To answer callers is the broker's own.
-            None => record.manager.is_none(),
+            // The broker itself answers the callers.
+            None => record.scope.allows(&target.to_string()),
             Some(name) if name == sender || record.manager.as_deref() == Some(name) => true,
             Some(name) if record.scope.allows(name) => true,
             Some(name) => {

@@ -76,7 +76,8 @@ pub struct AgentSettings {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub access: ToolAccess,
-    /// Names of agents that it may write to, beside its own workers. A `*` at the end stands for any rest.
+    /// Names of agents that it may write to, beside its manager and its own workers; a caller as `caller:NAME`. A `*` at the end stands for any
+    /// rest.
     #[serde(default)]
     pub may_write_to: Vec<String>,
     /// Names of agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.

@@ -26,7 +26,7 @@ use nexus_broker::{
 use nexus_core::ErrorKind;
 use serde_json::{Map, Value, json};
 
-use kit::{Kit, Scripts, agent, caller, git, inbox, inbox_in_time, manager, until_status};
+use kit::{Kit, Scripts, agent, caller, git, inbox, inbox_in_time, manager, reporting, until_status};
 
 fn message(content: &str) -> Payload {
     Payload::Message { content: content.to_owned(), in_reply_to: None, other: Map::new() }
@@ -101,7 +101,7 @@ async fn a_worker_asks_in_mid_task_and_its_work_is_landed() {
     let kit = Kit::new(scripts);
     let project = kit.repository();
     let running = kit.run().await;
-    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.configure(&reporting(manager(&project))).await.unwrap();
     running
         .broker
         .send(&caller(), &named("manager"), message("A poem, please."), SendOptions::default())
@@ -230,7 +230,7 @@ async fn a_turn_that_its_broker_left_is_told_of_and_not_begun_again() {
     let kit = Kit::new(scripts);
     let project = kit.repository();
     let running = kit.run().await;
-    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.configure(&reporting(manager(&project))).await.unwrap();
     running.broker.send(&caller(), &named("manager"), task("A poem."), SendOptions::default()).await.unwrap();
     inbox(&running.broker, 1).await;
     until_status(&running.broker, "poet", AgentStatus::Working).await;

@@ -186,16 +186,25 @@ fn an_envelope_is_what_a_person_says() {
         let arguments = [&["broker", "send", "clerk", "Look.", "--json"], more].concat();
         serde_json::from_str::<Value>(&stage.said(&arguments)).unwrap()
     };
+    send(&["--id", "question-1"]);
     let first = send(&["--expires", "10m", "--id", "look-1", "--reply-to", "question-1"]);
     assert_eq!((&first["message_id"], &first["is_new"]), (&json!("look-1"), &json!(true)));
     assert_eq!(send(&["--id", "look-1"])["is_new"], false);
     send(&["--task", "t1", "--inputs", r#"{"page": "index"}"#]);
     let log = stage.said(&["broker", "log", "--json"]);
     let sent: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(sent.len(), 2, "{log}");
-    assert!(sent[0]["expires_at"].is_string() && sent[1]["expires_at"].is_null(), "{log}");
-    assert_eq!(sent[0]["payload"]["in_reply_to"], "question-1");
-    assert_eq!(sent[1]["payload"]["inputs"], json!({ "page": "index" }));
+    assert_eq!(sent.len(), 3, "{log}");
+    assert!(sent[1]["expires_at"].is_string() && sent[2]["expires_at"].is_null(), "{log}");
+    assert_eq!(sent[1]["payload"]["in_reply_to"], "question-1");
+    assert_eq!(sent[2]["payload"]["inputs"], json!({ "page": "index" }));
+    for (arguments, says) in [
+        (["--reply-to", "nothere"], "there is no message nothere"),
+        (["--expires", "99999999d"], "at most 365 days"),
+    ] {
+        let output = stage.nexus(&[&["broker", "send", "clerk", "Look."], &arguments[..]].concat());
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
     for (arguments, says) in [
         (&["--expires", "soon"][..], "30s, 10m or 2h"),
         (&["--expires", "0s"], "30s, 10m or 2h"),

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
-    kit::{Kit, Scripts, agent, caller, inbox, inbox_in_time, manager, until_status},
+    kit::{Kit, Scripts, agent, caller, inbox, inbox_in_time, manager, reporting, until_status},
     message, named, task,
     watched_store::WatchedStore,
 };
@@ -283,6 +283,56 @@ async fn a_turn_that_another_broker_holds_for_lost_leaves_that_ones_turn_alone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_without_a_manager_writes_only_to_callers_that_its_scope_names() {
+    let scripts = Scripts::default().with("echo", |mut puppet| async move {
+        puppet.refused("send_message_to_agent", json!({ "to": "caller:you", "content": "x" })).await;
+        let text = match puppet.prompt.contains("trusted") {
+            true => {
+                puppet.done("send_message_to_agent", json!({ "to": "caller:me", "content": "mine" })).await
+            }
+            false => {
+                puppet.refused("send_message_to_agent", json!({ "to": "caller:me", "content": "x" })).await
+            }
+        };
+        Ok(text)
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    running.broker.configure(&agent("echo")).await.unwrap();
+    running.broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await.unwrap();
+    // The broker's own answer arrives all the same.
+    assert!(inbox(&running.broker, 1).await[0].payload.text().contains("may not write to caller:me"));
+    running.broker.configure(&reporting(agent("echo"))).await.unwrap();
+    running.broker.send(&caller(), &named("echo"), message("trusted"), SendOptions::default()).await.unwrap();
+    assert_eq!(inbox(&running.broker, 2).await[0].payload.text(), "mine");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_message_answers_exists_and_no_message_waits_for_ever() {
+    let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("said".to_owned()) }));
+    let running = kit.run().await;
+    let broker = &running.broker;
+    for name in ["echo", "other"] {
+        let mut agent = agent(name);
+        agent.kind = "echo".to_owned();
+        broker.configure(&agent).await.unwrap();
+    }
+    broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await.unwrap();
+    let answer = inbox(broker, 1).await.remove(0);
+    broker.check_reply(&answer.message_id, &named("echo")).await.unwrap();
+    let error = broker.check_reply(&answer.message_id, &named("other")).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Invalid, "{error}");
+    let error = broker.check_reply(&"nothere".parse().unwrap(), &named("echo")).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Unknown, "{error}");
+    let mut options = SendOptions::default();
+    options.expires_in = Some(Duration::MAX);
+    let error = broker.send(&caller(), &named("echo"), message("Go."), options).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Invalid, "{error}");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lost_turn_of_a_worker_that_was_stopped_is_told_of_and_the_worker_can_be_removed() {
     let begun = Arc::new(AtomicU32::new(0));
     let counts = Arc::clone(&begun);
@@ -303,7 +353,7 @@ async fn a_lost_turn_of_a_worker_that_was_stopped_is_told_of_and_the_worker_can_
     let kit = Kit::new(scripts);
     let project = kit.repository();
     let running = kit.run().await;
-    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.configure(&reporting(manager(&project))).await.unwrap();
     running.broker.send(&caller(), &named("manager"), task("A poem."), SendOptions::default()).await.unwrap();
     inbox(&running.broker, 1).await;
     until("the turn", || begun.load(Ordering::SeqCst) == 1).await;

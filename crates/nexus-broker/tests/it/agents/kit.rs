@@ -263,6 +263,12 @@ pub(crate) fn agent(name: &str) -> AgentDocument {
     record
 }
 
+/// An agent that may write to the caller of the tests.
+pub(crate) fn reporting(mut record: AgentDocument) -> AgentDocument {
+    record.scope.may_write_to.push("caller:me".to_owned());
+    record
+}
+
 /// A manager in a folder, with workers of the type `worker`.
 pub(crate) fn manager(folder: &Path) -> AgentDocument {
     let mut record = agent("manager");

@@ -13,7 +13,7 @@ use nexus_core::{Clock, ToolCall, ToolRouter as _, Toolbox};
 use serde_json::json;
 
 use super::{
-    kit::{Kit, Scripts, agent, caller, inbox},
+    kit::{Kit, Scripts, agent, caller, inbox, reporting},
     named, task,
 };
 
@@ -29,9 +29,8 @@ async fn a_trigger_has_its_agent_work_and_reaches_nobody_outside_of_its_scope() 
     let kit = Kit::new(scripts);
     let running = kit.run().await;
     let broker = running.broker.clone();
-    for name in ["clerk", "stranger"] {
-        broker.configure(&agent(name)).await.unwrap();
-    }
+    broker.configure(&reporting(agent("clerk"))).await.unwrap();
+    broker.configure(&agent("stranger")).await.unwrap();
     let clock: Arc<dyn Clock> = Arc::clone(&kit.clock) as _;
     let triggers = Triggers::new(Arc::clone(broker.store()), clock, Arc::new(broker.clone()));
     let event = TriggerSchedule::Event(EventSchedule::new("arrived"));
