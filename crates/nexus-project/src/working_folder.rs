@@ -5,8 +5,10 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::Duration,
 };
 
+use nexus_files::{FileLock, lacks_locks};
 use serde::Serialize;
 
 use crate::{
@@ -14,6 +16,8 @@ use crate::{
     hub::SkillKind,
 };
 
+/// Longest wait for another process that makes the folder a repository.
+const GIT_PATIENCE: Duration = Duration::from_secs(30);
 /// The files with their first contents.
 const FILES: [(&str, &str); 4] = [
     ("AGENTS.md", include_str!("../templates/AGENTS.md")),
@@ -72,6 +76,16 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
     }
     if with_git {
         let path = folder.join(".git");
+        // Two gits that make one repository at a time fail at each other's locks.
+        let _lock = match FileLock::lock_folder(folder, GIT_PATIENCE) {
+            Ok(Some(lock)) => Some(lock),
+            Ok(None) => {
+                let message = format!("another process makes {} a repository", folder.display());
+                return Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"));
+            }
+            Err(error) if lacks_locks(&error) => None,
+            Err(error) => return Err(ProjectError::unusable(folder, &error)),
+        };
         let is_there = path.exists();
         if !is_there {
             let made = Command::new("git")
@@ -80,18 +94,18 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
                 .args(["init", "--quiet", "--template=", "--"])
                 .arg(folder)
                 .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .status();
-            let failed = |reason: String| {
-                ProjectError::new(
-                    ProjectErrorKind::Failed,
-                    format!("{} cannot become a repository: {reason}", folder.display()),
-                    "install git, or leave it out",
-                )
+                .output();
+            let failed = |reason: &str, advice: &str| {
+                let message = format!("{} cannot become a repository: {reason}", folder.display());
+                ProjectError::new(ProjectErrorKind::Failed, message, advice)
             };
-            let status = made.map_err(|error| failed(error.to_string()))?;
-            if !status.success() {
-                return Err(failed(status.to_string()));
+            let made =
+                made.map_err(|error| failed(&error.to_string(), "install git, or leave out the repository"))?;
+            if !made.status.success() {
+                let said = String::from_utf8_lossy(&made.stderr);
+                let reason = said.lines().next_back().filter(|line| !line.trim().is_empty());
+                let reason = reason.map_or_else(|| made.status.to_string(), str::to_owned);
+                return Err(failed(&reason, "fix what git says, or leave out the repository"));
             }
         }
         note(path, !is_there);

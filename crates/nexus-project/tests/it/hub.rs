@@ -271,6 +271,30 @@ async fn a_repository_is_a_hub() {
 }
 
 #[test]
+fn a_working_folder_may_be_made_a_repository_by_many_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let folder = home.path().join(format!("work-{round}"));
+        let reports: Vec<_> = std::thread::scope(|scope| {
+            let calls: Vec<_> =
+                (0..6).map(|_| scope.spawn(|| create_working_folder(&folder, true))).collect();
+            calls.into_iter().map(|call| call.join().unwrap().unwrap()).collect()
+        });
+        let made = reports.iter().filter(|report| report.made.contains(&folder.join(".git"))).count();
+        assert_eq!(made, 1);
+    }
+    // Neither a repository nor a folder that git can make one.
+    let broken = home.path().join("broken");
+    fs::create_dir_all(&broken).unwrap();
+    std::os::unix::fs::symlink("/proc/none", broken.join(".git")).unwrap();
+    let error = create_working_folder(&broken, true).unwrap_err();
+    assert!(
+        !error.to_string().contains("exit status") && error.advice.contains("fix what git says"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_working_folder_is_created_once_and_existing_files_stay() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("work");
