@@ -15,7 +15,7 @@
 //! | use streams of your own on the same servers | [`FleetConnection`] |
 //! | share one login between machines, owned by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
 //!
-//! `PROTOCOL.md` describes the messages, and why a turn runs at most once. `docs/guide/fleet.md` lists the
+//! `docs/reference/fleet-protocol.md` describes the messages, and why a turn runs at most once. `docs/guide/fleet.md` lists the
 //! measurements: events of `tracing` with the target `nexus::metrics`, which `nexus-otlp` turns into metrics.
 
 mod blocking;

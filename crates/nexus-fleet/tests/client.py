@@ -1,4 +1,4 @@
-"""A caller of the fleet, written from PROTOCOL.md alone.
+"""A caller of the fleet, written from docs/reference/fleet-protocol.md alone.
 
 Reads a job from standard input, runs one turn, and writes how it ended to standard output, both as JSON.
 

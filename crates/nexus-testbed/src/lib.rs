@@ -2,7 +2,7 @@
 //!
 //! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of
 //! its handoff is true, and no test covers what the answer breaks. The traps of this library are
-//! [`Trap::built_in`]; `TRAPS.md` describes how to write one. [`Trap::prove`] shows that a trap works.
+//! [`Trap::built_in`]; `docs/reference/traps.md` describes how to write one. [`Trap::prove`] shows that a trap works.
 //! [`Outcome`] is the result of a run, and [`statistics`] computes how sure it is that two reviewers differ.
 //!
 //! [`ReviewAlone`] presents an answer to the reviewers of an [`Arm`], a configuration, with a complete handoff.

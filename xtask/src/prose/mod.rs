@@ -26,13 +26,6 @@ const MOST_SENTENCES: f64 = 4.0;
 /// Number of hits that is allowed in a crate or page of any size.
 const ALWAYS_ALLOWED: usize = 2;
 
-/// Crates whose comments are not held to the bound yet.
-const COMMENTS_NOT_YET_PLAIN: &[&str] = &[];
-
-/// Folders and pages whose string literals and sentences are not held to the bounds yet.
-const TEXTS_NOT_YET_PLAIN: &[&str] =
-    &["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "docs/"];
-
 /// Words that STYLE replaces in identifiers.
 const VAGUE_NAMES: [&str; 5] = ["place", "kept", "told", "said", "held"];
 
@@ -90,7 +83,7 @@ pub(crate) fn run(below: Option<&str>) -> Result<usize, String> {
     let files = git(&root, &["ls-files"])?;
     let (mut crates, mut pages) = (BTreeMap::<String, Measure>::new(), BTreeMap::<String, Measure>::new());
     let mut string_literals = Measure::default();
-    let is_listed = |path: &str, is_held: bool| below.map_or(is_held, |below| path.starts_with(below));
+    let is_listed = |path: &str| below.is_none_or(|below| path.starts_with(below));
     for path in files.lines() {
         let read = || std::fs::read_to_string(root.join(path)).map_err(|error| format!("{path}: {error}"));
         if is_product(path) {
@@ -99,23 +92,18 @@ pub(crate) fn run(below: Option<&str>) -> Result<usize, String> {
             for text in comments(&source) {
                 let is_comment = text.kind == TextKind::InlineComment && text.text.matches(' ').count() >= 2;
                 measure.inline_comments += usize::from(is_comment);
-                measure.add(path, &text, is_listed(path, are_comments_held(package(path).as_str())));
+                measure.add(path, &text, is_listed(path));
             }
             let is_code = |line: &&str| !line.trim().is_empty() && !line.trim().starts_with("//");
             measure.code_lines += source.lines().filter(is_code).count();
             measure.vague_names += vague_names(&source);
-            let mut of_file = Measure::default();
             for text in strings(&source) {
-                of_file.add(path, &text, is_listed(path, are_texts_held(path)));
-            }
-            if are_texts_held(path) {
-                string_literals.texts += of_file.texts;
-                string_literals.hits += of_file.hits;
+                string_literals.add(path, &text, is_listed(path));
             }
         } else if is_page(path) {
             let measure = pages.entry(path.to_owned()).or_default();
             for text in sentences(&read()?) {
-                measure.add(path, &text, is_listed(path, are_texts_held(path)));
+                measure.add(path, &text, is_listed(path));
             }
         }
     }
@@ -131,8 +119,7 @@ fn print_crates(crates: &BTreeMap<String, Measure>) -> usize {
     );
     let mut faults = 0;
     for (name, measure) in crates {
-        let is_held = are_comments_held(name);
-        let is_fault = is_held && measure.is_above(MOST_COMMENTS);
+        let is_fault = measure.is_above(MOST_COMMENTS);
         faults += usize::from(is_fault);
         println!(
             "  {:24} {:5} blocks {:5.1} %, {:4.1} inline comments per 100 lines, {:3} vague names{}",
@@ -141,7 +128,7 @@ fn print_crates(crates: &BTreeMap<String, Measure>) -> usize {
             measure.percent(),
             percent(measure.inline_comments, measure.code_lines),
             measure.vague_names,
-            mark(is_fault, is_held),
+            mark(is_fault),
         );
     }
     faults
@@ -151,15 +138,9 @@ fn print_pages(pages: &BTreeMap<String, Measure>) -> usize {
     println!("\nsentences of Markdown pages, at most {MOST_SENTENCES} % of each page:");
     let mut faults = 0;
     for (path, measure) in pages.iter().filter(|(_, measure)| measure.texts > 0) {
-        let is_held = are_texts_held(path);
-        let is_fault = is_held && measure.is_above(MOST_SENTENCES);
+        let is_fault = measure.is_above(MOST_SENTENCES);
         faults += usize::from(is_fault);
-        println!(
-            "  {path:45} {:5} sentences {:5.1} %{}",
-            measure.texts,
-            measure.percent(),
-            mark(is_fault, is_held)
-        );
+        println!("  {path:45} {:5} sentences {:5.1} %{}", measure.texts, measure.percent(), mark(is_fault));
     }
     faults
 }
@@ -167,28 +148,16 @@ fn print_pages(pages: &BTreeMap<String, Measure>) -> usize {
 fn print_strings(measure: &Measure) -> usize {
     let is_fault = measure.is_above(MOST_STRINGS);
     println!(
-        "\nstring literals of folders that are held to the bound, at most {MOST_STRINGS} %: {}, {:.1} %{}",
+        "\nstring literals that are prose, at most {MOST_STRINGS} %: {}, {:.1} %{}",
         measure.texts,
         measure.percent(),
-        if is_fault { ": TOO MANY" } else { "" }
+        mark(is_fault)
     );
     usize::from(is_fault)
 }
 
-fn mark(is_fault: bool, is_held: bool) -> &'static str {
-    match (is_fault, is_held) {
-        (true, _) => ": TOO MANY",
-        (false, true) => "",
-        (false, false) => " (not held to the bound yet)",
-    }
-}
-
-fn are_comments_held(package: &str) -> bool {
-    !COMMENTS_NOT_YET_PLAIN.contains(&package)
-}
-
-fn are_texts_held(path: &str) -> bool {
-    !TEXTS_NOT_YET_PLAIN.iter().any(|folder| path.starts_with(folder))
+fn mark(is_fault: bool) -> &'static str {
+    if is_fault { ": TOO MANY" } else { "" }
 }
 
 /// Returns true for the source of a library or program.

@@ -36,7 +36,7 @@ runs are finished, 1 they are not, 2 bad command line or configuration, 130 canc
 /// Selection of traps.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TrapArgs {
-    /// Folder of traps in place of the built-in ones; TRAPS.md of nexus-testbed explains how to write one
+    /// Folder of traps in place of the built-in ones; docs/reference/traps.md explains how to write one
     #[arg(long, value_name = "FOLDER")]
     pub(crate) traps: Option<PathBuf>,
     /// Only the trap of this name. May be repeated

@@ -137,7 +137,8 @@ fn a_strangers_trap_is_proved_and_one_that_is_none_is_told() {
     }
     let folder = Folder::empty();
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../nexus-testbed/TRAPS.md")).unwrap();
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/traps.md"))
+            .unwrap();
     for part in page.split("\n### `").skip(1) {
         let (path, rest) = part.split_once('`').unwrap();
         let block = rest.split_once("```").unwrap().1.split_once('\n').unwrap().1;

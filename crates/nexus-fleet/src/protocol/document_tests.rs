@@ -1,4 +1,4 @@
-//! Reads every example of `PROTOCOL.md` as the message that it is an example of.
+//! Reads every example of `docs/reference/fleet-protocol.md` as the message that it is an example of.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-const DOCUMENT: &str = include_str!("../../PROTOCOL.md");
+const DOCUMENT: &str = include_str!("../../../../docs/reference/fleet-protocol.md");
 
 /// The examples, each with the name of its type.
 fn examples() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -211,7 +211,7 @@ pub(crate) enum WorkerCommand {
     Done,
 }
 
-/// Caller's answer to a call or a question: `Answer` in `PROTOCOL.md`.
+/// Caller's answer to a call or a question: `Answer` in `docs/reference/fleet-protocol.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerAnswer {

@@ -1,4 +1,4 @@
-//! Subjects, messages, and their version. `PROTOCOL.md` describes the same for other languages.
+//! Subjects, messages, and their version. `docs/reference/fleet-protocol.md` describes the same for other languages.
 
 #[cfg(test)]
 mod document_tests;

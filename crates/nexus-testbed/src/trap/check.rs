@@ -23,7 +23,10 @@ const MOST_EXPECTED_BYTES: usize = 32 << 10;
 pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> {
     let yaml = format!("{origin}/trap.yaml");
     let Some(text) = files.get("trap.yaml") else {
-        return Err(TrapError::new(origin, "has no trap.yaml; TRAPS.md describes its content"));
+        return Err(TrapError::new(
+            origin,
+            "has no trap.yaml; docs/reference/traps.md describes its content",
+        ));
     };
     let text = std::str::from_utf8(text).map_err(|_| TrapError::new(&yaml, "is not UTF-8"))?;
     let file: TrapFile =

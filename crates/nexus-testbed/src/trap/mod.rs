@@ -26,7 +26,7 @@ type BuiltIn = &'static [(&'static str, &'static [(&'static str, &'static [u8])]
 
 const BUILT_IN: BuiltIn = include!(concat!(env!("OUT_DIR"), "/traps.rs"));
 
-/// A trap that was read and checked. `TRAPS.md` of this crate describes its contents.
+/// A trap that was read and checked. `docs/reference/traps.md` describes its contents.
 ///
 /// Its claims are not proved yet: see [`Trap::prove`].
 #[derive(Clone, PartialEq)]
@@ -165,7 +165,9 @@ impl Trap {
             traps.push(trap);
         }
         if traps.is_empty() {
-            return Err(fault("contains no folder of a trap; TRAPS.md describes its content".to_owned()));
+            return Err(fault(
+                "contains no folder of a trap; docs/reference/traps.md describes its content".to_owned(),
+            ));
         }
         Ok(traps)
     }

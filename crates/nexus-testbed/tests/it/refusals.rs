@@ -32,7 +32,7 @@ fn what_is_missing_or_unknown_in_the_file_is_told_with_its_line() {
     let said = refused_yaml("kind: lost_sign", "kind: [");
     assert!(said.starts_with("trap.yaml: ") && said.contains("line"), "{said}");
     let said = refused(|folder| fs::remove_file(folder.join("trap.yaml")).unwrap());
-    assert_eq!(said, "FOLDER: has no trap.yaml; TRAPS.md describes its content");
+    assert_eq!(said, "FOLDER: has no trap.yaml; docs/reference/traps.md describes its content");
     let said = refused(|folder| fs::write(folder.join("trap.yaml"), b"name: \xff").unwrap());
     assert_eq!(said, "trap.yaml: is not UTF-8");
     let error = Trap::load("/nonexistent/trap").unwrap_err();

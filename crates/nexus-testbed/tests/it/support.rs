@@ -22,9 +22,9 @@ pub(crate) fn built_in(name: &str) -> Arc<Trap> {
     Arc::new(traps.into_iter().find(|trap| trap.name() == name).unwrap())
 }
 
-/// Writes the example of TRAPS.md into a folder: each block below a heading that names its file.
+/// Writes the example of docs/reference/traps.md into a folder: each block below a heading that names its file.
 pub(crate) fn write_example(folder: &Path) {
-    let page = include_str!("../../TRAPS.md");
+    let page = include_str!("../../../../docs/reference/traps.md");
     let mut written = 0;
     for part in page.split("\n### `").skip(1) {
         let (path, rest) = part.split_once('`').unwrap();

@@ -133,7 +133,7 @@ async fn a_forged_event_is_not_heard() {
     tokio::task::spawn_blocking(move || drop(worker)).await.unwrap();
 }
 
-/// What the caller says is stored by design, and named in PROTOCOL.md; what a worker is lent is nowhere.
+/// What the caller says is stored by design, and named in docs/reference/fleet-protocol.md; what a worker is lent is nowhere.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn nothing_of_a_turn_is_left_in_the_store_but_its_result_and_no_prompt() {

@@ -1,4 +1,4 @@
-//! A caller in another language, written from `PROTOCOL.md` alone.
+//! A caller in another language, written from `docs/reference/fleet-protocol.md` alone.
 
 use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
 
