@@ -292,7 +292,7 @@ fn what_cannot_be_done_is_said_with_the_way_out() {
         (&["broker", "send", "No Body", "x"], 2, "small letters"),
         (&["broker", "send", "clerk", " "], 2, "the message is empty"),
         (&["broker", "send", "clerk", "x", "--priority", "very"], 2, "low, normal, high or urgent"),
-        (&["broker", "send", "clerk", "x", "--wait", "1"], 1, "no answer came within 1 s"),
+        (&["broker", "send", "clerk", "x", "--wait", "1"], 1, "no answer arrived within 1 s"),
         (&["broker", "clean", "clerk"], 1, "clerk is not a worker"),
         (&["broker", "land", "nobody"], 1, "there is no agent"),
     ] {

@@ -237,7 +237,7 @@ fn a_state_that_cannot_be_read_lets_no_edit_through_and_stops_nothing_else() {
             stage.nexus(&["project", "init"]);
             let after = stage.hook(harness, "pre_tool_use", &input(edits)).refusal();
             // Without a task, or with the one that was there.
-            assert!(after.is_none_or(|after| after.contains("task_add first")), "{place}");
+            assert!(after.is_none_or(|after| after.contains("First call task_add")), "{place}");
             stage.nexus(&["project", "add", "another task"]);
             let edit = stage.hook(harness, "pre_tool_use", &input(edits));
             assert_eq!((edit.code, edit.refusal()), (0, None), "{place}: {edit:?}");
@@ -268,7 +268,7 @@ fn a_mark_at_the_start_of_the_input_is_passed_over() {
     let stage = Stage::new();
     let marked = |tool| format!("\u{feff}{}", stage.call(tool, "src/a.py")).into_bytes();
     let edit = stage.hook("claude", "pre_tool_use", &marked("Write"));
-    assert!(edit.refusal().is_some_and(|reason| reason.contains("task_add first")), "{edit:?}");
+    assert!(edit.refusal().is_some_and(|reason| reason.contains("First call task_add")), "{edit:?}");
     stage.nexus(&["project", "add", "a task"]);
     let edit = stage.hook("claude", "pre_tool_use", &marked("Write"));
     assert_eq!((edit.code, &*edit.stdout), (0, ""), "{edit:?}");
@@ -337,7 +337,7 @@ fn a_lock_of_another_writer_delays_notes_by_a_second_and_no_rule() {
     lock.lock().unwrap();
     let edit = || stage.call("Write", "src/a.py");
     let refused = stage.hook("claude", "pre_tool_use", edit().to_string().as_bytes()).refusal();
-    assert!(refused.is_some_and(|reason| reason.contains("task_add first")));
+    assert!(refused.is_some_and(|reason| reason.contains("First call task_add")));
     lock.unlock().unwrap();
     stage.nexus(&["project", "add", "a task"]);
     lock.lock().unwrap();
@@ -400,7 +400,10 @@ fn a_path_that_leads_out_of_what_the_project_knows_needs_a_task() {
         ".nexus/state/tasks.json",
     ] {
         let reason = edit(below);
-        assert!(reason.is_some_and(|reason| reason.contains("task_add first")), "{below} is let through");
+        assert!(
+            reason.is_some_and(|reason| reason.contains("First call task_add")),
+            "{below} is let through"
+        );
     }
     for below in [".nexus/memory/a.md", ".nexus/context/of/a.md", ".nexus/rules/./a.md", "../elsewhere.py"] {
         assert_eq!(edit(below), None, "{below}");
@@ -454,6 +457,6 @@ fn doctor_starts_each_installed_line_once() {
             line.contains(problem) && line.contains("hook pre_tool_use --harness claude"),
             "{script}: {line}"
         );
-        assert!(said.contains("to mend it: run `nexus project install claude` in "), "{script}: {said}");
+        assert!(said.contains("to fix it: run `nexus project install claude` in "), "{script}: {said}");
     }
 }

@@ -122,7 +122,7 @@ fn a_panel_shows_its_seats_while_they_work() {
     let said = text(&output.stderr);
     assert!(said.contains("seat 0 · main (edges) · local · started"), "{said}");
     assert!(said.contains("seat 1 · other · second · answered after"), "{said}");
-    assert!(said.contains("= 2 of 2 seats answered, from 2 vendors (2 asked for)"), "{said}");
+    assert!(said.contains("= 2 of 2 seats answered, from 2 vendors (2 required)"), "{said}");
     assert!(text(&output.stdout).contains("## main (edges) · local\n\nHere.\n"), "{}", text(&output.stdout));
 }
 
@@ -146,7 +146,7 @@ fn a_panel_of_fewer_vendors_than_it_asks_for_does_not_count() {
     let output = folder.nexus(&["run", "judges", "hello"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("= 2 of 2 seats answered, from 1 vendor (2 asked for)"), "{said}");
+    assert!(said.contains("= 2 of 2 seats answered, from 1 vendor (2 required)"), "{said}");
     assert!(
         said.contains("nexus: the panel is not valid: only one answered, but the panel needs 2 vendors"),
         "{said}"

@@ -127,7 +127,7 @@ fn a_hook_never_stops_a_program_by_an_accident() {
     assert_eq!(stage.hook("pre_tool_use", &edit), (0, String::new(), String::new()));
     stage.said(&["project", "init"]);
     let (code, said, _) = stage.hook("pre_tool_use", &edit);
-    assert!(code == 0 && said.contains("task_add first") && said.contains("deny"), "{said}");
+    assert!(code == 0 && said.contains("First call task_add") && said.contains("deny"), "{said}");
     let read = edit.replace("Write", "Read");
     assert_eq!(stage.hook("pre_tool_use", &read), (0, String::new(), String::new()));
     // What is broken is told, and stops nothing.

@@ -181,7 +181,7 @@ fn the_eight_traps_are_listed_and_a_wrong_name_is_told() {
     let (code, complaint) = failed(&folder, &["testbed", "list", "--trap", "bound\u{1b}[2J"]);
     assert!(
         code == Some(2)
-            && complaint.contains("there are bounds, checks, clocks")
+            && complaint.contains("write one of bounds, checks, clocks")
             && !complaint.contains('\u{1b}'),
         "{complaint}"
     );

@@ -30,8 +30,7 @@ impl fmt::Display for AgentNameKind {
 pub enum AgentTypeError {
     /// The text is not a name.
     #[error(
-        "{text:?} is not a name of a {what}: write a letter, and up to 63 ASCII letters, digits, `-` and \
-        `_`"
+        "{text:?} is not a valid {what} name: write a letter, and up to 63 ASCII letters, digits, `-` and `_`"
     )]
     InvalidName {
         /// Kind of the named thing.

@@ -43,7 +43,7 @@ const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 ///     .with_phase_overlay("operations", "review", Overlay::new().do_not_touch(".env".parse()?))?;
 ///
 /// let error = AgentTypes::built_in().with_type(AgentType::new("Reviewer", "operations", "review")).unwrap_err();
-/// assert!(error.to_string().contains("would pass for \"reviewer\", which is built in"));
+/// assert!(error.to_string().contains("looks like the built-in \"reviewer\""));
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let root = folder.path().canonicalize()?;

@@ -110,7 +110,7 @@ fn slips_are_answered_with_the_name_that_was_meant() {
             types.overlay("operations", "reveiw").map(|_| ()),
             "unknown phase \"reveiw\"; did you mean \"review\"?",
         ),
-        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; valid: implement"),
+        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; there is implement"),
         (
             types.with_tier_overlay("Execution", Overlay::new()).map(|_| ()),
             "unknown tier \"Execution\"; did you mean \"execution\"?",
@@ -198,16 +198,22 @@ fn a_file_that_says_what_cannot_be_is_refused() {
             "looks like the built-in",
         ),
         (r#"{ "types": { "a": { "tier": "nowhere", "phase": "b" } } }"#, "unknown tier"),
-        (r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#, "names no agent type"),
-        (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "names no phase"),
-        (r#"{ "tiers": { "Operations": {} } }"#, "looks like \"operations\""),
-        (r#"{ "tiers": { "a": {}, "a": {} } }"#, "\"a\" occurs twice"),
+        (
+            r#"{ "types": { "a b": { "tier": "execution", "phase": "b" } } }"#,
+            "is not a valid agent type name",
+        ),
+        (r#"{ "types": { "a": { "tier": "execution", "phase": "" } } }"#, "is not a valid phase name"),
+        (r#"{ "tiers": { "Operations": {} } }"#, "looks like the built-in \"operations\""),
+        (r#"{ "tiers": { "a": {}, "a": {} } }"#, "the name \"a\" occurs more than once"),
         (
             r#"{ "tiers": { "a": {} } }"#,
             "a tier must be like a built-in tier, operations or execution; \"\" is not",
         ),
-        (r#"{ "tiers": { "operations": { "like": "execution" } } }"#, "looks like \"operations\""),
-        (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "looks like \"operations\""),
+        (
+            r#"{ "tiers": { "operations": { "like": "execution" } } }"#,
+            "looks like the built-in \"operations\"",
+        ),
+        (r#"{ "tiers": { "operations": { "surface": [] } } }"#, "looks like the built-in \"operations\""),
         (
             r#"{ "tiers": { "a": { "like": "operations", "overlay": { "tools": ["b"] } } } }"#,
             "can only remove tools",

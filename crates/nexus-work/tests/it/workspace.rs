@@ -374,7 +374,7 @@ fn a_gap_in_the_numbers_is_no_log() {
     fs::write(&path, without_second).unwrap();
     let error = workspace.events().unwrap_err();
     assert_eq!(error.kind(), Kind::Malformed { line: 2, column: 1 });
-    assert!(error.to_string().ends_with("events.jsonl has event 3 in line 2, where 2 is due"), "{error}");
+    assert!(error.to_string().ends_with("events.jsonl has event 3 in line 2, but 2 is expected"), "{error}");
 }
 
 #[test]

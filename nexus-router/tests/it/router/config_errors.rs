@@ -116,7 +116,7 @@ const FAULTS: &[Fault] = &[
     ("a wrong type at every level", "at_once: 2", "at_once: 2, parked: \"\"", 5, 45, "cannot be empty", None),
     ("a wrong type at every level", "edges: Look at the edges.", "edges: [x]", 17, 10, "text, but this is a list", None),
     ("a type is bound to a group or to a panel", "phase: review, panel: review", "phase: review", 11, 12, "a type needs a `group` or a `panel`", None),
-    ("a type is bound to a group or to a panel", "panel: review }", "panel: review, group: one }", 11, 46, "not both", None),
+    ("a type is bound to a group or to a panel", "panel: review }", "panel: review, group: one }", 11, 46, "a type cannot have both a `group` and a `panel`", None),
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, effort: max }", 11, 61, "write `effort` in each seat of the panel", None),
     ("a type is bound to a group or to a panel", "tier: execution, phase: review, panel", "phase: review, panel", 11, 14, "needs a `tier`", None),
     ("a type is bound to a group or to a panel", "phase: review, panel", "phase: implement, panel", 11, 20, "are those of \"writer\" already", None),
@@ -144,7 +144,7 @@ const FAULTY_FILES: &[FaultyFile] = &[
     ("a backend that bears the name of another kind", "backends:\n  alpha-cli: { kind: beta-cli }\n", 2, 3, "\"alpha-cli\" is the name of a kind", None),
     ("a wrong type at every level", "types: [a]\n", 1, 8, "`types` must be a mapping, but this is a list", None),
     ("a wrong type at every level", "- groups\n", 1, 1, "the file must be a mapping, but this is a list", None),
-    ("columns count characters", "lenses: { ä: \"日本語\", b: [] }\n", 1, 24, "a lens is text", None),
+    ("columns count characters", "lenses: { ä: \"日本語\", b: [] }\n", 1, 24, "a lens must be text", None),
 ];
 
 #[test]

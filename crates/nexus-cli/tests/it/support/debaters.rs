@@ -86,7 +86,7 @@ pub(crate) fn reply(conversation: &Conversation, call: fn(&str, Value) -> ToolCa
         Part::Statement => (vec!["read_standings"], "submit_statement", statement(name())),
         Part::Analysis => (vec!["read_openings"], "submit_analysis", json!({ "findings": findings() })),
         Part::Judgement => {
-            let is_over = answers.iter().any(|answer| answer.contains("in round 2]"));
+            let is_over = answers.iter().any(|answer| answer.contains("in round 2, "));
             let judgement =
                 json!({ "close": is_over, "why": "By what was answered.", "findings": findings() });
             (vec!["read_rebuttals"], "submit_judgement", judgement)
