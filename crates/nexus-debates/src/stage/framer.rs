@@ -46,7 +46,7 @@ impl StageRun<'_> {
             prompt = format!(
                 "{task}\n{}\n{}",
                 quoted("your last frame, which was rejected", &last),
-                Quote::new("the fault of your last frame", &reason)
+                Quote::new("the fault that made this frame invalid", &reason)
             );
         }
     }

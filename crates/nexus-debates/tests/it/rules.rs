@@ -154,7 +154,7 @@ fn each_rule_of_a_frame_is_told_by_itself() {
     type Break = fn(&mut FrameDraft, &mut FrameRules);
     let breaks: [(Break, &str); 13] = [
         (|draft, _| draft.claims.truncate(1), "name 2 to 12"),
-        (|draft, _| draft.claims[1].id = "C1".to_owned(), "another claim is called C1"),
+        (|draft, _| draft.claims[1].id = "C1".to_owned(), "another claim also has the name C1"),
         (|draft, _| draft.panelists[0].name = "../../etc".to_owned(), "is not a name"),
         (|draft, _| draft.panelists[0].name = "a\u{0}".to_owned(), "is not a name"),
         (|draft, _| draft.panelists[1].sources = vec!["paper".to_owned()], "ann already has it"),

@@ -221,7 +221,7 @@ async fn nonsense_is_answered_and_the_next_message_too() {
         assert_eq!(answer["error"]["code"], code, "{answer}");
     }
     let unknown = client.ask(5, "tools/call", json!({ "name": "unlisted" })).await;
-    assert!(unknown["error"]["message"].as_str().unwrap().contains("there are echo, wait"), "{unknown}");
+    assert!(unknown["error"]["message"].as_str().unwrap().contains("the tools are echo, wait"), "{unknown}");
     let unknown = client
         .ask(5, "ping", json!({ "_meta": { "io.modelcontextprotocol/protocolVersion": "2031-01-01" } }))
         .await;

@@ -153,7 +153,7 @@ async fn a_hub_that_does_not_pass_its_check_installs_nothing() {
         (
             "a pack that is missing one",
             |hub| hub.index["packs"]["birds"] = json!(["herons", "swans"]),
-            "does not have",
+            "the hub does not contain",
         ),
         (
             "no SKILL.md",

@@ -284,7 +284,7 @@ async fn sources_are_copied_within_bounds_and_no_link_is_followed() {
         (papers.join("../outside"), "outside of"),
         (pipe, "neither a file nor a folder"),
         (papers.join("gone"), "No such file"),
-        (PathBuf::from("papers"), "no absolute path"),
+        (PathBuf::from("papers"), "not an absolute path"),
     ] {
         let error = debates.create(with(path.clone())).await.unwrap_err();
         assert!(error.message.contains(said), "{path:?}: {error}");
