@@ -49,7 +49,7 @@ fn a_milestone_is_walked_from_its_name_to_its_status() {
     assert_eq!(said(&folder, &["scaffold", "M001"]), "M001-S001: 1 tasks, 2 files created, 0 unchanged");
     assert_eq!(
         said(&folder, &["mark", "M001-S001-T0001", "done"]),
-        "M001-S001-T0001 was pending and is done"
+        "M001-S001-T0001 was pending and is now done"
     );
     said(&folder, &["todo", "M001"]);
     let todo = folder.path().join(".nubos-pilot/milestones/M001/slices/S001/TODO.md");
