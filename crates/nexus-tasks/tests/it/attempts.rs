@@ -493,7 +493,7 @@ async fn words_of_an_agent_pass_for_none_of_ours() {
             "[the handoff of the work that you judge, plan entry 1]",
             "[the diff of this step]",
             "[bytes ",
-            "The submission is accepted",
+            "The answer is submitted",
         ];
         for line in answer.lines() {
             let is_remark = line.is_empty() || line.ends_with("more bytes are not shown]");
@@ -509,7 +509,7 @@ async fn an_agent_is_told_at_the_call_what_no_commit_would_take_and_goes_on() {
     let Some(world) = World::new(&[("src/Readme", "0\n")], one_step()) else { return };
     let deep = format!("src/{}x", "d/".repeat(200));
     let refused = [
-        ("src/.git/config", "cannot be committed"),
+        ("src/.git/config", "Git cannot commit it"),
         ("src/a\nb", "control character"),
         ("src/README", "differs from \"Readme\""),
         ("src/readme/x", "differs from \"Readme\""),

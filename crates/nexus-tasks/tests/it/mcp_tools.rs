@@ -107,7 +107,7 @@ fn the_beginning_of_the_instructions_teaches_the_walk() {
         "complete, blocked or escalated",
         "task_result",
         "`running: true`",
-        "same call again",
+        "repeat the call",
     ] {
         assert!(beginning.contains(word), "{word} is not in {beginning:?}");
     }
@@ -148,7 +148,7 @@ async fn wrong_arguments_say_what_is_taken_before_anything_is_opened() {
         let answer = call(&tools, name, arguments).await;
         assert!(answer.is_error && answer.text.contains(expected), "{name}: {}", answer.text);
         assert!(
-            answer.text.contains("It takes `") && answer.text.contains("Nothing was done"),
+            answer.text.contains("It accepts `") && answer.text.contains("Nothing was done"),
             "{}",
             answer.text
         );
@@ -181,7 +181,7 @@ async fn a_configuration_is_loaded_at_the_first_call_and_again_until_it_is_right
     assert_eq!(opened.load(Ordering::SeqCst), 2);
     tools.stop().await;
     let late = call(&tools, "tier_list", json!({})).await;
-    assert!(late.is_error && late.text.contains("the server ends"), "{}", late.text);
+    assert!(late.is_error && late.text.contains("the server is ending"), "{}", late.text);
 }
 
 #[tokio::test]
