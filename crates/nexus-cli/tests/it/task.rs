@@ -231,7 +231,7 @@ fn a_configuration_of_the_folder_that_it_is_started_in_is_not_taken_unless_it_is
         let refused = stage.nexus(command);
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{said}");
-        assert!(said.contains("there is no ") && said.contains("./nexus.yaml is not used"), "{said}");
+        assert!(said.contains("does not exist") && said.contains("./nexus.yaml is not used"), "{said}");
     }
     fs::write(stage.folder.path().join("nexus.yaml"), good).unwrap();
     stage.said(&[&["--config", "nexus.yaml"][..], &new].concat());
