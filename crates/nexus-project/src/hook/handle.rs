@@ -1,5 +1,7 @@
 //! Handling of each event.
 
+use std::collections::BTreeSet;
+
 use super::{
     agents::{AgentTracker, TrackedAgent},
     event::{HookEvent, HookInput, HookReply},
@@ -133,7 +135,7 @@ impl ProjectFolder {
                         session: input.session.clone(),
                         started_at: Time::now(),
                         ended_at: None,
-                        files_touched: std::collections::BTreeSet::new(),
+                        files_touched: BTreeSet::new(),
                     });
                 }
             });
@@ -148,14 +150,19 @@ impl ProjectFolder {
     fn on_complete(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let Some(agent) = &input.agent else { return Ok(HookReply::default()) };
         let mut reply = HookReply::default();
-        let files = self.files_of(harness, agent)?;
+        let mut known_files = None;
         let tracked = self.track(harness, |tracker| {
             if let Some(known) = tracker.agents.iter_mut().rev().find(|known| known.id == *agent) {
                 known.ended_at = Some(Time::now());
-                known.files_touched.extend(files.iter().cloned());
+                known_files = Some(known.files_touched.clone());
             }
         });
         noted(&mut reply, "the agent that ends", tracked)?;
+        // Only an agent whose start was not reported is sought in the log.
+        let files = match known_files {
+            Some(files) => files,
+            None => self.files_of(harness, agent)?,
+        };
         let added = self.locked(|| {
             let Some(mut tasks) = self.tasks()? else { return Ok(()) };
             let own = tasks.tasks.iter_mut().find(|task| {
@@ -174,13 +181,20 @@ impl ProjectFolder {
         if let Some(tool) = &input.tool {
             // The folder's name is checked by the way.
             self.harness_path(harness)?;
+            let files = self.touched(tool, &input.working_directory);
+            if let Some(agent) = input.agent.as_deref().filter(|_| !files.is_empty()) {
+                let tracked = self.track_files(harness, agent, &files);
+                if !matches!(&tracked, Err(error) if error.kind == ProjectErrorKind::PermissionDenied) {
+                    noted(&mut reply, "the files of the agent", tracked)?;
+                }
+            }
             let logged = self.log_tool(&ToolLogLine {
                 at: Time::now(),
                 harness: harness.to_owned(),
                 session: input.session.clone(),
                 agent: input.agent.clone(),
                 tool: nexus_mcp::page::cut(&tool.name, 200),
-                files_touched: self.touched(tool, &input.working_directory),
+                files_touched: files,
             });
             match logged {
                 // In a read-only project the answer to a tool is not the way to report it.
@@ -201,12 +215,21 @@ impl ProjectFolder {
         Ok(with_context(HookReply::default(), &parts))
     }
 
+    /// Adds files to those that an agent changed, so that nothing else has to look for them when it ends.
+    fn track_files(&self, harness: &str, agent: &str, files: &BTreeSet<String>) -> Result<(), ProjectError> {
+        self.track(harness, |tracker| {
+            let known = tracker.agents.iter_mut().rev().find(|known| known.id == *agent);
+            known.into_iter().for_each(|known| known.files_touched.extend(files.iter().cloned()));
+        })
+    }
+
     fn track(&self, harness: &str, change: impl FnOnce(&mut AgentTracker)) -> Result<(), ProjectError> {
         let path = self.harness_path(harness)?.join(AgentTracker::NAME);
         self.locked(|| {
-            let mut tracker = AgentTracker::read(&path)?.unwrap_or_default();
+            let before = AgentTracker::read(&path)?.unwrap_or_default();
+            let mut tracker = before.clone();
             change(&mut tracker);
-            tracker.write(&path)
+            if tracker == before { Ok(()) } else { tracker.write(&path) }
         })
     }
 

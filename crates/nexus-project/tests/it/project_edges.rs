@@ -292,3 +292,33 @@ fn a_lock_has_the_mode_that_other_files_have() {
     let mode = |below: &str| fs::metadata(stage.path(below)).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(".nexus/state/.lock"), mode(".nexus/.gitignore"));
 }
+
+#[test]
+fn the_files_of_an_agent_are_known_without_the_log_of_tools() {
+    let stage = Stage::new();
+    let root = stage.project.root().to_owned();
+    let agent = |id: &str| json!({ "session_id": "s", "cwd": root, "agent_id": id });
+    let edit = |id: &str, file: &str| {
+        let mut input = agent(id);
+        input["tool_name"] = json!("Edit");
+        input["tool_input"] = json!({ "file_path": root.join(file) });
+        stage.hook(HookEvent::PostToolUse, &input);
+    };
+    let log = stage.path(".nexus/state/tool-log.jsonl");
+    let files = |id: &str| {
+        let text = fs::read_to_string(stage.path(".nexus/state/claude/agent-tracker.json")).unwrap();
+        let tracker: Value = serde_json::from_str(&text).unwrap();
+        let known =
+            tracker["agents"].as_array().unwrap().iter().find(|known| known["id"] == id).unwrap().clone();
+        (known["files_touched"].clone(), known["ended_at"].is_string())
+    };
+    stage.hook(HookEvent::SubagentSpawn, &agent("one"));
+    edit("one", "a.txt");
+    edit("one", "b.txt");
+    edit("one", "a.txt");
+    edit("two", "c.txt");
+    assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 4);
+    fs::remove_file(&log).unwrap();
+    stage.hook(HookEvent::SubagentComplete, &agent("one"));
+    assert_eq!(files("one"), (json!(["a.txt", "b.txt"]), true));
+}
