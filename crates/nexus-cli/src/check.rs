@@ -92,7 +92,7 @@ pub(crate) async fn check(
             Readiness::of_all(&router).await.into_iter().map(|found| (found.id.clone(), Some(found))),
         );
     } else {
-        backends.extend(router.backends().into_iter().map(|(id, _)| (id, None)));
+        backends.extend(router.backends().into_keys().map(|id| (id, None)));
     }
     // The result of a probe includes them.
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };

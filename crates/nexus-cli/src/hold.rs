@@ -55,11 +55,10 @@ pub(crate) async fn hold(
             let known = router.backends();
             let mut ids: Vec<BackendId> = backends.into_iter().map(BackendId::new).collect();
             // The store may have holds of backends that another configuration names.
-            let is_known = |id: &BackendId| {
-                known.iter().any(|(known, _)| known == id) || holds.iter().any(|hold| hold.backend == *id)
-            };
+            let is_known =
+                |id: &BackendId| known.contains_key(id) || holds.iter().any(|hold| hold.backend == *id);
             if let Some(unknown) = ids.iter().find(|id| !is_known(id)) {
-                let names: Vec<_> = known.iter().map(|(id, _)| id.as_str()).collect();
+                let names: Vec<_> = known.keys().map(BackendId::as_str).collect();
                 let message =
                     format!("unknown backend {:?}; there is {}", unknown.as_str(), names.join(", "));
                 return Err(CommandError::usage(message));

@@ -40,6 +40,7 @@ mod output;
 mod printer;
 mod project;
 mod readiness;
+mod repeated_lines;
 mod run;
 mod schema;
 mod session;

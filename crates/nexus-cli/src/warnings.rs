@@ -2,7 +2,11 @@
 //!
 //! `RUST_LOG` sets the shown levels, as `TARGET=LEVEL` pairs. The lines have no colour.
 
-use std::fmt::{self, Write as _};
+use std::{
+    fmt::{self, Write as _},
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
 
 use tracing::{
     Event, Level, Subscriber,
@@ -15,14 +19,17 @@ use tracing_subscriber::{
     layer::{Context, SubscriberExt as _},
 };
 
-use crate::output::{complain_line, printable};
+use crate::{
+    output::{complain_line, printable},
+    repeated_lines::RepeatedLines,
+};
 
 /// Shows warnings and errors of this process from now on, or the levels in `RUST_LOG`. The layer `other` filters for itself.
 pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
     let (targets, complaint) = wanted(std::env::var("RUST_LOG").ok().as_deref());
     // An error means that a subscriber is already set: it stays in use.
     let _ = tracing::subscriber::set_global_default(
-        Registry::default().with(other).with(Lines.with_filter(targets)),
+        Registry::default().with(other).with(Lines::default().with_filter(targets)),
     );
     if let Some(complaint) = complaint {
         complain_line(&complaint);
@@ -42,14 +49,26 @@ fn wanted(variable: Option<&str>) -> (Targets, Option<String>) {
     }
 }
 
-/// Writes each event as one line.
-struct Lines;
+/// Writes each event as one line. Warnings and errors that repeat are limited.
+#[derive(Default)]
+struct Lines(Mutex<RepeatedLines>);
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
-        complain_line(line(*event.metadata().level(), &words.to_string()));
+        let (metadata, text) = (event.metadata(), words.to_string());
+        let level = *metadata.level();
+        // Whoever asks for more than warnings wants all of it.
+        if level > Level::WARN {
+            return complain_line(line(level, &text));
+        }
+        let origin = (metadata.file().unwrap_or_default(), metadata.line());
+        let admitted =
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(origin, &text, Instant::now());
+        if let Some(text) = admitted {
+            complain_line(line(level, &text));
+        }
     }
 }
 

@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    fn read(content: Value, structured: Value) -> Vec<ToolContent> {
+    fn read(content: &Value, structured: &Value) -> Vec<ToolContent> {
         let result = json!({ "content": content, "structuredContent": structured });
         result_of(serde_json::from_value(result).unwrap()).content
     }
@@ -123,12 +123,12 @@ mod tests {
         let value = json!({ "total": 2, "items": ["a", "b"] });
         let text = |text: &str| json!([{ "type": "text", "text": text }]);
         assert_eq!(
-            read(text("2 items"), value.clone()),
+            read(&text("2 items"), &value),
             [ToolContent::text("2 items"), ToolContent::json(value.clone())]
         );
         let spaced = "{ \"items\": [\"a\", \"b\"],\n \"total\": 2 }";
-        assert_eq!(read(text(spaced), value.clone()), [ToolContent::text(spaced)]);
-        assert_eq!(read(json!([]), value.clone()), [ToolContent::json(value)]);
-        assert_eq!(read(json!([]), Value::Null), [ToolContent::text("done")]);
+        assert_eq!(read(&text(spaced), &value), [ToolContent::text(spaced)]);
+        assert_eq!(read(&json!([]), &value), [ToolContent::json(value)]);
+        assert_eq!(read(&json!([]), &Value::Null), [ToolContent::text("done")]);
     }
 }

@@ -99,7 +99,7 @@ async fn backends(router: &Router) -> Vec<Finding> {
             ),
             None => backend_finding(&found.id, &found.availability),
         });
-        let backend = backends.iter().find(|(id, _)| **id == found.id).map(|(_, backend)| backend);
+        let backend = backends.get(&found.id);
         if let Some(backend) = backend.filter(|_| found.availability.is_ready()) {
             findings.push(sandboxes(&found.id, &**backend));
             findings.extend(containment(&found.id, &**backend));
