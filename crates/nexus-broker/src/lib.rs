@@ -34,7 +34,9 @@ mod unreadable;
 mod view;
 mod worker;
 
-pub use agent::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};
+pub use agent::{
+    AgentDocument, AgentScope, AgentStatus, BegunTurn, HEARTBEAT_LASTS, ProgressReport, WorkerTree,
+};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use callback::CallerCallback;
 pub use error::{BrokerError, BrokerErrorKind};

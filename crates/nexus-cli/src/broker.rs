@@ -12,11 +12,12 @@ use std::{
 
 use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
-    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, LoggedEnvelope,
-    MemoryIndex, Payload, PutOutcome, QueueStatus, SendOptions, Views, line,
+    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, HEARTBEAT_LASTS,
+    LoggedEnvelope, MemoryIndex, Payload, PutOutcome, QueueStatus, SendOptions, Views, line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
+use nexus_files::rfc3339;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -375,6 +376,9 @@ async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<
     }
 }
 
+/// Silence of a broker after which its turns are said to wait. A broker that runs is heard of every 15 s.
+const SILENCE: Duration = Duration::from_secs(25);
+
 /// Longest message that is read from standard input, in bytes. A store refuses much shorter ones.
 const MAX_INPUT_BYTES: u64 = 4 << 20;
 
@@ -518,6 +522,7 @@ fn lines(agents: &[AgentDocument], queues: &[QueueState]) -> Vec<String> {
             );
             if let Some(turn) = &agent.turn {
                 let _ = write!(line, ", at work since {}", spoken_instant(turn.began_at, now));
+                let _ = write!(line, "{}", unheard(turn.heartbeat_at, now));
             }
             if let Some(report) = &agent.report {
                 let percent = report.percent.map_or_else(String::new, |percent| format!(" {percent} %"));
@@ -538,6 +543,25 @@ fn lines(agents: &[AgentDocument], queues: &[QueueState]) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns the reason why an agent waits if its broker has not sent a heartbeat lately, else an empty text.
+fn unheard(heartbeat_at: SystemTime, now: SystemTime) -> String {
+    let silence = now.duration_since(heartbeat_at).unwrap_or_default();
+    if silence < SILENCE {
+        return String::new();
+    }
+    let (heard, given_up) = (rfc3339::seconds(heartbeat_at), heartbeat_at + HEARTBEAT_LASTS);
+    // Fixed times: `watch` prints a state again only if it changes.
+    match given_up > now {
+        true => format!(
+            "; its broker was last heard of at {heard}: if it was killed, another one reports the turn as lost after {}",
+            rfc3339::seconds(given_up)
+        ),
+        false => format!(
+            "; its broker was last heard of at {heard}: the next `nexus broker run` reports the turn as lost and continues"
+        ),
+    }
 }
 
 /// Redraws the view in place on a terminal. Elsewhere it prints each new state below the previous one.
@@ -584,4 +608,25 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
         },
     )
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_whose_broker_is_silent_says_what_it_waits_for() {
+        let now = SystemTime::now();
+        let after = |seconds| unheard(now - Duration::from_secs(seconds), now);
+        assert_eq!(after(0), "");
+        assert_eq!(after(10), "");
+        assert!(
+            after(30).contains("if it was killed, another one reports the turn as lost after "),
+            "{}",
+            after(30)
+        );
+        assert!(after(600).contains("the next `nexus broker run`"), "{}", after(600));
+        // A clock that was set back says nothing.
+        assert_eq!(unheard(now + Duration::from_secs(90), now), "");
+    }
 }

@@ -9,4 +9,6 @@ mod record;
 
 pub(crate) use directory::Directory;
 pub(crate) use record::MOST_UNENDED;
-pub use record::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};
+pub use record::{
+    AgentDocument, AgentScope, AgentStatus, BegunTurn, HEARTBEAT_LASTS, ProgressReport, WorkerTree,
+};

@@ -17,7 +17,7 @@ use nexus_files::rfc3339;
 pub(crate) const MOST_UNENDED: usize = 256;
 
 /// Time for which a turn counts as running after its heartbeat.
-pub(crate) const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
+pub const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
 
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
