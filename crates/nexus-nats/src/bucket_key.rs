@@ -51,9 +51,8 @@ impl NatsConnection {
         let stream = format!("KV_{bucket}");
         let is_ours = |subject: &str| subject.starts_with(API) && subject.contains(&stream);
         let read = async {
-            let store = self.jetstream().get_key_value(bucket).await.map_err(|error| {
-                NatsError::NotSetUp { what: bucket.to_owned(), reason: error.to_string() }
-            })?;
+            let store = self.jetstream().get_key_value(bucket).await;
+            let store = store.map_err(|error| NatsError::of_absence(bucket, &error))?;
             let keys = store.keys().await.map_err(NatsError::unclear)?;
             let keys: Vec<String> = keys.try_collect().await.map_err(NatsError::unclear)?;
             let values = futures::stream::iter(keys.into_iter().filter(|key| is_wanted(key)))

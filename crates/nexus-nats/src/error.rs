@@ -7,6 +7,11 @@ use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 /// Texts of servers that have no room left, or none for the account. Source: errors 10002, 10023, 10028, 10047, 10077 of nats-server.
 const NO_SPACE: [&str; 4] = ["resource limits exceeded", "insufficient", "maximum bytes", "no space"];
 
+/// Texts of servers without a majority. Source: error 10008 of nats-server.
+const NO_MAJORITY: [&str; 2] = ["error code 10008", "temporarily unavailable"];
+/// Texts of the client about servers that did not answer. Source: async-nats 0.51, as while a cluster elects a leader.
+const NO_ANSWER: [&str; 2] = ["timed out", "no responders"];
+
 /// An error of the servers of the section `fleet`, or of the connection to them.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,14 @@ pub enum NatsError {
         /// The server's error.
         reason: String,
     },
+    /// Too few servers of the cluster run to decide anything, or they are electing a leader.
+    #[error(
+        "the servers of the fleet have no majority: start more of them, or try again in some seconds ({reason})"
+    )]
+    NoMajority {
+        /// The server's error.
+        reason: String,
+    },
     /// The account's permissions do not include this subject.
     #[error("the account of this program may not use {subject}")]
     Forbidden {
@@ -74,6 +87,19 @@ impl NatsError {
     /// Returns [`Unclear`](Self::Unclear) with the text of a client's error.
     pub fn unclear(error: impl std::fmt::Display) -> Self {
         Self::Unclear { reason: error.to_string() }
+    }
+
+    /// Classifies why a stream or bucket could not be read or created: servers that cannot answer say nothing of it.
+    pub(crate) fn of_absence(what: &str, error: &dyn std::fmt::Display) -> Self {
+        let reason = error.to_string();
+        let says = |words: &[&str]| words.iter().any(|words| reason.contains(words));
+        if says(&NO_MAJORITY) {
+            Self::NoMajority { reason }
+        } else if says(&NO_ANSWER) {
+            Self::Unclear { reason }
+        } else {
+            Self::NotSetUp { what: what.to_owned(), reason }
+        }
     }
 
     /// Classifies the error of a request to a stream or bucket.
@@ -135,5 +161,22 @@ impl From<NatsStoreError> for NatsError {
             NatsStoreError::Full => Self::unclear("the stream is full"),
             NatsStoreError::Unclear(reason) => Self::Unclear { reason },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_that_cannot_answer_are_not_told_as_a_missing_stream() {
+        let of = |reason: &str| NatsError::of_absence("NEXUS_BROKER", &reason).to_string();
+        let none =
+            of("jetstream error: JetStream system temporarily unavailable (code 503, error code 10008)");
+        assert!(none.contains("no majority") && !none.contains("is not there"), "{none}");
+        let slow = of("jetstream request timed out");
+        assert!(slow.contains("did not answer") && !slow.contains("is not there"), "{slow}");
+        let missing = of("stream not found (code 404, error code 10059)");
+        assert!(missing.contains("NEXUS_BROKER is not there"), "{missing}");
     }
 }

@@ -109,7 +109,7 @@ impl ObjectBucket {
         let subject = format!("{API}STREAM.INFO.OBJ_{}", self.bucket);
         let store = self.connection.jetstream().get_object_store(self.bucket);
         let store = self.connection.permitted(&subject, store).await?;
-        store.map_err(|error| NatsError::NotSetUp { what: self.bucket.to_owned(), reason: error.to_string() })
+        store.map_err(|error| NatsError::of_absence(self.bucket, &error))
     }
 
     /// Reads an object once. After an error, what was written is of no use.

@@ -102,7 +102,7 @@ impl NatsConnection {
                 Err(error) => error.to_string(),
             };
             if !reason.contains(NO_PEERS) || Instant::now() >= until {
-                return Err(NatsError::NotSetUp { what: what.to_owned(), reason });
+                return Err(NatsError::of_absence(what, &reason));
             }
             tokio::time::sleep(PEERS_WITHIN / 40).await;
         }

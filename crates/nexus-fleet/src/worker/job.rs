@@ -1,6 +1,12 @@
 //! Claim of a turn from a queue: the decision that this worker runs it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use nexus_core::CancelToken;
@@ -29,6 +35,29 @@ const DELIVERIES_ELSEWHERE: i64 = 12;
 /// Time after its delivery within which a turn must begin. Its caller counts silence from about then.
 pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
+/// A slot that a turn has.
+pub(super) struct TurnSlot {
+    _permit: OwnedSemaphorePermit,
+    is_taken: Arc<AtomicBool>,
+}
+
+impl TurnSlot {
+    pub(super) fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self { _permit: permit, is_taken: Arc::new(AtomicBool::new(true)) }
+    }
+
+    /// Returns a mark that becomes false once the slot is given back.
+    pub(super) fn mark(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_taken)
+    }
+}
+
+impl Drop for TurnSlot {
+    fn drop(&mut self) {
+        self.is_taken.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Turn that this worker took out of a queue.
 pub(super) struct TakenTurn {
     /// The worker that took it.
@@ -39,7 +68,7 @@ pub(super) struct TakenTurn {
     pub(super) figures: Figures,
     pub(super) commands: mpsc::Receiver<WorkerCommand>,
     /// Given back when the turn has ended.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
+    pub(super) slot: Option<TurnSlot>,
     /// Time of its delivery.
     pub(super) taken_at: Instant,
     /// The worker's claim on its own name.

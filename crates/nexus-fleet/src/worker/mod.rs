@@ -19,7 +19,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -37,7 +37,7 @@ use tokio::{
 
 use self::{
     context::WorkerContext,
-    job::TakenTurn,
+    job::{TakenTurn, TurnSlot},
     measured::{Figures, MeasuredSlots},
     policy::Policy,
     queue::{TurnQueues, give_back},
@@ -83,10 +83,19 @@ pub struct Worker {
     provider: Option<TokenProvider>,
 }
 
-/// Turns that run here.
+/// A turn of this worker, until its caller has confirmed its end.
+struct ListedTurn {
+    /// Known to its caller alone.
+    key: String,
+    commands: mpsc::Sender<WorkerCommand>,
+    /// False once the turn has ended and another one may have its slot.
+    has_slot: Arc<AtomicBool>,
+}
+
+/// Turns of this worker.
 #[derive(Default)]
 struct RunningTurns {
-    turns: Mutex<HashMap<String, (String, mpsc::Sender<WorkerCommand>)>>,
+    turns: Mutex<HashMap<String, ListedTurn>>,
     /// The backends that are offered just now.
     offered: Mutex<BTreeSet<String>>,
     /// In milliseconds: the mean of the last ones, each counting an eighth.
@@ -94,17 +103,26 @@ struct RunningTurns {
 }
 
 impl RunningTurns {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::Sender<WorkerCommand>)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ListedTurn>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a command to the turn that it is of, as long as there is room.
     fn hand_over(&self, turn: &str, key: &str, command: WorkerCommand) {
-        if let Some((known, commands)) = self.lock().get(turn)
-            && *known == key
+        if let Some(listed) = self.lock().get(turn)
+            && listed.key == key
         {
-            let _ = commands.try_send(command);
+            let _ = listed.commands.try_send(command);
         }
+    }
+
+    /// Returns the turns that have a slot, in order.
+    fn with_slots(&self) -> Vec<String> {
+        let turns = self.lock();
+        let running = turns.iter().filter(|(_, turn)| turn.has_slot.load(Ordering::Relaxed));
+        let mut running: Vec<_> = running.map(|(id, _)| id.clone()).collect();
+        running.sort_unstable();
+        running
     }
 
     fn offer(&self, backends: &BTreeMap<String, Option<String>>) {
@@ -304,6 +322,7 @@ impl Worker {
         turns: &mut JoinSet<()>,
     ) {
         let taken_at = Instant::now();
+        let slot = TurnSlot::new(slot);
         let caller = message.subject.rsplit('.').next().unwrap_or_default().to_owned();
         let queued = match QueuedTurn::read(&message.payload) {
             Ok(queued) => queued,
@@ -333,7 +352,8 @@ impl Worker {
                 measured::declined(&self.context.pool, "runs_here");
                 return;
             }
-            running.insert(turn.clone(), (queued.key.clone(), sender));
+            let (key, has_slot) = (queued.key.clone(), slot.mark());
+            running.insert(turn.clone(), ListedTurn { key, commands: sender, has_slot });
         }
         let is_offered = self.running.is_offered(&queued.backend);
         let job = TakenTurn {
@@ -520,14 +540,12 @@ impl CardMaker {
     }
 
     fn card(&self, backends: &BTreeMap<String, Option<String>>, is_draining: bool) -> Vec<u8> {
-        let mut running: Vec<_> = self.running.lock().keys().cloned().collect();
-        running.sort_unstable();
         let card = WorkerCard {
             version: PROTOCOL_VERSION,
             instance: self.instance.clone(),
             backends: backends.clone(),
             slots: self.slots,
-            running,
+            running: self.running.with_slots(),
             mean_turn: self.running.mean_turn.load(Ordering::Relaxed),
             is_draining,
         };

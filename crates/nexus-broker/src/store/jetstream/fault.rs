@@ -3,6 +3,7 @@
 use nexus_fleet::FleetError;
 use nexus_nats::{NatsError, NatsStoreError};
 
+use super::records::STREAM;
 use crate::error::{BrokerError, BrokerErrorKind};
 
 const AGAIN: &str = "the same call again is safe";
@@ -27,7 +28,17 @@ pub(super) fn fleet(error: &FleetError) -> BrokerError {
 /// A fault of the servers.
 pub(super) fn server(error: &NatsError) -> BrokerError {
     let (kind, advice) = match error {
-        NatsError::Unreachable { .. } | NatsError::Unclear { .. } => (BrokerErrorKind::Unavailable, AGAIN),
+        // `nexus fleet setup` knows nothing of messages.
+        NatsError::NotSetUp { what, reason } if what == STREAM => {
+            return BrokerError::new(
+                BrokerErrorKind::Failed,
+                format!("the stream {what} is not there, and this account could not create it ({reason})"),
+                "run `nexus broker status` once with an account that may create streams",
+            );
+        }
+        NatsError::Unreachable { .. } | NatsError::Unclear { .. } | NatsError::NoMajority { .. } => {
+            (BrokerErrorKind::Unavailable, AGAIN)
+        }
         _ => (BrokerErrorKind::Failed, ""),
     };
     BrokerError::new(kind, error.to_string(), advice)
