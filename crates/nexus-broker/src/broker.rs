@@ -399,7 +399,7 @@ impl Broker {
             return Err(BrokerError::new(
                 BrokerErrorKind::Unknown,
                 format!("there is no message {id}, or it is forgotten"),
-                "name one that `nexus broker log` shows, or leave out what it answers",
+                "take an id from `nexus broker log`, or leave out the message that this one answers",
             ));
         };
         let from = answered.source_agent_id;
@@ -407,7 +407,7 @@ impl Broker {
             (Some(sender), Some(target)) if sender != target => Err(BrokerError::new(
                 BrokerErrorKind::Invalid,
                 format!("the message {id} is from {from}, and this one goes to {to}"),
-                format!("send it to {from}, or leave out what it answers"),
+                format!("send it to {from}, or leave out the message that it answers"),
             )),
             _ => Ok(()),
         }

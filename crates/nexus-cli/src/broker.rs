@@ -376,7 +376,7 @@ async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<
     }
 }
 
-/// Silence of a broker after which its turns are said to wait. A broker that runs is heard of every 15 s.
+/// Age of the last heartbeat from which on `status` reports it. A broker sends one every 15 s.
 const SILENCE: Duration = Duration::from_secs(25);
 
 /// Longest message that is read from standard input, in bytes. A store refuses much shorter ones.

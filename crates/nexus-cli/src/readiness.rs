@@ -52,7 +52,7 @@ impl Readiness {
         // Another process may have armed one.
         let holds = router.refresh_holds().await;
         let now = SystemTime::now();
-        let models = Models::of(router);
+        let models = NamedModels::of(router);
         let backends = router.backends();
         let probed = backends.iter().map(|(id, backend)| {
             let hold = holds.iter().find(|hold| hold.backend == *id && hold.is_standing(now)).cloned();
@@ -89,14 +89,14 @@ pub(crate) fn release_advice(backend: &BackendId) -> String {
     format!("`nexus hold release {backend}` ends this")
 }
 
-/// Models that the types name for each backend.
+/// NamedModels that the types name for each backend.
 #[derive(Debug, Default)]
-struct Models {
+struct NamedModels {
     /// True if some type names one, by the backends that types use.
     named: BTreeMap<BackendId, bool>,
 }
 
-impl Models {
+impl NamedModels {
     fn of(router: &Router) -> Self {
         let mut models = Self::default();
         for kind in router.kinds() {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Time after which a limit begins anew.
+/// Period of the limits.
 const PERIOD: Duration = Duration::from_secs(60);
 /// Most lines of one place in the program within [`PERIOD`].
 const MAX_LINES: usize = 10;

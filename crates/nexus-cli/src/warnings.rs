@@ -59,7 +59,7 @@ impl<S: Subscriber> Layer<S> for Lines {
         event.record(&mut words);
         let (metadata, text) = (event.metadata(), words.to_string());
         let level = *metadata.level();
-        // Whoever asks for more than warnings wants all of it.
+        // A user who asks for more than warnings gets every line.
         if level > Level::WARN {
             return complain_line(line(level, &text));
         }

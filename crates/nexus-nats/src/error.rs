@@ -89,7 +89,7 @@ impl NatsError {
         Self::Unclear { reason: error.to_string() }
     }
 
-    /// Classifies why a stream or bucket could not be read or created: servers that cannot answer say nothing of it.
+    /// Classifies why a stream or bucket could not be read or created. It may exist if the servers cannot answer.
     pub(crate) fn of_absence(what: &str, error: &dyn std::fmt::Display) -> Self {
         let reason = error.to_string();
         let says = |words: &[&str]| words.iter().any(|words| reason.contains(words));

@@ -29,7 +29,7 @@ impl SettingsFile {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a link that is not followed, anything else that is no file, and a file that is
+    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a link that is not followed, a path that is not a regular file, and a file that is
     /// not UTF-8. Those of the file system.
     pub(super) fn read(path: PathBuf, root: &Path, home: Option<&Path>) -> Result<Self, ProjectError> {
         let linked = match fs::symlink_metadata(&path) {

@@ -215,7 +215,7 @@ impl ProjectFolder {
         Ok(with_context(HookReply::default(), &parts))
     }
 
-    /// Adds files to those that an agent changed, so that nothing else has to look for them when it ends.
+    /// Adds files to those that an agent changed. The end of the agent then needs no search in the log.
     fn track_files(&self, harness: &str, agent: &str, files: &BTreeSet<String>) -> Result<(), ProjectError> {
         self.track(harness, |tracker| {
             let known = tracker.agents.iter_mut().rev().find(|known| known.id == *agent);

@@ -148,7 +148,7 @@ impl SkillFolder {
         Ok(left_out)
     }
 
-    /// Returns the subfolders of each kind that are no links: skills, and temporary folders of commands.
+    /// Returns the subfolders of each kind without links: skills, and temporary folders of commands.
     pub(super) fn subfolders(&self) -> Result<Vec<(SkillKind, PathBuf)>, ProjectError> {
         let folders = self.entries()?.into_iter().filter(|(_, _, is_link)| !is_link);
         Ok(folders.map(|(kind, folder, _)| (kind, folder)).collect())
@@ -209,7 +209,7 @@ impl SkillFolder {
 
     fn found(&self, kind: SkillKind, name: String, is_link: bool) -> Result<FoundSkill, ProjectError> {
         let folder = self.folder.join(kind.as_str()).join(&name);
-        // No command changes a folder behind a link, whatever its record says.
+        // Commands never change a folder behind a link, even with a record of a hub in it.
         let origin = if is_link { Ok(None) } else { read_origin(&folder) };
         let (mark, damaged) = match origin {
             Ok(mark) => (mark, None),

@@ -193,7 +193,7 @@ pub struct TaskLandRequest {
     /// pass.
     #[serde(default)]
     pub merge: bool,
-    /// Give the commits a new branch of this name, as they are, in place of moving the one that the task began on.
+    /// Create a branch of this name for the unchanged commits, and leave the branch of the task's base alone.
     #[serde(default)]
     pub branch: Option<String>,
 }
