@@ -78,6 +78,26 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// A text for models as text for a page: names with underscores become code.
+fn with_code(text: &str) -> String {
+    let is_name =
+        |word: &str| word.contains('_') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let outside = text.split('`').step_by(2).map(|part| {
+        let words =
+            part.split_inclusive(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        words
+            .map(|word| {
+                let name = word.trim_end_matches(|character: char| {
+                    !character.is_ascii_alphanumeric() && character != '_'
+                });
+                if is_name(name) { format!("`{name}`{}", &word[name.len()..]) } else { word.to_owned() }
+            })
+            .collect::<String>()
+    });
+    let inside = text.split('`').skip(1).step_by(2).map(|code| format!("`{code}`")).chain([String::new()]);
+    outside.zip(inside).map(|(outside, inside)| outside + &inside).collect()
+}
+
 /// Rows of the keys of a mapping, those of mappings inside it included.
 fn rows(page: &mut String, path: &str, schema: &Value) {
     let none = Map::new();
@@ -178,7 +198,7 @@ fn the_tools() {
                 page,
                 "### {}\n\n{}\n\n",
                 plain(&tool["name"]),
-                tool["description"].as_str().unwrap().trim()
+                with_code(tool["description"].as_str().unwrap().trim())
             );
             let mut keys = String::new();
             rows(&mut keys, "", &tool["inputSchema"]);
