@@ -68,7 +68,7 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
         ],
     );
     assert!(
-        shown.contains("held for 1h") || shown.contains("held for 59m"),
+        shown.contains("on hold for 1h") || shown.contains("on hold for 59m"),
         "not as long as the vendor said: {shown}"
     );
     assert_eq!(shown.matches("answered by codex-cli").count(), 2, "{shown}");

@@ -240,7 +240,7 @@ fn a_login_that_cannot_be_shared_is_told_at_its_place() {
         text(&output.stderr).to_owned()
     };
     let said = worker();
-    assert!(said.contains("there is no ") && said.contains("fleet.key: run `nexus fleet key`"), "{said}");
+    assert!(said.contains("fleet.key does not exist: run `nexus fleet key`"), "{said}");
     let key = folder.nexus(&["fleet", "key"]);
     let key = text(&key.stdout).trim();
     assert!(key.len() == 56 && key.starts_with('X'), "{key}");

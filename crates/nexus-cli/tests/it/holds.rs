@@ -32,7 +32,7 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
     let again = folder.nexus(&["run", "talker", "Hello"]);
     assert!(!again.status.success(), "{again:?}");
     let said = text(&again.stderr);
-    assert!(said.contains("not asked, since an earlier turn was refused: held for "), "{said}");
+    assert!(said.contains("not asked, since an earlier turn was refused: on hold for "), "{said}");
     assert!(said.contains("`nexus hold release local`"), "{said}");
     // Whichever command is asked names the end, the vendor's words and the way out.
     for (command, is_failure) in [
@@ -43,7 +43,7 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
     ] {
         let found = folder.nexus(command);
         let said = text(&found.stdout);
-        assert!(said.contains("held for ") && said.contains("429"), "{command:?}: {said}");
+        assert!(said.contains("on hold for ") && said.contains("429"), "{command:?}: {said}");
         assert_eq!(found.status.success(), !is_failure, "{command:?}: {said}");
         assert!(!said.contains("ready (") && !said.contains("nothing is wrong"), "{command:?}: {said}");
     }

@@ -106,7 +106,7 @@ async fn a_refusal_counts_for_other_processes_and_so_does_a_success() {
         (error.kind(), error.message(), alpha.turns()),
         (
             ErrorKind::RateLimited,
-            Some("not asked, since an earlier turn was refused: held for 5m 0s: slow down"),
+            Some("not asked, since an earlier turn was refused: on hold for 5m 0s: slow down"),
             1
         )
     );

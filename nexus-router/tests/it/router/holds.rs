@@ -25,7 +25,7 @@ async fn a_refusal_sets_a_backend_aside_until_the_vendors_time() {
     clock.advance(Duration::from_secs(299));
     let result = run(&router, TurnRequest::new("x")).await.1.unwrap();
     assert_eq!(result.text, "from beta");
-    assert_eq!(result.provenance.skipped[0].reason, "held for 1s: slow down");
+    assert_eq!(result.provenance.skipped[0].reason, "on hold for 1s: slow down");
     assert_eq!(result.provenance.skipped[0].until, Some(holds[0].until));
     assert_eq!(alpha.turns(), 1);
 

@@ -67,7 +67,7 @@ async fn a_hold_is_that_of_all_turns() {
     let error = run_on(&router, "alpha").await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::RateLimited, Retry::At(router.holds()[0].until)));
     let said = error.message().unwrap();
-    assert_eq!(said, "not asked, since an earlier turn was refused: held for 5m 0s: slow down");
+    assert_eq!(said, "not asked, since an earlier turn was refused: on hold for 5m 0s: slow down");
     assert_eq!(alpha.turns(), 1, "a held backend was asked");
     assert!(router.explain("work").unwrap().to_string().contains("on hold for 5m 0s: slow down"));
     clock.advance(Duration::from_secs(300));

@@ -46,13 +46,17 @@ fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
     let path = path.display();
     let (kind, what, instead) = match error.sqlite_error() {
         Some(failure) => match failure.code {
-            ErrorCode::DiskFull => {
-                (BrokerErrorKind::NoSpace, "the disk is full", "free space: no stored message is lost")
-            }
+            ErrorCode::DiskFull => (
+                BrokerErrorKind::NoSpace,
+                "the disk is full",
+                "free some disk space: no stored message is lost",
+            ),
             // The file that processes share in memory is made as long as it has to be when it is opened.
-            ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
-                (BrokerErrorKind::NoSpace, "the disk is full", "free space: no stored message is lost")
-            }
+            ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => (
+                BrokerErrorKind::NoSpace,
+                "the disk is full",
+                "free some disk space: no stored message is lost",
+            ),
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => (
                 BrokerErrorKind::Damaged,
                 "the file is damaged",

@@ -76,7 +76,7 @@ fn a_full_disk_is_told_of_and_loses_nothing() {
             assert!(stored.len() < 5_000, "the disk is never full");
         };
         assert_eq!(error.kind, BrokerErrorKind::NoSpace, "{error}");
-        assert!(error.message.contains("messages.sqlite") && error.advice.contains("room"), "{error}");
+        assert!(error.message.contains("messages.sqlite") && error.advice.contains("disk space"), "{error}");
         assert!(stored.len() > 10);
         // The last bytes are gone, too.
         let mut last = fs::File::options().append(true).open(&filler).unwrap();
