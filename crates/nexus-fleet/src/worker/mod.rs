@@ -617,3 +617,27 @@ impl fmt::Debug for Worker {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_counts_as_running_until_its_slot_is_given_back() {
+        let (running, slots) = (RunningTurns::default(), Arc::new(Semaphore::new(2)));
+        let mut taken = Vec::new();
+        for turn in ["one", "two"] {
+            let slot = TurnSlot::new(Arc::clone(&slots).try_acquire_owned().unwrap());
+            let (commands, _) = mpsc::channel(1);
+            let listed = ListedTurn { key: turn.to_owned(), commands, has_slot: slot.mark() };
+            running.lock().insert(turn.to_owned(), listed);
+            taken.push(slot);
+        }
+        assert_eq!(running.with_slots(), ["one", "two"]);
+        // It ended, and its caller has not confirmed that yet.
+        taken.remove(0);
+        assert_eq!(running.with_slots(), ["two"]);
+        assert_eq!(running.lock().len(), 2);
+        assert_eq!(slots.available_permits(), 1);
+    }
+}
