@@ -62,7 +62,7 @@ pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
 }
 
 fn not_regular() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it is no regular file")
+    io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file")
 }
 
 /// Returns whether `path` still leads to `file`: not after the file was removed or replaced. Follows links for folders only.

@@ -63,7 +63,7 @@ impl SecretFile {
         };
         let found = file.metadata()?;
         if !found.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file").into());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file").into());
         }
         if let Some(mode) = exposed_mode(&found) {
             return Err(SecretFileError::Exposed(mode));

@@ -256,7 +256,7 @@ async fn a_message_that_is_taken_back_is_told() {
             .drive(Person::Allows, async |editor| {
                 let session = editor.begin(&stage).await;
                 editor.prompt(&session.session_id, "Go.").await.unwrap();
-                assert!(editor.told().contains("does not count"), "{}", editor.told());
+                assert!(editor.told().contains("ignore the message above"), "{}", editor.told());
             })
             .await;
     }

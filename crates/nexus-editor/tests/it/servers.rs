@@ -279,7 +279,7 @@ async fn a_server_that_hangs_costs_its_time_once_and_is_started_again_on_demand(
     fs::write(stage.cwd().join("mended"), "").unwrap();
     raw.request(json!(7), "session/prompt", prompt(&session, "/servers")).await;
     let mended = told(&mut raw, 7).await;
-    assert!(mended.contains("run: 1 of 1. Tools: 1."), "{mended}");
+    assert!(mended.contains("Running MCP servers: 1 of 1. Tools: 1."), "{mended}");
     raw.request(json!(8), "session/prompt", prompt(&session, "Go.")).await;
     told(&mut raw, 8).await;
     assert_eq!(names(&fake), ["s_look"]);

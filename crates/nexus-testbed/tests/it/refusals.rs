@@ -161,5 +161,5 @@ fn a_folder_of_traps_has_each_name_once() {
     assert_eq!((traps.len(), traps[0].name()), (1, "capped-sum"));
     write_example(&folder.path().join("two"));
     let error = Trap::load_all(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("/two/trap.yaml: name: \"capped-sum\" is the name of"), "{error}");
+    assert!(error.contains("/two/trap.yaml: name: \"capped-sum\" is also the name of"), "{error}");
 }

@@ -174,7 +174,7 @@ impl<S: WorkspaceState> Workspace<S> {
     pub fn turns<K: ServiceErrorKind>(&self) -> Result<RecordFile, ServiceError<K>> {
         let path = self.turns_path();
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Err(ServiceError::damaged(&path, "it is no regular file"));
+            return Err(ServiceError::damaged(&path, "it is not a regular file"));
         }
         RecordFile::open(&path).map_err(|error| ServiceError::damaged(&path, error))
     }
@@ -189,7 +189,7 @@ impl<S: WorkspaceState> Workspace<S> {
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecordLog::default()),
             Ok(found) if !found.is_file() => {
-                return Err(ServiceError::damaged(&path, "it is no regular file"));
+                return Err(ServiceError::damaged(&path, "it is not a regular file"));
             }
             _ => {}
         }

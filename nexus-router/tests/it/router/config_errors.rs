@@ -119,7 +119,7 @@ const FAULTS: &[Fault] = &[
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, group: one }", 11, 46, "a type cannot have both a `group` and a `panel`", None),
     ("a type is bound to a group or to a panel", "panel: review }", "panel: review, effort: max }", 11, 61, "write `effort` in each seat of the panel", None),
     ("a type is bound to a group or to a panel", "tier: execution, phase: review, panel", "phase: review, panel", 11, 14, "needs a `tier`", None),
-    ("a type is bound to a group or to a panel", "phase: review, panel", "phase: implement, panel", 11, 20, "are those of \"writer\" already", None),
+    ("a type is bound to a group or to a panel", "phase: review, panel", "phase: implement, panel", 11, 20, "are already used by \"writer\"", None),
     ("a seat needs a group", "{ group: two, effort: max, lens", "{ effort: max, lens", 15, 7, "a seat needs a `group`", None),
     ("settings that a kind refuses are found in the file", "base_url: \"http://127.0.0.1\"", "base_url: \"ftp://127.0.0.1\"", 6, 41, "`base_url` of local: not an http address", None),
     ("settings that a kind refuses are found in the file", "base_url: \"http://127.0.0.1\"", "credential: { env: \"\" }", 6, 50, "`credential.env` of local: not the name of a variable", None),

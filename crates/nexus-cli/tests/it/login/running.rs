@@ -5,11 +5,14 @@ use std::{
     process::{Child, ChildStdout, Command, Output, Stdio},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Pid, Signal, kill_process},
+};
 use serde_json::Value;
 
 use super::home::Finished;
-use crate::support::answers::checked;
+use crate::support::{PATIENCE, answers::checked};
 
 /// A command under way. Dropped, it is ended.
 pub(crate) struct Running {
@@ -34,6 +37,15 @@ impl Running {
 
     /// The next line of standard output.
     pub(crate) fn line(&mut self) -> String {
+        if !self.stdout.buffer().contains(&b'\n') {
+            let mut output = [PollFd::new(self.stdout.get_ref(), PollFlags::IN)];
+            let patience = PATIENCE.try_into().unwrap();
+            assert!(
+                poll(&mut output, Some(&patience)).unwrap() > 0,
+                "it prints nothing after {:?}",
+                self.read
+            );
+        }
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
         if line.is_empty() {

@@ -81,7 +81,7 @@ fn over_ssh_a_browser_is_told_the_way_back() {
     let ((home, opened), issuer) = (with_browser(), issuer());
     let home = home.with_variable("SSH_TTY", "/dev/pts/0");
     let mut login = home.start_login("codex", &issuer, &["--browser"]);
-    let shown = login.lines_to("by itself");
+    let shown = login.lines_to("automatically");
     let returns_to = shown.split("http://127.0.0.1:").last().unwrap();
     let port: String = returns_to.chars().take_while(char::is_ascii_digit).collect();
     assert!(shown.contains(&format!("ssh -N -L {port}:127.0.0.1:{port} ")), "{shown}");

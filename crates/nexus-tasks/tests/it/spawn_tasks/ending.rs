@@ -200,7 +200,7 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
         (&turn["attempt"], &turn["phase"], &turn["backend"]),
         (&1.into(), &"implement".into(), &"beta".into())
     );
-    assert!(turn["failure"].as_str().unwrap().contains("cut off"), "{turn}");
+    assert!(turn["failure"].as_str().unwrap().contains("interrupted"), "{turn}");
     let turns = world.turns("implement");
     let report = run_step(&world.another(), &id).await;
     assert_eq!(report.status, "escalated", "nothing is left: {report:?}");
@@ -323,7 +323,8 @@ async fn turns_of_a_killed_agent_that_had_ended_are_in_the_log_and_in_what_was_s
         );
         assert_eq!((&work["backend"], &work["cost"]["usd"]), (&"beta".into(), &2.5.into()));
         assert!(
-            reminder["purpose"] == "reminder" && reminder["failure"].as_str().unwrap().contains("cut off")
+            reminder["purpose"] == "reminder"
+                && reminder["failure"].as_str().unwrap().contains("interrupted")
         );
         let spent = if is_cancelled { spent } else { status(&next, &id).await.spent };
         assert_eq!((spent.output_tokens, spent.usd), (400, Some(2.5)));

@@ -167,7 +167,7 @@ async fn fill(disk: &Path) {
     fill_up(200 << 10);
     let error = checks.run_probe(probe(&[], &["true"]), &sides, &cancel).await.unwrap_err();
     assert!(is_full(&error), "{error:?}");
-    assert!(error.to_string().contains("free some space"), "{error}");
+    assert!(error.to_string().contains("free disk space"), "{error}");
     until("the half copy is gone", || fs::read_dir(copies.join("0/scratch")).unwrap().count() == 0).await;
     // A tree that cannot be checked out.
     let other = kit.change(&[("large", Some(&"y".repeat(700 << 10)))]);
