@@ -124,7 +124,7 @@
 //!         Retry::At(time) => format!(", at {time:?}"),
 //!         _ => String::new(),
 //!     };
-//!     let passed_over: Vec<String> = error.skipped().iter().map(ToString::to_string).collect();
+//!     let passed_over: Vec<String> = error.skipped().iter().map(|skipped| skipped.reason.clone()).collect();
 //!     format!("{action}{time}: {error}; passed over: {passed_over:?}; received: {:?}", error.partial().text)
 //! }
 //! # let _ = next_action;

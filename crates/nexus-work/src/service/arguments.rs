@@ -70,7 +70,7 @@ mod tests {
     fn a_text_that_is_empty_or_too_long_is_refused_by_its_field() {
         assert_eq!(check_text::<Kind>("goal", "say", 3), Ok(()));
         for (text, says) in
-            [("", "`goal` is empty"), (" \n", "`goal` is empty"), ("word", "has 4 bytes, 3 are")]
+            [("", "`goal` is empty"), (" \n", "`goal` is empty"), ("word", "has 4 bytes, more than 3")]
         {
             let error = check_text::<Kind>("goal", text, 3).unwrap_err();
             assert!(error.kind == Kind(ServiceFault::Invalid) && error.message.contains(says), "{error}");
