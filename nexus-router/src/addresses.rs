@@ -1,4 +1,5 @@
-//! Vendors whose servers are one: looked up where work starts, never when a configuration is read.
+//! Finds vendors whose servers share a network address. Host names are resolved when work starts, never when a
+//! configuration is read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,18 +15,18 @@ use crate::{
     router::Router,
 };
 
-/// Longest time that the names of all servers are looked up. Source: our own bound; a name that is slower is not compared.
+/// Longest time to resolve all host names. Source: our own bound. A name that resolves later is not compared.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
 /// Vendors of one panel with the same address, so that their votes may come from one server.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedAddress {
-    /// The panel.
+    /// Name of the panel.
     pub panel: String,
-    /// The address that they have in common.
+    /// Address that the vendors share.
     pub address: SocketAddr,
-    /// The vendors, each with its backends there.
+    /// Vendors with this address, each with its backends there.
     pub vendors: BTreeMap<VendorId, BTreeSet<BackendId>>,
     /// True if the panel says `distinct: address`, so that no work may start with it.
     pub is_refused: bool,
@@ -43,7 +44,7 @@ impl fmt::Display for SharedAddress {
 }
 
 impl SharedAddress {
-    /// Advice.
+    /// Returns advice about how to resolve the conflict.
     pub fn advice(&self) -> &'static str {
         match self.is_refused {
             true => "name another server in nexus.yaml, or leave `distinct: address` out of the panel",
@@ -56,9 +57,9 @@ impl SharedAddress {
 }
 
 impl Router {
-    /// Returns the vendors of each panel that share an address, by the present addresses of their servers'
-    /// names. Leaves out a panel with `distinct: vendor`, and a server whose name does not resolve: its turns
-    /// fail on their own.
+    /// Returns the vendors of each panel that share an address, by the present addresses of their servers' names. Leaves
+    /// out panels with `distinct: vendor`. Also leaves out servers whose name does not resolve, because their turns fail
+    /// on their own.
     pub async fn shared_addresses(&self) -> Vec<SharedAddress> {
         let configuration = self.configuration();
         let asked: BTreeSet<ServerAddress> = servers(&configuration).map(|(_, _, server)| server).collect();
@@ -77,7 +78,8 @@ impl Router {
     }
 }
 
-/// The backends of a chain of each panel that could run, with the servers that they ask.
+/// Returns the backends of each panel that could run, with the servers that they send requests to. One item per panel and
+/// backend.
 fn servers(configuration: &Configuration) -> impl Iterator<Item = (&str, &BackendId, ServerAddress)> {
     let panels = configuration.panels.iter().filter(|(_, roster)| roster.distinct != Some(Distinct::Vendor));
     panels.flat_map(|(panel, roster)| {
@@ -88,7 +90,7 @@ fn servers(configuration: &Configuration) -> impl Iterator<Item = (&str, &Backen
     })
 }
 
-/// An address that a panel asks, in a pool or on this machine.
+/// An address that a backend of a panel uses: the panel, the pool (`None` for this machine) and the address.
 type SeenAddress<'c> = (&'c str, Option<String>, SocketAddr);
 
 fn shared(
@@ -109,7 +111,7 @@ fn shared(
     }
     let mut told = BTreeSet::new();
     let shared = found.into_iter().filter(|(_, vendors)| vendors.len() > 1);
-    // Servers that have several addresses in common are reported once.
+    // Two servers can share several addresses. Report them once.
     let shared = shared.filter(|((panel, ..), vendors)| told.insert((*panel, vendors.clone())));
     shared
         .map(|((panel, _, address), vendors)| {
@@ -124,7 +126,7 @@ fn shared(
         .collect()
 }
 
-/// The addresses of a server, those of this machine's own as one. Blocks.
+/// Returns the addresses of a server. All loopback addresses count as one. Blocks.
 fn resolved(server: &ServerAddress) -> BTreeSet<SocketAddr> {
     let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let found: Vec<IpAddr> = match server.host.parse::<IpAddr>() {

@@ -1,4 +1,5 @@
-//! One backend's share of a turn: its events, renumbered into the turn's, and a record of what it showed.
+//! Events of one backend's attempt. Renumbers them for the whole turn and records the output that the caller
+//! saw.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,10 +13,10 @@ use nexus_core::{
 };
 use tokio::time::Instant;
 
-/// The events of a whole turn, on their way to the caller's sink through any number of attempts.
+/// The events of a whole turn, sent to the caller's sink, across any number of attempts.
 ///
-/// Sequence numbers and times are the turn's. Names of messages and calls stay unique: a name that an earlier
-/// attempt used gets the attempt's number.
+/// Sequence numbers and times count from the start of the turn. Names of messages and calls stay unique: a
+/// name that an earlier attempt used gets the attempt's number.
 pub(crate) struct TurnEvents<'a> {
     sink: &'a mut dyn EventSink,
     started: Instant,
@@ -25,9 +26,9 @@ pub(crate) struct TurnEvents<'a> {
     names_before: BTreeSet<String>,
     names_now: BTreeSet<String>,
     shown: Vec<MessageId>,
-    /// Events of the attempt without its deltas: all that is left of a backend that panics.
+    /// Events of the attempt without its deltas. If the backend panics, this is the only record of its work.
     record: Recorder,
-    /// Steering input to the agents of all attempts.
+    /// Steering input that was delivered to the agents of all attempts.
     inputs: Vec<String>,
 }
 
@@ -53,7 +54,7 @@ impl<'a> TurnEvents<'a> {
         &self.inputs
     }
 
-    /// Another backend begins.
+    /// Starts the attempt of the next backend.
     pub(crate) fn begin_attempt(&mut self) {
         self.attempt += 1;
         self.names_before.append(&mut self.names_now);
@@ -61,24 +62,24 @@ impl<'a> TurnEvents<'a> {
         self.record = Recorder::new();
     }
 
-    /// Returns the record of the attempt, with its messages as far as they had ended.
+    /// Returns the record of the attempt, with its completed messages.
     pub(crate) fn take_record(&mut self) -> Recorder {
         mem::take(&mut self.record)
     }
 
-    /// Takes back every message of the attempt that is still there.
+    /// Sends the event that withdraws every message of the attempt that is still shown.
     pub(crate) fn void_attempt(&mut self) {
         for message in mem::take(&mut self.shown) {
             self.push(MessageVoided::new(message, VoidCause::Fallback));
         }
     }
 
-    /// Adds an event of the router's own. Never waits.
+    /// Adds an event that the router itself creates. Never waits.
     pub(crate) fn push(&mut self, event: impl Into<TurnEvent>) {
         self.waiting.push_back(event.into());
     }
 
-    /// Hands over the router's own events as far as the sink takes them now.
+    /// Sends the router's own events as far as the sink accepts them now.
     pub(crate) fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<()> {
         while !self.waiting.is_empty() {
             ready!(self.sink.poll_ready(context));
@@ -89,7 +90,7 @@ impl<'a> TurnEvents<'a> {
         Poll::Ready(())
     }
 
-    /// The turn's name for a message of this attempt.
+    /// Replaces a message's name in the attempt by its name in the turn.
     pub(crate) fn rename_message(&self, message: &mut Message) {
         self.rename(&mut message.id);
         if let Some(parent) = &mut message.parent {
@@ -97,7 +98,7 @@ impl<'a> TurnEvents<'a> {
         }
     }
 
-    /// The turn's name for a call of this attempt.
+    /// Replaces a call's name in the attempt by its name in the turn.
     pub(crate) fn rename_call(&self, record: &mut ToolCallRecord) {
         self.rename(&mut record.call);
         if let Some(parent) = &mut record.parent {
@@ -122,7 +123,7 @@ impl<'a> TurnEvents<'a> {
         }
     }
 
-    /// Gives the names in an event their turn's form, and notes which messages are shown.
+    /// Replaces the names in an event by their names in the turn, and records which messages are shown.
     fn take_in(&mut self, event: &mut TurnEvent) {
         match event {
             TurnEvent::TextDelta(delta) => {
@@ -178,7 +179,8 @@ impl EventSink for TurnEvents<'_> {
             self.inputs.push(input.text.clone());
         }
         self.take_in(&mut event);
-        // A backend that did not ask whether the sink is ready must not overtake what waits for it.
+        // A backend may send an event without checking that the sink is ready. Such an event must not
+        // overtake waiting events.
         if self.waiting.is_empty() { self.hand_over(event) } else { self.waiting.push_back(event) }
     }
 }

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// Its backends, in the order in which they are tried.
+    /// Backends of the group, in the order in which the router tries them.
     pub chain: Vec<BackendId>,
-    /// The model, as the group calls it. `None` leaves the choice to the backend.
+    /// The model, by the group's name for it. `None` leaves the choice to the backend.
     pub model: Option<ModelId>,
-    /// The model, for each backend that calls it otherwise.
+    /// The model's name at each backend that uses a different name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_models: BTreeMap<BackendId, ModelId>,
     /// The effort. `None` leaves it to the vendor.
@@ -23,7 +23,8 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// Backends of a program's own choice, tried in this order. `group` is what messages call them.
+    /// Creates a binding from backends that a program chose, tried in this order. `group` is their name in
+    /// messages.
     pub fn new(group: impl Into<String>, chain: impl IntoIterator<Item = BackendId>) -> Self {
         Self {
             group: group.into(),
@@ -34,21 +35,21 @@ impl Binding {
         }
     }
 
-    /// Sets the model of every backend that has no name of its own for it.
+    /// Sets the model for every backend without a name of its own for it.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<Option<ModelId>>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets what one backend calls the model.
+    /// Sets one backend's own name for the model.
     #[must_use]
     pub fn with_own_model(mut self, backend: impl Into<BackendId>, model: impl Into<ModelId>) -> Self {
         self.own_models.insert(backend.into(), model.into());
         self
     }
 
-    /// Returns what a backend calls the model.
+    /// Returns a backend's name for the model.
     pub fn model_of(&self, backend: &BackendId) -> Option<&ModelId> {
         self.own_models.get(backend).or(self.model.as_ref())
     }
@@ -60,7 +61,7 @@ impl Binding {
         self
     }
 
-    /// The request to a backend, with the binding's model and effort. What the request itself says wins.
+    /// Returns the request for a backend, with the binding's model and effort. Values in the request win.
     pub(crate) fn apply(&self, mut request: TurnRequest, backend: &BackendId) -> TurnRequest {
         request.model = request.model.or_else(|| self.model_of(backend).cloned());
         request.effort = request.effort.or(self.effort);
@@ -68,7 +69,7 @@ impl Binding {
     }
 }
 
-/// The request with the text of a lens after its own system text.
+/// Returns the request with the lens's text appended to its system text.
 pub(crate) fn with_lens(mut request: TurnRequest, lens: &str) -> TurnRequest {
     request.system = Some(match request.system {
         Some(system) if !system.trim().is_empty() => format!("{system}\n\n{lens}"),

@@ -1,4 +1,4 @@
-//! A turn within the budget of its host: reserved before it, and booked after it.
+//! Runs a turn within its host's budget: reserves before the turn and books the usage after it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,7 +39,8 @@ impl Drop for Reserved<'_> {
 impl Run<'_> {
     /// Runs the turn within the budget of its host.
     pub(crate) async fn run(mut self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
-        // A router among the backends must not count the same turn again.
+        // Take the budget out of the host, so that a router among the backends does not count the same turn
+        // again.
         let Some(budget) = self.host.budget.take() else {
             return self.run_unbudgeted(sink).await;
         };

@@ -1,4 +1,4 @@
-//! The walk of a turn down its chain of backends, from the first that may run it to an answer or the end.
+//! Runs a turn along its chain of backends: from the first backend that may run it to an answer or the end of the chain.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -25,13 +25,13 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Runs the turn without regard to the budget.
+    /// Runs the turn without applying the budget.
     pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
         let outcome = ChainWalk::run(self, &mut events, deadline).await;
-        // Events of the router's own may still wait for the sink, and none follows the return: they are sent now, or not at all.
+        // The router's own events may still wait for the sink. Send them now, because no event may follow the return.
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
         poll_fn(|context| {
@@ -45,21 +45,21 @@ impl Run<'_> {
     }
 }
 
-/// A turn on its way down the chain.
+/// A turn and its progress along the chain.
 struct ChainWalk<'w, 'r, 's> {
     run: &'w Run<'r>,
     events: &'w mut TurnEvents<'s>,
     deadline: Option<Instant>,
     prior: PriorAttempts,
-    /// Backends that were passed over since the last one ran.
+    /// Backends skipped or failed since the last `Fallback` events were sent.
     passed_over: Vec<Skipped>,
     base: HandoverBase,
-    /// The session's record at the beginning of the turn.
+    /// Position in the session's record at which the turn began.
     mark: SessionMark,
     was_submitted: bool,
-    /// True if another backend follows a backend that gives no answer.
+    /// True if the next backend runs after a missing answer.
     asks_again: bool,
-    /// True if no fallback exists. Then the backend's own error is more useful than an exhausted chain.
+    /// True if the chain has one backend, so no fallback exists. Its own error is then more useful than `Exhausted`.
     is_alone: bool,
 }
 
@@ -72,7 +72,7 @@ struct AdmittedBackend<'e> {
 }
 
 impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
-    /// Runs the turn on the first backend that can, and on further ones as the fallback rule allows.
+    /// Runs the turn on the first suitable backend, and on later ones as the fallback rule allows.
     async fn run(
         run: &'w Run<'r>,
         events: &'w mut TurnEvents<'s>,
@@ -125,7 +125,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         Ok(walk)
     }
 
-    /// Asks for everything that a backend needs before it runs. `None` if it is passed over.
+    /// Checks the backend, waits for its permit and checks its hold. Returns `None` if the backend is skipped.
     async fn admit<'e>(
         &mut self,
         entry: &'e ConfiguredBackend,
@@ -141,7 +141,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             Ok(permit) => permit,
             Err(kind) => return Err(self.own_error(TurnError::new(kind, entry.id.clone()))),
         };
-        // Asked again after the wait for a permit, in which another turn may have been refused.
+        // Check the hold after the wait for a permit: another turn may have been refused meanwhile.
         match self.run.holds.admit(&entry.id).await {
             Admission::Open(pass) => Ok(Some(AdmittedBackend { entry, backend, permit, pass })),
             Admission::Held(hold) if self.is_alone => Err(refused_still(&hold, self.run.holds.now())),
@@ -149,17 +149,18 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         }
     }
 
-    /// Returns the request for the next backend, once the host restored or handed over what the last one left.
+    /// Returns the request for the next backend, after the host has reverted the earlier changes or the router has recorded them for
+    /// it.
     async fn next_request(&mut self, entry: &ConfiguredBackend) -> Result<TurnRequest, TurnError> {
         let (run, deadline) = (self.run, self.deadline);
-        // Not before: the wait for a permit has used up a part of the deadline.
+        // Compute the limits only now: the wait for a permit has used part of the deadline.
         let remaining = run.remaining(entry, &self.prior, self.events, deadline);
         let mut request = remaining.map_err(|limit| self.used_up(entry, limit))?;
         run.restore(&mut self.prior, &mut self.passed_over, &entry.id, &self.mark, self.events, deadline)
             .await?;
         let continuation =
             run.hand_over(&mut self.prior, &mut self.base, &entry.id, self.events, deadline).await?;
-        // The host may have taken its time.
+        // The host's hooks may have used more of the deadline.
         let left = time_left(deadline).map_err(|limit| self.used_up(entry, limit))?;
         request.limits.deadline = left.or(request.limits.deadline);
         if let Some(continuation) = continuation {
@@ -169,12 +170,13 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             self.prior.continued(&continuation.failed, &mut self.passed_over);
             request.prompt.push(PromptBlock::text(continuation.record));
         }
-        // Inputs were delivered to a backend that is gone, and their senders get no second report.
+        // The failed backend already took these inputs, and their senders get no second report. So add them to the prompt.
         request.prompt.extend(self.events.inputs().iter().map(PromptBlock::text));
         Ok(request)
     }
 
-    /// Reports the backends that were passed over. Only now does another one run: if none did, the events of the last one would stay.
+    /// Reports the skipped backends, and withdraws the last attempt's messages. Runs only when another backend starts: otherwise the
+    /// messages of the last attempt stay.
     fn announce(&mut self, entry: &ConfiguredBackend) {
         self.events.void_attempt();
         for skipped in self.passed_over.drain(..) {
@@ -199,9 +201,9 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             Ok(outcome) => outcome,
             Err(panic) => Err(self.run.panicked(entry, &*panic, effects_before, self.events)),
         };
-        // Another backend of the chain must not run with this one's permit.
+        // Release the permit before the next backend of the chain runs.
         drop(permit);
-        // A refusal is recorded even if no other backend takes over: the next turn need not meet it again.
+        // Record a refusal even if no other backend takes over, so that the next turn skips this backend.
         match &outcome {
             Ok(_) => pass.succeeded().await,
             Err(error) => pass.failed(error).await,
@@ -228,7 +230,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         let partial = error.partial_mut();
         partial.messages.iter_mut().for_each(|message| self.events.rename_message(message));
         partial.tool_calls.iter_mut().for_each(|call| self.events.rename_call(call));
-        // A submitted answer is not asked for again.
+        // If a tool already submitted the answer, no other backend is asked for it.
         let is_submitted = !self.was_submitted && is_submitted(self.run.host.session(), &self.run.request);
         let may_go_on = may_go_on(&error, self.run.route.rule, self.asks_again && !is_last);
         if self.is_alone || is_submitted || !may_go_on {
@@ -250,7 +252,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         self.own_error(TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone()))
     }
 
-    /// The router's own error, with what earlier attempts left.
+    /// Adds the usage and output of earlier attempts to an error of the router itself.
     fn own_error(&mut self, error: TurnError) -> TurnError {
         mem::take(&mut self.prior).into_own_error(error)
     }

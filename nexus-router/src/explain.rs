@@ -1,8 +1,8 @@
 //! Explains which backends would run a turn, without a process, a network access or a model call.
 //!
 //! It uses the router's knowledge: the configuration, and the holds as last seen ([`Router::refresh_holds`]).
-//! It does not know if a program is installed or logged in; that is the job of
-//! [`probe`](nexus_core::ExecutionBackend::probe).
+//! It does not check if a program is installed or logged in; [`probe`](nexus_core::ExecutionBackend::probe)
+//! does.
 
 use std::{fmt, time::SystemTime};
 
@@ -21,15 +21,15 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The type's name.
+    /// Name of the type.
     pub kind: String,
-    /// Its tier, if the file names it.
+    /// Tier of the type, if the file sets it.
     pub tier: Option<String>,
-    /// Its phase, if the file names it.
+    /// Phase of the type, if the file sets it.
     pub phase: Option<String>,
-    /// Rule for another backend to take a turn over.
+    /// Rule for a fallback to another backend.
     pub fallback: FallbackRule,
-    /// Its target.
+    /// Backends or panel that the type names.
     pub target: ExplainedTarget,
     /// Time of the explanation.
     pub as_of: SystemTime,
@@ -44,11 +44,11 @@ pub enum ExplainedTarget {
     Chain(ExplainedChain),
     /// A panel.
     Panel {
-        /// Its name.
+        /// Name of the panel.
         name: String,
         /// Number of vendors that must answer.
         min_vendors: usize,
-        /// Its seats, in order.
+        /// Seats, in order.
         seats: Vec<ExplainedSeat>,
     },
 }
@@ -57,9 +57,9 @@ pub enum ExplainedTarget {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedSeat {
-    /// The name of its lens.
+    /// Name of the seat's lens.
     pub lens: Option<String>,
-    /// Backends that may fill it.
+    /// Backends that may fill the seat.
     pub chain: ExplainedChain,
 }
 
@@ -67,13 +67,13 @@ pub struct ExplainedSeat {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExplainedChain {
-    /// The group.
+    /// Name of the group.
     pub group: String,
-    /// The model, as the group calls it.
+    /// The model, by the group's name for it.
     pub model: Option<ModelId>,
     /// The effort.
     pub effort: Option<Effort>,
-    /// Its backends, in order.
+    /// Backends, in order.
     pub entries: Vec<ExplainedEntry>,
 }
 
@@ -83,14 +83,14 @@ pub struct ExplainedChain {
 pub struct ExplainedEntry {
     /// The backend.
     pub backend: BackendId,
-    /// The company behind it, where it is part of this build.
+    /// Vendor of the backend, if the backend is part of this build.
     pub vendor: Option<VendorId>,
-    /// The model, if the backend calls it otherwise than the chain says.
+    /// The model's name at this backend, if it differs from the chain's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelId>,
-    /// Turns that it may run at once.
+    /// Limit on concurrent turns, if the configuration sets one.
     pub max_turns_at_once: Option<usize>,
-    /// The verdict on it.
+    /// Verdict on the backend.
     pub verdict: Verdict,
 }
 
@@ -99,37 +99,37 @@ pub struct ExplainedEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is tried first.
+    /// The router tries this backend first.
     First,
-    /// It is tried if none before it could run.
+    /// The router tries this backend if no earlier one could run.
     Next,
-    /// It is tried to find out whether its hold is over.
+    /// The hold's time is over. The turn tests whether the backend works again.
     Probe {
         /// The refusal that caused the hold.
         reason: String,
     },
-    /// It is suspended by a hold.
+    /// A hold suspends the backend.
     Held {
         /// The refusal that caused the hold, in the vendor's words where there are any.
         reason: String,
-        /// Until when.
+        /// End of the hold.
         until: SystemTime,
-        /// True if the time is our guess.
+        /// True if `until` is our guess.
         guessed: bool,
         /// The time that the vendor named, if it is later than the longest hold.
         named_until: Option<SystemTime>,
     },
-    /// The file parks it.
+    /// The configuration parks the backend.
     Parked {
-        /// Why.
+        /// Reason for parking it.
         reason: String,
     },
-    /// It is not part of this build.
+    /// The backend is missing from this build.
     Absent {
-        /// Why.
+        /// Reason why it is missing.
         reason: String,
     },
-    /// It does not have what the request needs.
+    /// The backend lacks an ability that the request needs.
     Unsupported {
         /// The missing ability.
         need: String,
@@ -137,7 +137,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Returns true if a turn would reach it, provided that no earlier backend could run.
+    /// Returns true if the router would try this backend, provided that no earlier backend could run.
     pub fn is_tried(&self) -> bool {
         matches!(self, Self::First | Self::Next | Self::Probe { .. })
     }
@@ -153,7 +153,7 @@ impl Router {
         self.explain_for(kind, None)
     }
 
-    /// Explains which backends would run this very request, whose needs not every backend may meet.
+    /// Explains which backends would run this request. A backend may lack an ability that the request needs.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl Router {
         }
     }
 
-    /// Returns the verdict on an entry that is reached; [`Verdict::First`] if it would be tried.
+    /// Returns the verdict on an entry that the turn reaches; [`Verdict::First`] if the router would try it.
     fn verdict(&self, entry: &ConfiguredBackend, request: Option<(&TurnRequest, &TurnHost)>) -> Verdict {
         if let Some(reason) = &entry.parked {
             return Verdict::Parked { reason: reason.clone() };

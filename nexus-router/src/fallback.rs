@@ -1,6 +1,6 @@
-//! Fallback: when another backend takes a turn over, and what it gets from the earlier ones.
+//! Fallback: when another backend takes over a turn, and what it receives from the earlier backends.
 //!
-//! The next backend of a chain is tried if one *could not run*, and nothing was written so far. Only the error kind
+//! The router tries the next backend of a chain if a backend *could not run* and nothing was written so far. Only the error kind
 //! decides ([`ErrorKind::could_not_run`]):
 //!
 //! | kind | another backend is tried |
@@ -21,32 +21,32 @@
 //! A write of a backend ends the chain, unless the type's rule says otherwise ([`FallbackRule`]). With `continue` the
 //! changes stay, and the next backend continues from there:
 //!
-//! - It gets the same request and, after its prompt, a record of the work: each call with its arguments, its end and
-//!   its answer, the earlier text, and the changes in the files if the host reports them
-//!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text
-//!   in it can imitate another part, and names no backend. A call with an unknown outcome is marked as such.
-//! - A call that passed the session and that no backend reported is included as a call with an unknown outcome.
-//!   Reverted calls are not included.
+//! - It gets the same request and, after its prompt, a record of the work: each call with its arguments, its end and its answer,
+//!   the earlier text, and the changed files if the host reports them
+//!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text in it can
+//!   imitate another part, and names no backend. A call with an unknown outcome is marked as such.
+//! - A call that the session allowed and no backend reported is included as a call with an unknown outcome. Reverted calls are not
+//!   included.
 //! - No call with possible changes is left out. Arguments and answers are cut so that the record has 64 KiB at most,
 //!   and read-only calls are only counted if they do not fit; if that is not enough, the chain ends.
-//! - If the work is unknown, the chain ends: effects [`Unknown`](Effects::Unknown), effects without a reported call,
-//!   and, if the host reports files, files that changed although the backend reported no changes.
+//! - If the work is unknown, the chain ends. That is the case for effects [`Unknown`](Effects::Unknown) and for effects without a
+//!   reported call. If the host reports files, it is also the case if files changed although the backend reported no changes.
 //! - Effects, calls, tokens and cost of all backends add up, and so do limits.
-//! - [`Skipped::handover`] records it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - [`Skipped::handover`] records the handover, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
 //!
 //! With `restore` the host first reverts the changes
 //! ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend starts from the
 //! beginning:
 //!
-//! - The host's hook runs only when the next backend is about to run, and only if the last one may have changed
-//!   something, with any tools. Deadline and cancellation apply meanwhile. If it fails, the turn ends with the error
-//!   of the last backend and the reason, and with effects [`Unknown`](Effects::Unknown).
+//! - The host's hook runs only when the next backend is about to run, and only if the last backend may have changed something with
+//!   any tool. Deadline and cancellation apply meanwhile. If the hook fails, the turn ends with the error of the last backend and
+//!   the reason, and with effects [`Unknown`](Effects::Unknown).
 //! - Effects, in the result and in the [session](nexus_core::Session::effects), are those of the last attempt.
-//! - Tool calls of reverted attempts stay in the record, marked ([`ToolCallRecord::is_undone`]), and so do the
-//!   session's decisions. Calls count from zero for each backend, for the limit of the turn and the budget of the
-//!   session: the work has to be repeated, which a backend with the last two of sixty calls could not do. The chain,
-//!   which is walked once, limits the repetitions. Time, tokens and money are spent, and stay counted.
-//! - [`Skipped::handover`] records it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - Tool calls of reverted attempts stay in the record, marked ([`ToolCallRecord::is_undone`]), and so do the session's decisions.
+//!   Calls count from zero for each backend, for the limit of the turn and the budget of the session. The next backend has to
+//!   repeat the work, and could not with the last two of sixty calls. The router tries each backend of the chain once, which limits
+//!   the repetitions. Time, tokens and money are spent, so their counts continue.
+//! - [`Skipped::handover`] records the restore, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
 //! - A turn whose host cannot revert changes is refused before any backend runs.
 //!
 //! # Example
@@ -103,7 +103,7 @@
 //!     .backend(Arc::new(beta))
 //!     .from_value(serde_json::json!({
 //!         "groups": { "anyone": ["alpha", "beta"] },
-//!         // `fallback: never` uses only the first one; `continue` builds on its changes.
+//!         // With `never`, no other backend takes over after a failure. With `continue`, the next one builds on earlier changes.
 //!         "types": { "writer": { "group": "anyone", "fallback": "before-writes" } },
 //!     }))?;
 //!
@@ -132,8 +132,7 @@ use crate::{
     hold::{later, words_of},
 };
 
-/// Returns true if the failed turn may be given to the next backend; with `asks_again` also after a missing
-/// answer.
+/// Returns true if the next backend may take over the failed turn. With `asks_again` a missing answer is also a reason.
 pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool) -> bool {
     let bears_it = match rule {
         FallbackRule::Never => false,
@@ -180,13 +179,13 @@ pub(crate) struct PriorAttempts {
     effects: Effects,
     skipped: Vec<Skipped>,
     returns: Returns,
-    /// The backend that had the turn last, and how that ended.
+    /// The backend that ran last, and its error.
     last: Option<(BackendId, TurnError)>,
-    /// Index of its first call in `tool_calls`.
+    /// Index in `tool_calls` of the first call of the last attempt.
     last_calls: usize,
 }
 
-/// The earliest end of the skipped backends' holds.
+/// Earliest time at which a skipped or failed backend can run again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Returns {
     now: bool,
@@ -200,7 +199,7 @@ impl Returns {
 }
 
 impl PriorAttempts {
-    /// Notes a backend that was passed over.
+    /// Records a backend that was skipped.
     pub(crate) fn skip(&mut self, skipped: Skipped) {
         if let Some(until) = skipped.until {
             self.returns.note(until);
@@ -208,7 +207,7 @@ impl PriorAttempts {
         self.skipped.push(skipped);
     }
 
-    /// Notes a backend that tried in vain.
+    /// Records a backend that ran the turn and failed.
     pub(crate) fn fail(&mut self, backend: &BackendId, mut error: TurnError, now: SystemTime) -> Skipped {
         let until = match error.retry() {
             Retry::Now => {
@@ -235,22 +234,21 @@ impl PriorAttempts {
         skipped
     }
 
-    /// Returns the last attempt, if it may have made changes that still exist; `is_handed_in` if an answer was
-    /// submitted.
+    /// Returns the last attempt, if its changes may still exist. `is_handed_in` is true if the attempt submitted an answer.
     pub(crate) fn standing_attempt(&self, next: &BackendId, is_handed_in: bool) -> Option<FailedAttempt> {
         let stands = is_handed_in || !self.effects.allow_another_try();
         self.last_attempt(next).filter(|_| stands)
     }
 
-    /// Records that the host reverted all changes so far. `told` has the already reported part.
+    /// Records that the host reverted all changes so far. `told` is the list of skipped backends whose events are not sent yet.
     pub(crate) fn put_back(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
         self.effects = Effects::None;
         self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
         self.hand_over(&failed.backend, told, Handover::Restored);
     }
 
-    /// Records that the next backend continues the work so far; if the last backend did nothing, it has nothing
-    /// to hand over. `told` has the already reported part.
+    /// Records that the next backend continues the work so far. A last backend that did nothing has no work to hand over. `told` is
+    /// the list of skipped backends whose events are not sent yet.
     pub(crate) fn continued(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
         if self.last_calls().next().is_some() || self.last_effects() != Effects::None {
             self.hand_over(&failed.backend, told, Handover::Continued);
@@ -262,7 +260,7 @@ impl PriorAttempts {
         skipped.filter(|skipped| skipped.backend == *failed).for_each(|skipped| skipped.handover = handover);
     }
 
-    /// Returns the last attempt, with any effects.
+    /// Returns the last attempt, whether or not it made changes.
     pub(crate) fn last_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
         let (backend, error) = self.last.as_ref()?;
         Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
@@ -283,12 +281,12 @@ impl PriorAttempts {
         self.last.as_ref().map_or("", |(_, error)| &error.partial().text)
     }
 
-    /// Marks the changes as unknown: they were reverted only in part, or made by a call outside of the record.
+    /// Marks the changes as unknown: the host reverted only a part, or a call outside of the record made them.
     pub(crate) fn may_have_changed_more(&mut self) {
         self.effects = Effects::Unknown;
     }
 
-    /// The error of the last backend, to which is added why no other could take over.
+    /// Returns the error of the last backend, with the reason why no other backend took over.
     pub(crate) fn into_last_error(mut self, failed: &FailedAttempt, why: &str) -> TurnError {
         self.skipped.retain(|skipped| skipped.backend != failed.backend);
         let retry = self.last.as_ref().map_or(Retry::Never, |(_, error)| error.retry());
@@ -298,7 +296,7 @@ impl PriorAttempts {
         self.into_own_error(error)
     }
 
-    /// The result of the backend that ran, with what the others had used.
+    /// Returns the result of the backend that ran, with the usage of earlier attempts added.
     pub(crate) fn into_result(self, mut result: TurnResult) -> TurnResult {
         result.tool_calls = joined(self.tool_calls, result.tool_calls);
         result.usage = self.usage.plus(&result.usage);
@@ -308,7 +306,7 @@ impl PriorAttempts {
         result
     }
 
-    /// The error that ended the turn, with what the others had used.
+    /// Returns the error that ended the turn, with the usage of earlier attempts added.
     pub(crate) fn into_error(self, mut error: TurnError) -> TurnError {
         let partial = error.partial_mut();
         partial.tool_calls = joined(self.tool_calls, std::mem::take(&mut partial.tool_calls));
@@ -336,8 +334,8 @@ impl PriorAttempts {
         self.into_own_error(error)
     }
 
-    /// An error of the router's own. What the last backend said is still on the caller's screen, and so it
-    /// is in the error; what it had used is counted already.
+    /// Completes an error of the router itself. The caller still shows the text of the last backend, so the error contains that
+    /// text. The usage of that backend is already counted.
     pub(crate) fn into_own_error(mut self, mut error: TurnError) -> TurnError {
         if let Some((_, mut last)) = self.last.take() {
             if let Some(process) = last.process() {

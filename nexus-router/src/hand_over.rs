@@ -1,4 +1,4 @@
-//! Report for the next backend about the work of an earlier one: the fallback rule `continue`.
+//! Record of earlier work for the next backend, for the fallback rule `continue`.
 
 use nexus_core::{
     BackendId, Decision, Effects, ErrorKind, FailedAttempt, Session, ToolCallRecord, ToolCallStatus,
@@ -12,10 +12,10 @@ use crate::{
     attempt::TurnEvents, config::FallbackRule, fallback::PriorAttempts, restore::Obstacle, run::Run,
 };
 
-/// Longest record of what was done, in bytes. Source: our own bound.
+/// Longest record of the work, in bytes. Source: our own bound.
 const MOST_BYTES: usize = 64 << 10;
-/// Byte limits of each call's arguments, each call's answer, the text, and the file changes: the first set with
-/// which the record is short enough is used.
+/// Byte limits of each call's arguments, each call's answer, the text, and the file changes. The record uses the first set
+/// with which it is short enough.
 const CUTS: [[usize; 4]; 5] = [
     [16 << 10, 4 << 10, 4 << 10, 24 << 10],
     [4 << 10, 1 << 10, 4 << 10, 16 << 10],
@@ -35,14 +35,14 @@ again.";
 /// State at the beginning of a turn that another backend may continue.
 #[derive(Debug, Default)]
 pub(crate) struct HandoverBase {
-    /// File changes at the last look.
+    /// File changes when they were last listed.
     changes: Option<String>,
-    /// Number of the session's decisions, and of the dropped ones.
+    /// Number of decisions in the session's record.
     decisions: usize,
     forgotten: u64,
 }
 
-/// Report for the next backend.
+/// A record of the work for the next backend.
 pub(crate) struct Continuation {
     pub(crate) record: String,
     pub(crate) failed: FailedAttempt,
@@ -51,7 +51,7 @@ pub(crate) struct Continuation {
 #[derive(Serialize)]
 struct Done<'a> {
     calls: Vec<DoneCall<'a>>,
-    /// So many calls that only read have no room in `calls`.
+    /// Number of read-only calls that were left out of `calls` to save space.
     #[serde(skip_serializing_if = "is_none")]
     further_calls_that_only_read: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ struct DoneCall<'a> {
 struct EarlierWork<'a> {
     /// Reported calls whose changes still exist.
     calls: Vec<&'a ToolCallRecord>,
-    /// Calls that passed the session, and of which no backend told.
+    /// Calls that the session allowed but no backend reported.
     untold: Vec<Decision>,
     said: &'a str,
     changes: Option<&'a str>,
@@ -84,11 +84,12 @@ struct EarlierWork<'a> {
 }
 
 impl Run<'_> {
-    /// Looks at where the turn begins, if it may be gone on from.
+    /// Records the file changes and decisions at the start of the turn, if the fallback rule is `continue`.
     ///
     /// # Errors
     ///
-    /// [`InvalidRequest`](ErrorKind::InvalidRequest) if the host cannot tell what its files are; what ends the turn meanwhile.
+    /// [`InvalidRequest`](ErrorKind::InvalidRequest) if the host cannot list the changed files; the reason if the turn ends
+    /// meanwhile.
     pub(crate) async fn handover_base(
         &self,
         events: &mut TurnEvents<'_>,
@@ -118,11 +119,11 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the report for `next` on the work so far, if the rule is to continue and work was done.
+    /// Returns the record of the work so far for `next`. Returns `None` if the rule is not `continue` or no work was done.
     ///
     /// # Errors
     ///
-    /// The turn's error: the changes are unknown, so that `next` must not run.
+    /// The turn's error, if the changes are unknown or the record is too long. `next` must not run.
     pub(crate) async fn hand_over(
         &self,
         spent: &mut PriorAttempts,
@@ -177,7 +178,7 @@ impl Run<'_> {
         }
         match work.record() {
             Some(record) => Ok(Some(Continuation { record, failed })),
-            // A backend that only read has done nothing that could be done twice.
+            // The work so far only read, so the next backend can repeat it without harm.
             None if failed.effects.allow_another_try() && work.untold.is_empty() => Ok(None),
             None => {
                 let why = format!("the record of its work is larger than {MOST_BYTES} bytes");
@@ -217,8 +218,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns allowed calls with possible changes that are in no record: their backend failed before it reported
-/// them. A record matches a call by its tool and arguments, or by its tool alone.
+/// Returns allowed calls with possible changes that no backend reported, because it failed first. A record matches a call by
+/// its tool and arguments, or by its tool alone.
 fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Session) -> Vec<Decision> {
     decisions.retain(|decision| {
         let may_write = |tool: &nexus_core::ToolDefinition| {
@@ -250,7 +251,7 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
 }
 
 impl EarlierWork<'_> {
-    /// The record, if every call that may have changed something has room in it.
+    /// Returns the record, if it has room for every call that may have changed something.
     fn record(&self) -> Option<String> {
         let all = CUTS.iter().find_map(|cuts| self.cut_to(cuts, |_| true));
         all.or_else(|| {
@@ -317,7 +318,7 @@ impl EarlierWork<'_> {
     }
 }
 
-/// A value, or the beginning of it as text.
+/// Returns a value, or the beginning of its text if it is too long.
 fn cut_value(value: &Value, most: usize) -> Value {
     let text = value.to_string();
     if text.len() <= most { value.clone() } else { cut(&text, most).into() }

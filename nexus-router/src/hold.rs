@@ -2,14 +2,14 @@
 //!
 //! Only a vendor's refusal arms a hold: [`RateLimited`](ErrorKind::RateLimited),
 //! [`UsageLimit`](ErrorKind::UsageLimit) and [`Overloaded`](ErrorKind::Overloaded). The model's words and all
-//! other failures do not. Any success clears it. When its time is over, one turn tests whether the backend
-//! works again; other turns still skip the backend until that turn has ended. No hold is longer than a day
-//! ([`LONGEST_HOLD`]): then a turn tests it, even if the vendor named a later time.
+//! other failures do not. Any successful turn clears the hold. When its time is over, one turn tests whether
+//! the backend works again; other turns skip the backend until that turn has ended. No hold is longer than a
+//! day ([`LONGEST_HOLD`]): then a turn tests the backend, even if the vendor named a later time.
 //!
-//! A [`HoldStore`] stores the holds, and the number of concurrent turns of each backend: in this process
-//! ([`MemoryHoldStore`], a router's default), or in a folder for all processes of a machine ([`FileHoldStore`],
-//! the default of the `nexus` command). Among all users of a store, one turn tests a backend. Holds survive a
-//! reload.
+//! A [`HoldStore`] stores the holds, and counts the concurrent turns of each backend. [`MemoryHoldStore`], a
+//! router's default, stores them in this process. [`FileHoldStore`], the default of the `nexus` command, stores
+//! them in a folder for all processes of a machine. Only one turn at a time tests a backend, among all users of
+//! a store. Holds survive a reload.
 
 mod file;
 mod memory;
@@ -31,80 +31,81 @@ pub use self::{
     store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
 };
 
-/// The longest hold.
+/// Longest duration of a hold.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
-/// Guessed duration of a used-up plan, if the vendor names none. Plans are reset after hours; testing costs one
-/// turn in this time.
+/// Assumed duration of a usage limit, if the vendor names none. Vendors reset plans after hours; testing costs
+/// one turn in this time.
 pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
 
-/// Largest difference between the clocks of the arming and the reading process.
+/// Largest tolerated difference between the clock of the process that armed the hold and the clock of the
+/// process that reads it.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
-/// Most attempts at a change while other turns change the same hold.
+/// Most attempts to change a hold while other turns change it too.
 const SWAPS: u32 = 64;
 
 /// A backend that is suspended until a time.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// The backend.
+    /// Id of the backend.
     pub backend: BackendId,
-    /// Since when.
+    /// Time at which the hold began.
     pub since: SystemTime,
-    /// Until when.
+    /// Time at which the hold ends.
     pub until: SystemTime,
     /// True if `until` is our guess, because the vendor named no time.
     pub guessed: bool,
-    /// The time that the vendor named, if it is later than [`LONGEST_HOLD`] allows: then `until` is earlier.
+    /// The time that the vendor named, if it exceeds [`LONGEST_HOLD`]. `until` is then earlier.
     pub named_until: Option<SystemTime>,
-    /// Kind of the refusal.
+    /// Error kind of the refusal.
     pub kind: ErrorKind,
-    /// The refusal, in the vendor's words where there are any.
+    /// Message of the refusal, in the vendor's words if it sent any.
     pub reason: String,
-    /// True while a turn tests whether it is over.
+    /// True while a turn tests whether the backend works again.
     pub probing: bool,
 }
 
 impl Hold {
-    /// Returns true if this hold suspends its backend at this time: its time is not over, or a turn is testing
-    /// it.
+    /// Returns true if this hold suspends its backend at `now`: its time is not over, or a turn is testing the
+    /// backend.
     ///
-    /// A hold that was armed more than a minute after `now` is over: the clock was set back, and its duration
-    /// is unknown.
+    /// A hold that was armed more than a minute after `now` does not count. The clock was set back, so the
+    /// hold's duration is unknown.
     pub fn is_standing(&self, now: SystemTime) -> bool {
         let until = self.until.min(later(self.since, LONGEST_HOLD));
         self.probing || (now < until && self.since <= later(now, CLOCK_SLACK))
     }
 
-    /// Returns how long the backend is suspended, and the refusal that caused it, for a person.
+    /// Returns a text for people: how long the backend is suspended, and the refusal that caused it.
     pub fn spoken(&self, now: SystemTime) -> String {
         let end = HoldEnd { until: self.until, guessed: self.guessed, named_until: self.named_until };
         format!("{}: {}", end.spoken(now), self.reason)
     }
 }
 
-/// A router's handling of holds.
+/// Arms, clears and probes the holds of one router.
 #[derive(Debug)]
 pub(crate) struct Holds {
     clock: Arc<dyn Clock>,
     store: Arc<dyn HoldStore>,
 }
 
-/// Admission of a turn to a backend.
+/// Decision if a turn may run on a backend.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// The turn may run; report its end to the pass.
+    /// The turn may run. Its caller must report the outcome to the pass.
     Open(Pass),
-    /// It may not.
+    /// The turn may not run because of this hold.
     Held(Hold),
 }
 
-/// Lets one turn through, and waits to hear how it ended. Dropped unheard, it changes nothing, but lets the
-/// next one find out.
+/// Permission to run one turn. Its owner reports the outcome with `succeeded` or `failed`. A pass that is
+/// dropped without a report leaves the hold unchanged, and only releases the probe slot.
 #[derive(Debug)]
 pub(crate) struct Pass {
     holds: Arc<Holds>,
     backend: BackendId,
-    /// The right to find out, of a turn that does.
+    /// The probe slot, if this turn tests whether the backend works again.
     probe: Option<SlotClaim>,
 }
 
@@ -117,7 +118,7 @@ impl Holds {
         self.clock.now()
     }
 
-    /// Decides if a turn may go to `backend`. At most one turn gets the probe slot.
+    /// Decides if a turn may run on `backend`. At most one turn gets the probe slot.
     pub(crate) async fn admit(self: &Arc<Self>, backend: &BackendId) -> Admission {
         let open = |probe| Admission::Open(Pass { holds: Arc::clone(self), backend: backend.clone(), probe });
         let Some(mut hold) = self.look(backend).await else {
@@ -130,10 +131,10 @@ impl Holds {
             hold.probing = true;
             return Admission::Held(hold);
         };
-        // Another one may have found out, and given the slot back, since the hold was read.
+        // Another turn may have probed the backend and released the probe slot since the hold was read.
         match self.look(backend).await {
             None => open(None),
-            // The probe is this one.
+            // `probing` is set by this turn's own claim, so ignore it here.
             Some(hold) if (Hold { probing: false, ..hold.clone() }).is_standing(self.now()) => {
                 Admission::Held(Hold { probing: false, ..hold })
             }
@@ -141,7 +142,7 @@ impl Holds {
         }
     }
 
-    /// The hold on `backend` as the store has it now.
+    /// Returns the hold on `backend` from the store. If the store fails, returns the last known hold.
     pub(crate) async fn look(&self, backend: &BackendId) -> Option<Hold> {
         match self.store.get(backend).await {
             Ok(stored) => stored.map(|stored| stored.hold),
@@ -152,17 +153,17 @@ impl Holds {
         }
     }
 
-    /// The hold on `backend` as it was seen last.
+    /// Returns the last known hold on `backend`, without access to the store.
     pub(crate) fn peek(&self, backend: &BackendId) -> Option<Hold> {
         self.store.known().into_iter().find(|hold| hold.backend == *backend)
     }
 
-    /// Every hold as it was seen last, by backend.
+    /// Returns all last known holds, by backend, without access to the store.
     pub(crate) fn known(&self) -> Vec<Hold> {
         self.store.known()
     }
 
-    /// Every hold as the store has it now, by backend.
+    /// Returns all holds from the store, by backend. If the store fails, returns the last known holds.
     pub(crate) async fn list(&self) -> Vec<Hold> {
         match self.store.list().await {
             Ok(stored) => stored.into_iter().map(|stored| stored.hold).collect(),
@@ -173,12 +174,12 @@ impl Holds {
         }
     }
 
-    /// Lets go of a backend.
+    /// Removes the hold on a backend. Returns true if it had one.
     pub(crate) async fn release(&self, backend: &BackendId) -> bool {
         self.set(backend, None).await
     }
 
-    /// Replaces any hold on a backend. Returns true if it changed.
+    /// Replaces or removes the hold on a backend. Returns true if the store changed.
     async fn set(&self, backend: &BackendId, hold: Option<Hold>) -> bool {
         for _ in 0..SWAPS {
             let expected = match self.store.get(backend).await {
@@ -204,7 +205,7 @@ impl Holds {
         false
     }
 
-    /// The first of these slots that is free, if it is clear that it is this turn's.
+    /// Claims the first free slot of `slots`. Returns `None` if all are taken or the store fails.
     pub(crate) async fn claim(&self, slots: &[Slot]) -> Option<SlotClaim> {
         for slot in slots {
             match self.store.claim(slot).await {
@@ -219,7 +220,7 @@ impl Holds {
         None
     }
 
-    /// Waits until one of these slots, which were found to be taken `tries` times before, may be free.
+    /// Waits until one of these taken slots may be free. `tries` is the number of earlier waits.
     pub(crate) async fn wait_for(&self, slots: &[Slot], tries: u32) {
         self.store.wait_for(slots, tries).await;
     }
@@ -230,13 +231,13 @@ fn warn(error: &HoldStoreError) {
 }
 
 impl Pass {
-    /// The turn went well.
+    /// Reports that the turn succeeded. Removes the hold.
     pub(crate) async fn succeeded(self) {
         self.holds.release(&self.backend).await;
         drop(self.probe);
     }
 
-    /// The turn failed. Arms a hold if the vendor refused it.
+    /// Reports that the turn failed. Arms a hold if the vendor refused the turn.
     pub(crate) async fn failed(self, error: &TurnError) {
         let now = self.holds.now();
         if let Some(HoldEnd { until, guessed, named_until }) = hold_of(error, now) {
@@ -252,12 +253,12 @@ impl Pass {
             };
             self.holds.set(&self.backend, Some(hold)).await;
         }
-        // Only now: the next one to find out must see what this one found.
+        // Release the probe slot only now, so that the next turn that claims it sees the new hold.
         drop(self.probe);
     }
 }
 
-/// End of a hold: as in [`Hold`].
+/// End of a hold. The fields are those of [`Hold`].
 pub(crate) struct HoldEnd {
     pub(crate) until: SystemTime,
     pub(crate) guessed: bool,
@@ -265,7 +266,7 @@ pub(crate) struct HoldEnd {
 }
 
 impl HoldEnd {
-    /// Returns how long a backend is suspended, for a person.
+    /// Returns a text for people: how long the backend is suspended.
     pub(crate) fn spoken(&self, now: SystemTime) -> String {
         let left = |end: SystemTime| end.duration_since(now).unwrap_or_default();
         if left(self.until).is_zero() {
@@ -278,7 +279,7 @@ impl HoldEnd {
     }
 }
 
-/// Returns the end of the suspension that an error causes. A time in the past counts as none.
+/// Returns the end of the hold that an error arms. A time in the past counts as no time.
 fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     let guess = match error.kind() {
         ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
@@ -297,7 +298,7 @@ fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     })
 }
 
-/// `now` and `wait` together; a wait beyond all time is a year.
+/// Returns `now` plus `wait`. If the sum overflows, returns `now` plus a year.
 pub(crate) fn later(now: SystemTime, wait: Duration) -> SystemTime {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     now.checked_add(wait).or_else(|| now.checked_add(YEAR)).unwrap_or(now)

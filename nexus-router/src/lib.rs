@@ -1,8 +1,8 @@
-//! Configuration and choice: maps the purpose of a turn to the backends that run it.
+//! Configuration and routing: maps the purpose of a turn to the backends that run it.
 //!
 //! A program states the *purpose* of a turn, a [`WorkKind`]; `nexus.yaml` binds it to backends. The [`Router`] resolves the
 //! binding, tries the backends of a chain in order, and skips backends that are parked, missing or held. It uses backends only
-//! by the trait of `nexus-core`, and kinds by the given [`Registry`](nexus_core::Registry).
+//! through the trait of `nexus-core`, and finds kinds in the given [`Registry`](nexus_core::Registry).
 //!
 //! | to | see |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | run a turn on one backend, for any purpose | [`Router::run_on`] |
 //! | know when another backend takes over | [`fallback`] |
 //! | list suspended backends, and their ends | [`Router::holds`], [`hold`] |
-//! | share that with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
+//! | share holds and limits with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
 //! | see which backends would run a turn, and why | [`Router::explain`] |
 //! | get answers from several vendors at once | [`Router::run_panel`], [`panel`] |
 //! | run one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |

@@ -1,10 +1,9 @@
 //! A roster of seats that run at once, each with its own binding and lens.
 //!
-//! The caller interprets the answers: give the request an output schema, and each answer is a checked value.
-//! The panel only reports who answered. A seat that fails, or answers nothing, is a
-//! [`Vote::None`](crate::Vote::None), never an approval; and two seats that fell back to one vendor are one
-//! opinion: a panel's [minimum](Panel::min_vendors) counts vendors that answered, not seats, and not configured
-//! vendors. [`PanelOutcome::shortfall`] tells if it was met.
+//! The caller interprets the answers: give the request an output schema, and each answer is a checked value. The panel only reports
+//! which seats and vendors answered. A seat that fails, or answers nothing, is a [`Vote::None`](crate::Vote::None), never an approval;
+//! and two seats that fell back to one vendor are one opinion: a panel's [minimum](Panel::min_vendors) counts vendors that answered,
+//! not seats, and not configured vendors. [`PanelOutcome::shortfall`] reports a minimum that was not met.
 
 use std::{
     future::{Future, poll_fn},
@@ -27,28 +26,28 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Panel {
-    /// Its name.
+    /// Name of the panel.
     pub name: String,
-    /// Its seats.
+    /// Seats of the panel.
     pub seats: Vec<Seat>,
-    /// Number of vendors that must answer. 1 states that one vendor is intended.
+    /// Number of vendors that must answer. Set it to 1 if one vendor is enough.
     pub min_vendors: usize,
 }
 
 impl Panel {
-    /// A panel of these seats, of which two vendors have to answer.
+    /// Creates a panel of these seats. By default two vendors must answer.
     pub fn new(name: impl Into<String>, seats: impl IntoIterator<Item = Seat>) -> Self {
         Self { name: name.into(), seats: seats.into_iter().collect(), min_vendors: DEFAULT_MIN_VENDORS }
     }
 
-    /// Sets how many vendors have to answer.
+    /// Sets the number of vendors that must answer.
     #[must_use]
     pub fn with_min_vendors(mut self, min_vendors: usize) -> Self {
         self.min_vendors = min_vendors;
         self
     }
 
-    /// Has every seat that gives no vote asked once more: see [`Seat::asking_again`].
+    /// Lets every seat without a vote ask once more: see [`Seat::asking_again`].
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.seats = self.seats.into_iter().map(Seat::asking_again).collect();
@@ -60,24 +59,22 @@ impl Panel {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeatEvent {
-    /// The seat's index.
+    /// Index of the seat.
     pub seat: usize,
-    /// The event, numbered and timed within the seat's own turn.
+    /// The event, numbered and timed within the seat's turn.
     pub event: EventEnvelope,
 }
 
-/// Receiver of a panel's events. Any closure that takes a [`SeatEvent`] is a sink that is always ready, and
-/// ignores the ends of seats.
+/// Receiver of a panel's events. Any closure that takes a [`SeatEvent`] is a sink that is always ready and ignores the ends of seats.
 pub trait PanelSink: Send {
-    /// Ready if the sink can take one more event. `Pending` must wake the task once it can.
+    /// Returns `Ready` if the sink can take one more event. After `Pending` the sink must wake the task once it can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Takes one event. Called only after [`PanelSink::poll_ready`] said so; must not block.
+    /// Takes one event. The panel calls it only after [`PanelSink::poll_ready`] returned `Ready`. Must not block.
     fn accept(&mut self, event: SeatEvent);
 
-    /// Called when the turn of a seat has ended: store votes here, so that a killed program retains the earlier
-    /// ones. Called once for each seat, as it ends, while other seats may still run, and even if the sink is
-    /// not ready; events of the seat that a busy sink has not taken follow later.
+    /// Called once when the turn of a seat has ended. Store votes here, so that a killed program retains the earlier ones. Other seats
+    /// may still run. The call does not wait for a busy sink, so events that the sink has not taken follow later.
     fn ended(&mut self, outcome: &SeatOutcome);
 }
 
@@ -204,7 +201,7 @@ impl Router {
 }
 
 impl Configuration {
-    /// The panel that a work-kind is bound to, or that has its name.
+    /// Returns the panel that a work-kind is bound to, or the panel with its name.
     fn panel(&self, kind: &WorkKind) -> Result<Panel, KindError> {
         let (name, fallback) = match (self.work_type(kind), kind) {
             (Ok(work_type), _) if let Target::Panel(panel) = &work_type.target => (panel, work_type.fallback),
@@ -224,7 +221,7 @@ impl Configuration {
     }
 }
 
-/// Gives the seats that share a budget equal shares of it, as they reserve what they may use at the same time.
+/// Gives seats with a common budget equal shares of it, because they reserve from it at the same time.
 fn share_budgets(asked: &mut [(TurnRequest, TurnHost)]) {
     let budgets: Vec<_> = asked.iter().map(|(_, host)| host.budget.clone()).collect();
     for ((request, _), budget) in asked.iter_mut().zip(&budgets) {
@@ -252,7 +249,7 @@ impl RunningSeat<'_> {
     }
 }
 
-/// Drives every seat, and hands their events on. A slow sink costs the seats display deltas, not time.
+/// Polls every seat, and forwards its events. A slow sink costs the seats display deltas, not time.
 fn poll_seats(
     seats: &mut [RunningSeat<'_>],
     events: &mut dyn PanelSink,
@@ -270,12 +267,12 @@ fn poll_seats(
                 events.accept(SeatEvent { seat: seat.index, event });
             }
         }
-        // After the seat's events if the sink takes them, but without waiting for a busy sink.
+        // Report the end after the seat's events if the sink takes them, but do not wait for a busy sink.
         if is_running && let Some(outcome) = &seat.outcome {
             events.ended(outcome);
         }
     }
-    // A caller that wants the panel to stop must not wait for a busy sink.
+    // A panel that the caller stops must not wait for a busy sink.
     let is_over = if is_taken {
         seats.iter().all(|seat| seat.outcome.is_some())
     } else {

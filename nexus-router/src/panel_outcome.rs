@@ -11,21 +11,21 @@ use crate::seat::{SeatOutcome, Vote};
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct PanelOutcome {
-    /// The panel's name.
+    /// Name of the panel.
     pub panel: String,
     /// Number of vendors that had to answer.
     pub min_vendors: usize,
-    /// Every seat, in the order of the panel.
+    /// All seats, in the order of the panel.
     pub seats: Vec<SeatOutcome>,
 }
 
 impl PanelOutcome {
-    /// Creates the result of these seats, of which so many vendors had to answer.
+    /// Creates the outcome of these seats, for a panel that needs `min_vendors` vendors.
     pub fn new(panel: impl Into<String>, min_vendors: usize, seats: Vec<SeatOutcome>) -> Self {
         Self { panel: panel.into(), min_vendors, seats }
     }
 
-    /// The seats that answered, and their answers.
+    /// Returns the seats that answered, with their answers.
     pub fn answers(&self) -> impl Iterator<Item = (&SeatOutcome, &TurnResult)> {
         self.seats.iter().filter_map(|seat| match seat.vote() {
             Vote::Answer(result) => Some((seat, result)),
@@ -33,12 +33,13 @@ impl PanelOutcome {
         })
     }
 
-    /// The vendors that really answered, each once.
+    /// Returns the vendors that answered, each once.
     pub fn spread(&self) -> BTreeSet<&VendorId> {
         self.answers().filter_map(|(seat, _)| seat.vendor.as_ref()).collect()
     }
 
-    /// The tokens of all seats together, those of failed ones included. What is not known of any seat is `None`.
+    /// Returns the token usage of all seats, including failed ones. A count that is unknown for every seat is
+    /// `None`.
     pub fn usage(&self) -> Usage {
         let usages = self.seats.iter().map(|seat| match &seat.outcome {
             Ok(result) => &result.usage,
@@ -57,7 +58,7 @@ impl PanelOutcome {
         costs.map(|cost| cost.usd).reduce(|sum, usd| Usd(sum.0 + usd.0))
     }
 
-    /// Why the panel does not count: fewer vendors answered than it asks for. `None` if enough did.
+    /// Returns the shortfall if fewer vendors answered than the panel needs. Returns `None` if enough did.
     pub fn shortfall(&self) -> Option<Shortfall> {
         let vendors: Vec<_> = self.spread().into_iter().cloned().collect();
         let silent = self.seats.iter().filter_map(|seat| match seat.vote() {
@@ -71,7 +72,7 @@ impl PanelOutcome {
     }
 }
 
-/// Fewer vendors than a panel asks for.
+/// Too few vendors answered in a panel.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
@@ -79,19 +80,19 @@ pub struct Shortfall {
     pub min_vendors: usize,
     /// Vendors that answered, each once.
     pub vendors: Vec<VendorId>,
-    /// The seats that gave no vote, and why. None, if several seats were filled by one vendor.
+    /// Seats without a vote, with the reasons. Empty if every seat answered but one vendor filled several seats.
     pub silent: Vec<SilentSeat>,
 }
 
-/// A seat that gave no vote.
+/// A seat without a vote.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SilentSeat {
-    /// Its position.
+    /// Position of the seat.
     pub index: usize,
-    /// Its group and lens.
+    /// Group and lens of the seat.
     pub name: String,
-    /// Why. It may name backends: it is for the caller, not for an agent.
+    /// Reason for the missing vote. It may name backends, so show it to the caller and not to an agent.
     pub reason: String,
 }
 

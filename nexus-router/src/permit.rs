@@ -1,4 +1,5 @@
-//! The wait for one of the turns that a backend runs at once: in this process, then among all that share its store of holds.
+//! Waits for a permit to run one of a backend's concurrent turns: first in this process, then among all processes that share
+//! its hold store.
 
 use std::{
     future::{Future, poll_fn},
@@ -18,19 +19,21 @@ use crate::{
     run::{Run, until},
 };
 
-/// A shorter wait for other processes is not told: another one may just be taking its own.
+/// Shortest wait for other processes that is reported. A shorter wait is common, because another process may be claiming its
+/// own slot.
 const TELL_AFTER: Duration = Duration::from_millis(10);
 
 /// Permit to run one of a backend's concurrent turns.
 pub(crate) struct RunPermit {
-    /// The slot among all processes. Released first: the turn that waits for the permit asks for it next.
+    /// The slot among all processes. It is the first field, so it is released first: the next turn of this process claims it
+    /// after it gets the permit.
     _slot: Option<SlotClaim>,
     _permit: TurnPermit,
 }
 
 impl Run<'_> {
-    /// A place for a turn on a backend that has a bound. Waits for it as long as the turn may live: in the queue of this
-    /// process first, then for those of the other processes that share the store of holds.
+    /// Waits for a permit on a backend with a limit, as long as the turn may live. Waits in the queue of this process first,
+    /// then for the processes that share the hold store.
     pub(crate) async fn permit(
         &self,
         entry: &ConfiguredBackend,
@@ -66,7 +69,7 @@ impl Run<'_> {
         };
         let (mut next, mut tries) = (None, 0);
         loop {
-            // A reload may change it meanwhile, or take it away.
+            // Read the limit again in each round: a reload may change or remove it.
             let limit = queue.limit();
             if limit == usize::MAX {
                 return Ok(Some(RunPermit { _slot: None, _permit: permit }));
@@ -91,7 +94,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the output of `future`, unless the turn ends before.
+    /// Returns the output of `future`, unless the turn ends first.
     async fn wait_for<F: Future>(
         &self,
         future: F,

@@ -1,6 +1,7 @@
-//! The concurrency limit of a backend: permits for turns, first come, first served.
+//! The concurrency limit of a backend: permits for turns, in the order of arrival.
 //!
-//! It counts the turns of this process. Those of others are counted by the slots of a [`HoldStore`](crate::hold::HoldStore).
+//! A queue counts the turns of this process. The slots of a [`HoldStore`](crate::hold::HoldStore) count those of all
+//! processes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,12 +12,12 @@ use std::{
 use nexus_core::BackendId;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, oneshot};
 
-/// The queues of one router, by backend. They outlive a reload, which may change the limit.
+/// The queues of one router, by backend. They survive a reload, which may change the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<BackendQueue>>>);
 
 impl Queues {
-    /// Sets the most concurrent turns of each backend from now on. A backend without an entry is unlimited.
+    /// Sets the limits on concurrent turns. A backend without an entry is unlimited.
     pub(crate) fn arrange(&self, limits: &BTreeMap<BackendId, NonZeroUsize>) {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for backend in limits.keys() {
@@ -27,7 +28,7 @@ impl Queues {
         }
     }
 
-    /// The queue of one backend, if it ever had a bound.
+    /// Returns the queue of a backend, if the backend ever had a limit.
     pub(crate) fn of(&self, backend: &BackendId) -> Option<Arc<BackendQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(backend).cloned()
     }
@@ -37,11 +38,11 @@ impl Queues {
 #[derive(Debug, Default)]
 pub(crate) struct BackendQueue {
     state: Mutex<PermitCounts>,
-    /// Held by the one turn of this process that competes with those of other processes.
+    /// Locked by the one turn of this process that competes with other processes for a slot.
     line: AsyncMutex<()>,
 }
 
-/// Permits in use, and the turns that wait for one.
+/// Number of permits in use, and the turns that wait for a permit.
 #[derive(Debug, Default)]
 struct PermitCounts {
     limit: usize,
@@ -49,21 +50,21 @@ struct PermitCounts {
     waiting: VecDeque<oneshot::Sender<TurnPermit>>,
 }
 
-/// A permit for one turn, given back when it is dropped.
+/// A permit for one turn. Its drop releases the permit.
 #[derive(Debug)]
 pub(crate) struct TurnPermit(Option<Arc<BackendQueue>>);
 
-/// Answer to a turn's request for a permit.
+/// Result of a request for a permit.
 #[derive(Debug)]
 pub(crate) enum Entered {
-    /// A permit.
+    /// The turn has a permit.
     Now(TurnPermit),
-    /// A place in the queue: the permit comes through the channel. Dropping it gives the wait up.
+    /// The turn waits in the queue, and the channel delivers the permit. Dropping the receiver gives up the wait.
     Wait(oneshot::Receiver<TurnPermit>),
 }
 
 impl BackendQueue {
-    /// Takes a permit, or the last place in the queue.
+    /// Takes a permit, or joins the end of the queue.
     pub(crate) fn enter(self: &Arc<Self>) -> Entered {
         let mut state = self.lock();
         state.waiting.retain(|waiting| !waiting.is_closed());
@@ -76,12 +77,12 @@ impl BackendQueue {
         Entered::Wait(receiver)
     }
 
-    /// Turns that may run at once.
+    /// Returns the limit on concurrent turns.
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit
     }
 
-    /// Waits for the right to compete with other processes, in the order of the calls.
+    /// Waits for the right to compete with other processes. Turns get it in the order of their calls.
     pub(crate) async fn line(&self) -> AsyncMutexGuard<'_, ()> {
         self.line.lock().await
     }
@@ -91,7 +92,7 @@ impl BackendQueue {
         self.admit();
     }
 
-    /// Gives free permits to the turns that wait longest.
+    /// Gives free permits to the turns that have waited longest.
     fn admit(self: &Arc<Self>) {
         loop {
             let next = {
@@ -105,7 +106,7 @@ impl BackendQueue {
                 state.running += 1;
                 next
             };
-            // Outside of the lock, since an untaken permit is released by its drop.
+            // Send outside of the lock: dropping an unsent permit would lock again.
             if let Err(mut untaken) = next.send(TurnPermit(Some(Arc::clone(self)))) {
                 untaken.0 = None;
                 self.lock().running -= 1;

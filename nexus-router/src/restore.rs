@@ -16,16 +16,16 @@ use crate::{
     run::{Run, caught, until, words_of_panic},
 };
 
-/// Why the next backend does not run.
+/// Reason why the next backend does not run.
 pub(crate) enum Obstacle {
-    /// The turn is over.
+    /// The turn ended.
     Over(ErrorKind),
-    /// The host could not, for this reason.
+    /// The host's hook failed, for this reason.
     Failed(String),
 }
 
 impl Run<'_> {
-    /// Refuses a turn whose host cannot revert changes although its rule needs that.
+    /// Rejects a turn if its rule is `restore` and its host cannot revert changes.
     pub(crate) fn check_restore(&self) -> Result<(), TurnError> {
         if self.route.rule != FallbackRule::Restore || self.host.before_retry.is_some() {
             return Ok(());
@@ -37,12 +37,12 @@ impl Run<'_> {
         Err(TurnError::new(ErrorKind::InvalidRequest, name).with_message(message))
     }
 
-    /// Lets the host revert all changes so far, and resets the session's record to the beginning of the turn,
-    /// if the rule demands it. `told` has the backends that were skipped since the last one ran.
+    /// If the rule is `restore`, lets the host revert all changes so far, and resets the session's record to
+    /// the start of the turn. `told` is the list of backends that were skipped since the last one ran.
     ///
     /// # Errors
     ///
-    /// The turn's error: `next` must not run.
+    /// The turn's error, if the changes could not be reverted. `next` must not run.
     pub(crate) async fn restore(
         &self,
         spent: &mut PriorAttempts,

@@ -1,4 +1,4 @@
-//! One work-kind as a backend, so that any code for backends can use a router.
+//! A work-kind as a backend, so that any code for backends can use a router.
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -16,12 +16,12 @@ use crate::{
 /// One work-kind of a [`Router`] as a backend.
 ///
 /// Its id is the type's name. Its capabilities are those of the first backend of the chain that was neither
-/// parked nor missing at its creation, and do not change, as the contract demands. So it does not declare
-/// abilities that only a later backend has, and a later backend that lacks a needed ability is skipped. A
-/// [reload](Router::reload) changes the backends of its turns.
+/// parked nor missing when this value was created. They do not change, as the trait's contract demands. It
+/// therefore declares no ability that only a later backend has. A turn skips a later backend that lacks a
+/// needed ability. A [reload](Router::reload) changes the backends of its turns.
 ///
-/// The backend that ran the turn stores the conversation. Its handle is wrapped, so that it belongs to *this*
-/// backend for the caller, and unwrapped for a resume.
+/// The backend that ran the turn stores the conversation. `RoutedBackend` wraps that backend's resume handle
+/// in its own, and unwraps it when a turn resumes.
 #[derive(Clone, Debug)]
 pub struct RoutedBackend {
     router: Router,
@@ -64,7 +64,7 @@ impl RoutedBackend {
         Some(ResumeHandle::new(self.id.clone(), state))
     }
 
-    /// The request with the handle that the chain's own backend made.
+    /// Replaces the wrapped resume handle in the request by the handle of the backend that created it.
     fn unwrap(&self, mut request: TurnRequest) -> TurnRequest {
         if let ConversationMode::Resume { handle, .. } = &mut request.conversation
             && *handle.backend() == self.id
@@ -86,7 +86,7 @@ impl ExecutionBackend for RoutedBackend {
         self.capabilities.clone()
     }
 
-    /// Asks the chain, in order, until one could start a turn now.
+    /// Probes the backends of the chain in order, until one could start a turn now.
     async fn probe(&self) -> Availability {
         let configuration = self.router.configuration();
         let Ok(work_type) = configuration.work_type(&self.id.as_str().into()) else {

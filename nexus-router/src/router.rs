@@ -1,4 +1,4 @@
-//! From a work-kind to a binding to a turn.
+//! Resolves a work-kind to a binding, and runs turns on it.
 
 #[cfg(feature = "yaml")]
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// Runs turns by their purpose, as `nexus.yaml` binds it.
+/// Runs each turn on the backends that `nexus.yaml` binds to its work-kind.
 ///
 /// Clones share one state. Any number of turns may run at once; a [reload](Router::reload) affects turns that begin
 /// after it, except those of a [snapshot](Router::snapshot).
@@ -52,7 +52,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Router {
     shared: Arc<RouterCore>,
-    /// The configuration of a snapshot.
+    /// The fixed configuration of a snapshot. `None` for a router that follows reloads.
     pinned: Option<Arc<Configuration>>,
 }
 
@@ -76,7 +76,7 @@ enum ConfigurationSource {
 }
 
 impl Router {
-    /// Loads a file. Relative paths in it are relative to its folder, with any context.
+    /// Loads a file. Resolves relative paths in it against its folder, whatever the context says.
     ///
     /// # Errors
     ///
@@ -90,17 +90,17 @@ impl Router {
         RouterBuilder::new(registry, context).from_file(path)
     }
 
-    /// Loads a text.
+    /// Loads a configuration from text.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with everything that is wrong in the text.
+    /// [`ConfigError`], with all faults of the text.
     #[cfg(feature = "yaml")]
     pub fn from_str(text: &str, registry: Registry, context: BuildContext) -> Result<Self, ConfigError> {
         RouterBuilder::new(registry, context).from_str(text)
     }
 
-    /// Takes a configuration that the program built, in the shape of `nexus.yaml`: no file and no YAML.
+    /// Loads a configuration that the program built as a value, in the shape of `nexus.yaml`. Needs no file and no YAML.
     ///
     /// ```
     /// use nexus_core::{BuildContext, Registry};
@@ -118,22 +118,22 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], whose places are those of the value as indented JSON, and whose lines show it.
+    /// [`ConfigError`]. Its positions and lines refer to the value written as indented JSON.
     pub fn from_value(value: Value, registry: Registry, context: BuildContext) -> Result<Self, ConfigError> {
         RouterBuilder::new(registry, context).from_value(value)
     }
 
-    /// A router to be put together, with backends of the program's own.
+    /// Returns a builder for a router with backends of the program's own.
     pub fn builder(registry: Registry, context: BuildContext) -> RouterBuilder {
         RouterBuilder::new(registry, context)
     }
 
-    /// Reads the file again. Turns in flight keep what they began with; holds and queues stay; a backend
-    /// whose settings are unchanged stays the same value.
+    /// Reads the file again. Running turns retain the configuration that they began with; holds and queues stay. A backend with
+    /// unchanged settings is not built again.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]; then the last good configuration stays.
+    /// [`ConfigError`]. The previous configuration then stays in use.
     pub fn reload(&self) -> Result<(), ConfigError> {
         let before = self.current();
         let loaded = match &self.shared.source {
@@ -147,11 +147,11 @@ impl Router {
         Ok(())
     }
 
-    /// Replaces the configuration by a text, as [`Router::reload`] does by the file.
+    /// Replaces the configuration by one from text, as [`Router::reload`] does with the file.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`]; then the last good configuration stays.
+    /// [`ConfigError`]. The previous configuration then stays in use.
     #[cfg(feature = "yaml")]
     pub fn replace(&self, text: &str) -> Result<(), ConfigError> {
         let loaded = load_text(text, &self.shared.sources, Some(&self.current()))?;
@@ -159,7 +159,7 @@ impl Router {
         Ok(())
     }
 
-    /// Runs one turn without tools, and without watching it: [`Router::run_turn`] where the answer is all that counts.
+    /// Runs one turn without tools and without events. Use it instead of [`Router::run_turn`] if only the answer matters.
     ///
     /// # Errors
     ///
@@ -307,12 +307,12 @@ impl Router {
         self.run_route(route, request, host, events).await
     }
 
-    /// Deletes a conversation that a turn of this router kept, by the handle in its result: on the backend that made the handle, also
-    /// while it is parked or held. See [`ExecutionBackend::forget`].
+    /// Deletes a conversation of this router, by the resume handle in a turn's result. The backend that created the handle deletes it,
+    /// even while it is parked or held. See [`ExecutionBackend::forget`].
     ///
     /// # Errors
     ///
-    /// [`ForgetError::NoBackend`], if the configuration does not have that backend or this build cannot; else those of the backend.
+    /// [`ForgetError::NoBackend`] if the configuration or this build does not have that backend; else the error of the backend.
     pub async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         let configuration = self.configuration();
         let reason = match configuration.backends.get(handle.backend()).map(|entry| &entry.state) {
@@ -323,7 +323,7 @@ impl Router {
         Err(ForgetError::NoBackend { backend: handle.backend().clone(), reason })
     }
 
-    /// Runs one turn down a chain.
+    /// Runs one turn on the backends of a route.
     pub(crate) async fn run_route(
         &self,
         route: TurnRoute<'_>,
@@ -351,12 +351,12 @@ impl Router {
         }
     }
 
-    /// The names of the types, in the order of the file.
+    /// Returns the names of the types, in the order of the file.
     pub fn kinds(&self) -> Vec<String> {
         self.configuration().types.iter().map(|known| known.name.clone()).collect()
     }
 
-    /// The portable names of models, in the order of the file.
+    /// Returns the portable names of models, in the order of the file.
     pub fn models(&self) -> Vec<String> {
         self.configuration().models.clone()
     }
@@ -378,13 +378,13 @@ impl Router {
         configuration.backends.iter().filter_map(built).collect()
     }
 
-    /// The company behind a backend of the configuration, where it is known.
+    /// Returns the vendor of a backend in the configuration, if it is known.
     pub fn vendor(&self, backend: &BackendId) -> Option<VendorId> {
         self.configuration().vendor(backend).cloned()
     }
 
-    /// Returns the suspended backends with the reasons, as this process last saw them: with each turn, and by
-    /// [`Router::refresh_holds`]. Holds of this process alone are always up to date.
+    /// Returns the suspended backends with the reasons, as this process last saw them. Each turn and [`Router::refresh_holds`] update
+    /// them. Holds in a [`MemoryHoldStore`](crate::hold::MemoryHoldStore) are always up to date.
     pub fn holds(&self) -> Vec<Hold> {
         self.shared.holds.known()
     }
@@ -395,21 +395,20 @@ impl Router {
         self.shared.holds.list().await
     }
 
-    /// Ends the suspension of a backend, for example after buying more. Returns true if it was suspended.
+    /// Ends the suspension of a backend, for example after the user bought more usage. Returns true if it was suspended.
     pub async fn release(&self, backend: &BackendId) -> bool {
         self.shared.holds.release(backend).await
     }
 
-    /// This router with its configuration as it is now, for work that is to run by one configuration from its first turn to
-    /// its last. Holds and the turns that a backend runs at once stay those of all: only a [reload](Router::reload) passes it
-    /// by. A snapshot of a snapshot is the same.
+    /// Returns this router with its current configuration fixed, so that all turns of a piece of work use one configuration. A
+    /// [reload](Router::reload) does not affect a snapshot. Holds and concurrency limits stay shared with all clones. A snapshot of a
+    /// snapshot has the same configuration.
     #[must_use]
     pub fn snapshot(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), pinned: Some(self.configuration()) }
     }
 
-    /// Returns settings of the configuration that are probably mistakes, in the order of the file. They do not
-    /// keep a turn from running.
+    /// Returns settings that are probably mistakes, in the order of the file. They do not prevent a turn from running.
     pub fn warnings(&self) -> Vec<Problem> {
         self.configuration().warnings.clone()
     }
@@ -418,7 +417,7 @@ impl Router {
         self.pinned.clone().unwrap_or_else(|| self.current())
     }
 
-    /// Returns the configuration for turns that begin now, also from a snapshot.
+    /// Returns the configuration for turns that begin now. For a snapshot it is the fixed configuration.
     fn current(&self) -> Arc<Configuration> {
         Arc::clone(&self.shared.current.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -448,7 +447,7 @@ impl fmt::Debug for Router {
     }
 }
 
-/// Puts a [`Router`] together.
+/// Builds a [`Router`].
 #[derive(Debug)]
 pub struct RouterBuilder {
     sources: Sources,
@@ -457,7 +456,7 @@ pub struct RouterBuilder {
     hold_store_of: Option<HoldStoreOf>,
 }
 
-/// Makes a store of holds from the value of a section.
+/// Creates a hold store from the value of a section.
 struct HoldStoreOf {
     section: &'static str,
     make: Box<MakeHoldStore>,
@@ -475,16 +474,16 @@ impl RouterBuilder {
         }
     }
 
-    /// Adds a backend of the program's own; the configuration knows it by its id. In a panel's spread it is
-    /// a vendor of its own. It takes the place of a kind or another backend of the same name. The configuration may park it, bound its
-    /// turns at once and run them in a pool, whose workers need a backend of the same id.
+    /// Adds a backend of the program's own, which the configuration names by its id. It counts as a vendor of its own in a panel. It
+    /// replaces a kind or another backend of the same name. The configuration may park it, limit its concurrent turns and run them in
+    /// a pool. Workers of that pool need a backend of the same id.
     #[must_use]
     pub fn backend(self, backend: Arc<dyn ExecutionBackend>) -> Self {
         let vendor = VendorId::new(backend.id().as_str());
         self.backend_of(vendor, backend)
     }
 
-    /// Adds a backend of the program's own, and names the company behind it.
+    /// Adds a backend of the program's own, with its vendor.
     #[must_use]
     pub fn backend_of(mut self, vendor: VendorId, backend: Arc<dyn ExecutionBackend>) -> Self {
         let id = backend.id().clone();
@@ -500,17 +499,16 @@ impl RouterBuilder {
         self
     }
 
-    /// Replaces the clock by which holds are kept.
+    /// Replaces the clock that measures holds.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Replaces the store of holds: in memory, holds are this router's alone. With a
-    /// [`FileHoldStore`](crate::hold::FileHoldStore) a refusal counts for all processes that use its folder,
-    /// and `max_turns_at_once` limits all of them together. Backends are identified by their ids: backends with
-    /// one id are the same, in any configuration.
+    /// Replaces the hold store. By default holds are in memory and apply to this router alone. With a
+    /// [`FileHoldStore`](crate::hold::FileHoldStore) a refusal counts for all processes that use its folder, and `max_turns_at_once`
+    /// limits all of them together. Backends are identified by their ids: backends with one id are the same, in any configuration.
     ///
     /// A turn that waits for another process checks every 100 ms if it may run. Within a process turns run in
     /// the order of their arrival; between processes the order is arbitrary, but no process waits for long. A
@@ -522,8 +520,8 @@ impl RouterBuilder {
         self
     }
 
-    /// [`hold_store`](Self::hold_store) for a configuration with this section: the store is created from its
-    /// value. A reload retains the store.
+    /// Creates the hold store from this section's value, if the configuration has it. As [`hold_store`](Self::hold_store) otherwise. A
+    /// reload retains the store.
     #[must_use]
     pub fn hold_store_of_section(
         mut self,
@@ -534,7 +532,7 @@ impl RouterBuilder {
         self
     }
 
-    /// Loads a file. Relative paths in it are relative to its folder, with any context.
+    /// Loads a file. Resolves relative paths in it against its folder, whatever the context says.
     ///
     /// # Errors
     ///
@@ -546,22 +544,22 @@ impl RouterBuilder {
         Ok(self.build(configuration, ConfigurationSource::File(path)))
     }
 
-    /// Loads a text.
+    /// Loads a configuration from text.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with everything that is wrong in the text.
+    /// [`ConfigError`], with all faults of the text.
     #[cfg(feature = "yaml")]
     pub fn from_str(self, text: &str) -> Result<Router, ConfigError> {
         let configuration = load_text(text, &self.sources, None)?;
         Ok(self.build(configuration, ConfigurationSource::Text(text.to_owned())))
     }
 
-    /// Takes a configuration that the program built, as [`Router::from_value`] does.
+    /// Loads a configuration that the program built as a value, as [`Router::from_value`] does.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with everything that is wrong in the value.
+    /// [`ConfigError`], with all faults of the value.
     pub fn from_value(self, value: Value) -> Result<Router, ConfigError> {
         let configuration = load_value(&value, &self.sources, None)?;
         Ok(self.build(configuration, ConfigurationSource::Value(value)))

@@ -1,4 +1,4 @@
-//! A turn on its route, and the limits, holds and needs that decide which backend may run it.
+//! A turn with its route, and the checks of limits, holds and needs that decide which backend may run it.
 
 use std::{
     any::Any,
@@ -25,19 +25,19 @@ use crate::{
     queue::Queues,
 };
 
-/// Route of a turn.
+/// Configuration, binding and rules for a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TurnRoute<'a> {
     pub(crate) configuration: &'a Configuration,
-    /// The name of the work-kind, of the seat or of the only backend, for errors that no single backend made.
+    /// Name of the work-kind, the seat or the only backend. The router's own errors use it.
     pub(crate) name: &'a str,
     pub(crate) binding: &'a Binding,
     pub(crate) rule: FallbackRule,
-    /// True if another backend runs once after a missing answer.
+    /// True if the next backend runs once after a missing answer.
     pub(crate) asks_again: bool,
 }
 
-/// A turn on its route.
+/// A turn with its route, request and host.
 pub(crate) struct Run<'a> {
     pub(crate) route: TurnRoute<'a>,
     pub(crate) holds: &'a Arc<Holds>,
@@ -45,13 +45,13 @@ pub(crate) struct Run<'a> {
     /// The caller's request.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,
-    /// True if a backend got the turn.
+    /// True once a backend has received the turn.
     pub(crate) has_begun: AtomicBool,
 }
 
 impl Run<'_> {
-    /// Returns the error of a backend that panicked. Its shown output is known, and so are its possible
-    /// effects: from the calls that it reported, and from calls that reached the caller's session.
+    /// Returns the error of a backend that panicked. Its shown output comes from its events. Its possible
+    /// effects come from the calls that it reported and from calls that reached the caller's session.
     pub(crate) fn panicked(
         &self,
         entry: &ConfiguredBackend,
@@ -62,7 +62,7 @@ impl Run<'_> {
         let words = words_of_panic(panic);
         let mut recorder = events.take_record();
         let since = self.host.session().effects();
-        // Calls of other turns of the session count as well: which of them were this turn's is not told apart.
+        // The session cannot tell the calls of this turn from those of its other turns, so all of them count.
         recorder.add_effects(if since == before { Effects::None } else { since });
         TurnError::new(ErrorKind::Crashed, entry.id.clone())
             .with_message(format!("the backend panicked: {words}"))
@@ -88,8 +88,8 @@ impl Run<'_> {
         Ok(own)
     }
 
-    /// Returns the reason why an entry is not tried, as far as it is known before a slot is requested. A
-    /// backend that is alone judges itself if it can run the request.
+    /// Returns the reason why an entry is skipped, as far as it is known before the turn waits for a permit. A
+    /// backend that is alone in its chain checks the request itself.
     pub(crate) async fn standing_reason<'e>(
         &self,
         entry: &'e ConfiguredBackend,
@@ -117,7 +117,8 @@ impl Run<'_> {
         }
     }
 
-    /// The request for one backend: with the binding's choices, and with what the others left of its limits.
+    /// Returns the request for one backend, with the binding's choices and the limits that earlier attempts
+    /// left.
     pub(crate) fn remaining(
         &self,
         entry: &ConfiguredBackend,
@@ -136,7 +137,7 @@ impl Run<'_> {
         }
         let limits = &mut request.limits;
         limits.deadline = time_left(deadline)?.or(limits.deadline);
-        // If the host reverts all changes, the work has to be repeated.
+        // If the host reverts all changes, the backend has to repeat the work, so calls count from zero.
         if let Some(calls) = &mut limits.tool_calls
             && self.route.rule != FallbackRule::Restore
         {
@@ -162,7 +163,7 @@ impl Run<'_> {
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     poll_fn(|context| {
-        // After a panic nothing of the future is used again.
+        // `AssertUnwindSafe` is sound here: nothing of the future is used after a panic.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(polled) => polled.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),
@@ -177,8 +178,8 @@ pub(crate) fn words_of_panic(panic: &(dyn Any + Send)) -> &str {
     words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
-/// Returns the calls that count for the limit on tool calls: without calls that a server made itself, and
-/// without the caller's terminal tools.
+/// Returns the number of calls that count for the limit on tool calls. Calls that a server made itself and the
+/// caller's terminal tools do not count.
 fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
     let is_terminal =
         |name: &str| session.definitions().iter().any(|tool| tool.terminal && tool.name == name);
@@ -190,7 +191,7 @@ fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
     u32::try_from(calls.iter().filter(counts).count()).unwrap_or(u32::MAX)
 }
 
-/// Returns the rest of a limit; `None` if it is used up.
+/// Returns the remainder of a limit; `None` if the limit is used up.
 fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T, used: T) -> Option<T> {
     if used == T::default() {
         return Some(limit);
@@ -204,7 +205,7 @@ pub(crate) fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, L
     if left.is_some_and(|left| left.is_zero()) { Err(Limit::Deadline) } else { Ok(left) }
 }
 
-/// Why a backend is passed over.
+/// Reason why a backend is skipped.
 pub(crate) enum Passed {
     Held(Hold),
     Over(Skipped),
@@ -219,7 +220,8 @@ impl Passed {
     }
 }
 
-/// The refusal that holds a backend. The message tells it from a new one: the backend was not asked.
+/// Returns the refusal that caused a hold. The message says that the backend was not asked, so that it differs
+/// from a new refusal.
 pub(crate) fn refused_still(hold: &Hold, now: SystemTime) -> TurnError {
     TurnError::new(hold.kind, hold.backend.clone())
         .with_retry(Retry::At(hold.until))

@@ -1,8 +1,8 @@
 //! A seat: one participant with a binding of its own and, optionally, a lens.
 //!
-//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a
-//! work-kind ([`Router::seat`]) or from a [`Binding`] of its own. [`Router::run_seat`] runs one of them,
-//! [`Router::run_panel`] several.
+//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a work-kind
+//! ([`Router::seat`]) or from a [`Binding`] of its own. [`Router::run_seat`] runs one seat, [`Router::run_panel`]
+//! several.
 
 use std::fmt;
 
@@ -18,71 +18,71 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// One participant of a panel or of a debate: the backends that may fill it, and its lens.
+/// One participant of a panel or a debate: the backends that may fill the seat, and its lens.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
-    /// Position among its fellows, from zero.
+    /// Position in the panel, from zero.
     pub index: usize,
-    /// The backends that may fill it, the model and the effort.
+    /// Backends that may fill the seat, with model and effort.
     pub binding: Binding,
-    /// Its special point of view.
+    /// The seat's lens.
     pub lens: Option<Lens>,
-    /// Rule for another backend of the binding to take over.
+    /// Rule for a fallback to another backend of the binding.
     pub fallback: FallbackRule,
-    /// True if the next backend of its binding runs once more after a missing vote.
+    /// True if the next backend of the binding runs once after a missing vote.
     #[serde(default)]
     pub asks_again: bool,
 }
 
-/// A point of view: a text that is added to what the system text says.
+/// Text that gives a seat its focus. It is appended to the system text.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lens {
-    /// Its name in the configuration.
+    /// Name of the lens in the configuration.
     pub name: String,
-    /// The text.
+    /// Text of the lens.
     pub text: String,
 }
 
 impl Lens {
-    /// A lens of this name and text.
+    /// Creates a lens.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into() }
     }
 }
 
 impl Seat {
-    /// A seat at this position, filled by the backends of a binding.
+    /// Creates a seat at this position, for the backends of a binding.
     pub fn new(index: usize, binding: Binding) -> Self {
         Self { index, binding, lens: None, fallback: FallbackRule::default(), asks_again: false }
     }
 
-    /// Sets its special point of view.
+    /// Sets the lens.
     #[must_use]
     pub fn with_lens(mut self, lens: Lens) -> Self {
         self.lens = Some(lens);
         self
     }
 
-    /// Sets when another backend of the binding may take over.
+    /// Sets the rule for a fallback to another backend of the binding.
     #[must_use]
     pub fn with_fallback(mut self, fallback: FallbackRule) -> Self {
         self.fallback = fallback;
         self
     }
 
-    /// Lets the next backend of the binding run once more if the first one gives no vote: it answered nothing,
-    /// declined, broke off, or failed in another way that is not the caller's own decision. The turn continues:
-    /// one stream of events, one set of limits, and the usage of the first attempt is in the outcome. A write
-    /// ends it, by the seat's fallback rule.
+    /// Lets the next backend of the binding run once if the first one gives no vote. That is: it answered nothing,
+    /// declined, broke off, or failed in another way that is not the caller's own decision. Both attempts are one turn:
+    /// one stream of events and one set of limits, and the outcome includes the usage of the first attempt. After a
+    /// write the seat's fallback rule decides.
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.asks_again = true;
         self
     }
 
-    /// The same seat without one backend, to ask it again later on another one of its group. `None` if no other is left.
+    /// Returns the same seat without one backend, to ask another backend of its group later. `None` if no other is left.
     #[must_use]
     pub fn without(&self, backend: &BackendId) -> Option<Self> {
         let mut seat = self.clone();
@@ -104,28 +104,28 @@ impl fmt::Display for Seat {
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct SeatOutcome {
-    /// The seat.
+    /// The seat that ran.
     pub seat: Seat,
-    /// The backend that decided.
+    /// Backend that answered or failed last.
     pub backend: BackendId,
-    /// The company behind it, where one answered.
+    /// Vendor of the backend, if one answered.
     pub vendor: Option<VendorId>,
-    /// End of its turn.
+    /// Result or error of the seat's turn.
     pub outcome: Result<TurnResult, TurnError>,
 }
 
 /// Vote of a seat.
 #[derive(Debug)]
 pub enum Vote<'a> {
-    /// An answer. What it says is for the caller to read.
+    /// An answer. The caller interprets its content.
     Answer(&'a TurnResult),
-    /// No vote, for this reason. It is never an approval.
+    /// No vote, for this reason. A missing vote is never an approval.
     None(String),
 }
 
 impl SeatOutcome {
-    /// Creates the result of a seat that `backend` filled, for example a result that was stored before its
-    /// program ended.
+    /// Creates the outcome of a seat that `backend` filled, for example from a stored result after a restart of the
+    /// program.
     pub fn new(
         seat: Seat,
         backend: BackendId,
@@ -157,8 +157,8 @@ impl Router {
         Ok(self.panel(panel)?.seats)
     }
 
-    /// Returns a seat for a roster that a program composes: at this position, filled like a work-kind, with its
-    /// fallback rule.
+    /// Returns a seat at this position with the binding and the fallback rule of a work-kind, for a roster that a
+    /// program composes.
     ///
     /// # Errors
     ///
@@ -175,9 +175,10 @@ impl Router {
         }
     }
 
-    /// Runs one turn of a seat: its binding fills in what the request leaves open, its lens is added to the system text.
+    /// Runs one turn of a seat. The binding sets the model and effort if the request does not. The lens is appended to
+    /// the system text.
     ///
-    /// A backend of its binding that the configuration does not have is passed over. What goes wrong is in the outcome.
+    /// The router skips backends of the binding that are not in the configuration. The outcome contains any error.
     ///
     /// ```no_run
     /// use nexus_core::{EventEnvelope, TurnHost, TurnRequest};

@@ -1,8 +1,8 @@
-//! Time spans for people.
+//! Formats durations for people.
 
 use std::{fmt, time::Duration};
 
-/// A time span with its two greatest units.
+/// A duration, displayed in its two largest units.
 pub(crate) struct Spoken(pub(crate) Duration);
 
 impl fmt::Display for Spoken {

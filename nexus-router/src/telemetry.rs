@@ -1,5 +1,5 @@
-//! The span of a turn, from the choice of a backend to the end of the last attempt. The spans of the backends
-//! below it, one `invoke_agent` each, have the model and the usage.
+//! The tracing span of a routed turn, from the choice of a backend to the end of the last attempt. Each
+//! backend below it has an `invoke_agent` span with the model and the usage.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use tracing::{Instrument, Span, field::Empty};
 
 use crate::binding::Binding;
 
-/// The span of a turn that is about to begin.
+/// Creates the span of a turn.
 pub(crate) fn turn_span(name: &str, binding: &Binding) -> Span {
     tracing::info_span!(
         "turn",
@@ -23,7 +23,7 @@ pub(crate) fn turn_span(name: &str, binding: &Binding) -> Span {
     )
 }
 
-/// Runs a turn in its span, and records how it ended.
+/// Runs a turn in its span, and records its outcome.
 pub(crate) async fn observed(
     turn: impl Future<Output = Result<TurnResult, TurnError>>,
     span: Span,

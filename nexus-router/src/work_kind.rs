@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum WorkKind {
-    /// A type, by name.
+    /// Name of a type.
     Named(String),
-    /// A type, by what it is for.
+    /// Tier and phase of a type.
     TierAndPhase {
-        /// The level at which the work stands.
+        /// Level of the work.
         tier: String,
-        /// The step of the work.
+        /// Step of the process.
         phase: String,
     },
 }
@@ -81,20 +81,20 @@ impl fmt::Display for UnknownKind {
 
 impl std::error::Error for UnknownKind {}
 
-/// A work-kind that cannot be used as it was.
+/// Error for a work-kind that does not exist or is used in the wrong way.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindError {
-    /// The configuration does not have it.
+    /// The configuration does not have the work-kind.
     Unknown(UnknownKind),
-    /// It is a panel, which is run by [`Router::run_panel`](crate::Router::run_panel).
+    /// The work-kind is a panel. Use [`Router::run_panel`](crate::Router::run_panel).
     IsPanel {
         /// The work-kind.
         kind: WorkKind,
         /// The panel.
         panel: String,
     },
-    /// It is not a panel; it is run by [`Router::run_turn`](crate::Router::run_turn).
+    /// The work-kind is not a panel. Use [`Router::run_turn`](crate::Router::run_turn).
     IsNoPanel {
         /// The work-kind.
         kind: WorkKind,
@@ -102,7 +102,7 @@ pub enum KindError {
 }
 
 impl KindError {
-    /// The work-kind.
+    /// Returns the work-kind.
     pub fn kind(&self) -> &WorkKind {
         match self {
             Self::Unknown(unknown) => &unknown.kind,

@@ -1,4 +1,4 @@
-//! Looks up every name that a file uses, builds its backends, and says what does not fit.
+//! Resolves every name in a file, builds its backends, and reports every mismatch.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -43,7 +43,7 @@ pub(crate) fn check(
         vendors: BTreeMap::new(),
         context: sources.context.clone(),
     };
-    // Before the backends: those in a pool are built from a section as well.
+    // Check sections before backends: building a pooled backend needs a section.
     check.sections();
     check.pools();
     check.shared_logins();
@@ -64,12 +64,12 @@ struct FileCheck<'a> {
     before: Option<&'a Configuration>,
     report: &'a mut FoundProblems,
     sections: BTreeMap<&'static str, Value>,
-    /// Sections in which something is wrong, and was reported.
+    /// Sections with errors that were already reported.
     refused_sections: BTreeSet<&'static str>,
     backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
-    /// Vendors by their names as they are compared, each as it was written first.
+    /// Vendors by their normalized names, each with its first spelling in the file.
     vendors: BTreeMap<String, VendorId>,
-    /// Context for building backends: that of the sources, with the logins that the file shares.
+    /// Context for building backends: the context of the sources, with the file's shared logins.
     context: BuildContext,
 }
 
@@ -97,13 +97,14 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// A vendor as it was written first: names that differ in case, in Unicode forms or in characters that do not show are one.
+    /// Returns the first spelling of a vendor. Names are equal if they differ only in case, in Unicode form or in invisible
+    /// characters.
     fn vendor(&mut self, vendor: VendorId) -> VendorId {
         let key = folded_name(vendor.as_str().trim());
         self.vendors.entry(key).or_insert(vendor).clone()
     }
 
-    /// A backend that the file says something about.
+    /// Returns a backend that has an entry in the file.
     fn configured(&mut self, key: &MappingKey, written: &BackendWritten) -> Option<ConfiguredBackend> {
         let id = BackendId::new(key.text.as_str());
         let custom = self.sources.custom.iter().find(|custom| custom.id == id);
@@ -119,8 +120,8 @@ impl<'a> FileCheck<'a> {
         Some(entry)
     }
 
-    /// The file's settings of a backend that was registered from Rust: only when it runs, and on which
-    /// machines.
+    /// Returns a backend that was registered from Rust, with the file's entry for it. The entry may set only if, how often and
+    /// on which machines the backend runs.
     fn configured_custom(
         &mut self,
         custom: &ConfiguredBackend,
@@ -156,7 +157,7 @@ impl<'a> FileCheck<'a> {
         let is_kind = |name: &str| registry.kind(name).is_some() || registry.absence(name).is_some();
         match &written.kind {
             None if is_kind(&key.text) => Some(key.text.clone()),
-            // It names a kind, in a way that was reported already.
+            // The entry has an invalid `kind`, which was already reported.
             None if mapping(written).iter().any(|(key, _)| key.text == "kind") => None,
             None => {
                 self.report.unknown(key.position, "backend", &key.text, self.known_backends());
@@ -188,7 +189,7 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// Builds a backend of a kind that exists.
+    /// Builds a backend of a known kind.
     fn build(
         &mut self,
         id: &BackendId,
@@ -249,8 +250,8 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// A backend as it is used: the one from before if that was built from the same, else what `local` builds, or what takes its
-    /// place in a pool.
+    /// Returns the backend that the router uses. It is the previous one if its inputs are unchanged, else the output of `local`
+    /// or the pool's replacement.
     fn built(
         &mut self,
         id: &BackendId,
@@ -284,7 +285,7 @@ impl<'a> FileCheck<'a> {
         local: Arc<dyn ExecutionBackend>,
         pool: &Placed<String>,
     ) -> Option<Arc<dyn ExecutionBackend>> {
-        // Both were reported already.
+        // A missing build feature or section was already reported.
         let pools = self.sources.registry.pools()?;
         if self.refused_sections.contains(pools.name()) {
             return None;
@@ -306,7 +307,7 @@ impl<'a> FileCheck<'a> {
         None
     }
 
-    /// The logins that another machine owns.
+    /// Applies the section for logins that another machine owns.
     fn shared_logins(&mut self) {
         let Some(pools) = self.sources.registry.pools() else { return };
         let Some(section) = self.section_of_pools() else { return };
@@ -341,7 +342,7 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// The sections of programs above the router, each as far as its program is this one.
+    /// Checks the sections of programs above the router, as far as this build knows those programs.
     fn sections(&mut self) {
         let written =
             self.written.sections.iter().filter(|(_, node)| !matches!(node.content, NodeValue::Null));
@@ -453,14 +454,14 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// The vendors of the backends of the file, and of every kind.
+    /// Returns the vendors of all backends in the file and of all registered kinds.
     fn known_vendors(&self) -> Vec<VendorId> {
         let registry = &self.sources.registry;
         let kinds = registry.names().filter_map(|name| registry.kind(name));
         kinds.map(|kind| kind.vendor(&Map::new())).chain(self.vendors.values().cloned()).collect()
     }
 
-    /// A binding, if its group exists.
+    /// Returns the binding, if its group exists.
     fn binding(&mut self, written: &BindingWritten) -> Option<Binding> {
         let name = written.group.as_ref()?;
         let Some((_, group)) = self.written.groups.iter().find(|(key, _)| key.text == name.value) else {
@@ -478,7 +479,7 @@ impl<'a> FileCheck<'a> {
         Some(binding)
     }
 
-    /// Sets what the backends of a binding call a model: a backend's own name comes before its group's, and that before its
+    /// Sets the name of the model for each backend of a binding. A backend's own name comes first, then its group's, then its
     /// vendor's.
     fn name_model(&mut self, name: &Placed<String>, binding: &mut Binding) {
         let Some((_, names)) = self.written.models.iter().find(|(key, _)| key.text == name.value) else {
@@ -504,7 +505,7 @@ impl<'a> FileCheck<'a> {
                     binding.own_models.insert(backend.clone(), model);
                 }
                 None if binding.model.is_some() => {}
-                // A backend that this build does not have is passed over, and of no known vendor.
+                // A backend that is missing from this build is skipped at run time, and its vendor is unknown.
                 None if entry.is_none_or(|entry| matches!(entry.state, EntryState::Absent(_))) => {}
                 None => nameless.push(backend),
             }
@@ -549,8 +550,8 @@ impl<'a> FileCheck<'a> {
         Some((key.text.clone(), text.clone()))
     }
 
-    /// Checks that a panel can reach its required number of vendors. The vendors that answer in the end count;
-    /// a panel whose first choices are too few is probably a mistake.
+    /// Checks that a panel can reach its required number of vendors. At run time only vendors that answer count. If the first
+    /// choices of the seats are too few, the panel is probably a mistake.
     fn spread(&mut self, key: &MappingKey, panel: &PanelWritten, seats: &[PanelSeat]) {
         if let Some(written) = &panel.min_vendors
             && written.value > seats.len()
@@ -577,7 +578,7 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// The vendor of the first backend of a chain that could run; where none could, of the first known.
+    /// Returns the vendor of the first backend in a chain that could run. If no backend could, returns the first known vendor.
     fn vendor_of(&self, binding: &Binding) -> Option<VendorId> {
         let entries = || binding.chain.iter().filter_map(|id| self.backends.get(id));
         let entry = entries().find(|entry| entry.is_runnable());
@@ -628,7 +629,7 @@ impl<'a> FileCheck<'a> {
     }
 }
 
-/// Returns true if a name is that of a vendor, by the rules for comparing vendors.
+/// Returns true if `name` names this vendor, by the rules for comparing vendors.
 fn is_same_vendor(vendor: &VendorId, name: &str) -> bool {
     folded_name(vendor.as_str().trim()) == folded_name(name.trim())
 }

@@ -1,4 +1,4 @@
-//! A checked configuration: every name found, every backend built.
+//! A checked configuration: every name is resolved, and every backend is built.
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
@@ -21,15 +21,15 @@ pub(crate) struct Configuration {
     pub(crate) backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
     pub(crate) types: Vec<WorkType>,
     pub(crate) panels: BTreeMap<String, Roster>,
-    /// The portable names of models, in the order of the file.
+    /// Portable names of models, in the order of the file.
     pub(crate) models: Vec<String>,
-    /// Sections for programs above the router, by their keys.
+    /// Sections for programs above the router, by key.
     pub(crate) sections: BTreeMap<&'static str, Value>,
-    /// Settings that load, and are probably mistakes.
+    /// Problems that do not prevent loading but are probably mistakes.
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// Backend, as the configuration describes it.
+/// A backend with its settings from the configuration.
 #[derive(Debug)]
 pub(crate) struct ConfiguredBackend {
     pub(crate) id: BackendId,
@@ -38,7 +38,7 @@ pub(crate) struct ConfiguredBackend {
     pub(crate) vendor: Option<VendorId>,
     pub(crate) parked: Option<String>,
     pub(crate) max_turns_at_once: Option<NonZeroUsize>,
-    /// Inputs that it was built from, so that a reload only builds changed backends.
+    /// Inputs of its construction, so that a reload builds only changed backends.
     pub(crate) built_from: Option<BuiltFrom>,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct BuiltFrom {
     pub(crate) base_directory: PathBuf,
     /// `None` for a backend whose turns run here.
     pub(crate) pool: Option<PoolBuiltFrom>,
-    /// The section by which logins are shared, if any is.
+    /// The section that shares logins, if the file has it.
     pub(crate) shared_logins: Option<Value>,
 }
 
-/// The pool in which a backend's turns run, and how the pools are reached.
+/// The pool in which a backend's turns run, and the settings for reaching it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PoolBuiltFrom {
     pub(crate) name: String,
@@ -66,12 +66,12 @@ pub(crate) struct PoolBuiltFrom {
 #[derive(Debug)]
 pub(crate) enum EntryState {
     Built(Arc<dyn ExecutionBackend>),
-    /// Its kind is not part of this build, for this reason.
+    /// The kind is missing from this build, for this reason.
     Absent(String),
 }
 
 impl ConfiguredBackend {
-    /// Returns true if the configuration lets it run.
+    /// Returns true if the backend is part of this build and not parked.
     pub(crate) fn is_runnable(&self) -> bool {
         self.parked.is_none() && matches!(self.state, EntryState::Built(_))
     }
@@ -85,7 +85,7 @@ impl ConfiguredBackend {
     }
 }
 
-/// A work-kind and what it is bound to.
+/// A work-kind and its target.
 #[derive(Clone, Debug)]
 pub(crate) struct WorkType {
     pub(crate) name: String,
@@ -101,10 +101,10 @@ pub(crate) enum Target {
     Panel(String),
 }
 
-/// Vendors that have to answer in a panel that does not say how many.
+/// Default number of vendors that must answer in a panel.
 pub(crate) const DEFAULT_MIN_VENDORS: usize = 2;
 
-/// The seats of a panel, and how many vendors have to answer.
+/// The seats of a panel, and the required number of vendors.
 #[derive(Clone, Debug)]
 pub(crate) struct Roster {
     pub(crate) seats: Vec<PanelSeat>,
@@ -120,7 +120,7 @@ pub(crate) struct PanelSeat {
 }
 
 impl Configuration {
-    /// The type that a work-kind names.
+    /// Returns the type that a work-kind names.
     pub(crate) fn work_type(&self, kind: &WorkKind) -> Result<&WorkType, UnknownKind> {
         let found = self.types.iter().find(|known| match kind {
             WorkKind::Named(name) => known.name == *name,
@@ -140,7 +140,7 @@ impl Configuration {
         })
     }
 
-    /// The entries of a chain, in order. Every id of a checked chain is there.
+    /// Returns the entries of a chain, in order. A checked chain contains only known ids.
     pub(crate) fn chain<'a>(
         &'a self,
         binding: &'a Binding,
@@ -148,7 +148,7 @@ impl Configuration {
         binding.chain.iter().filter_map(|id| self.backends.get(id))
     }
 
-    /// The company behind a backend.
+    /// Returns the vendor of a backend.
     pub(crate) fn vendor(&self, backend: &BackendId) -> Option<&VendorId> {
         self.backends.get(backend)?.vendor.as_ref()
     }

@@ -7,20 +7,20 @@ use std::{
 
 use super::node::Position;
 
-/// Longest part of a line that is shown, in characters.
+/// Longest part of a line in an error message, in characters.
 const MAX_SHOWN: usize = 100;
 
 /// One thing that is wrong with a configuration.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// Position of the problem in the file.
     pub position: Position,
-    /// What, as a lowercase sentence without a full stop.
+    /// Description of the problem: a lowercase sentence without a full stop.
     pub message: String,
     /// The most similar valid name, if any is similar.
     pub suggestion: Option<String>,
-    /// The line of the file, without what looks like a secret.
+    /// The line of the file, with possible secrets replaced.
     pub source_line: String,
 }
 
@@ -59,7 +59,7 @@ impl ConfigError {
         self
     }
 
-    /// The file, where the configuration came from one.
+    /// Returns the path of the file, if the configuration came from a file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -116,7 +116,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The part of a line around a column, safe to print, and how far into it the column is.
+/// Returns the part of a line around a column, safe to print, and the column's offset in it.
 fn window(line: &str, column: usize) -> (String, usize) {
     let index = column.saturating_sub(1);
     let start = if index < MAX_SHOWN { 0 } else { index - MAX_SHOWN / 2 };

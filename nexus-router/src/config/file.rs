@@ -1,4 +1,4 @@
-//! Reads a configuration from a file or a text.
+//! Reads a configuration from a file or from text.
 
 use std::{
     fs::{self, File},
@@ -19,7 +19,7 @@ use super::{
 /// Largest configuration that is read, in bytes.
 pub const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// Loads a file. Relative paths in it are relative to its folder.
+/// Loads a file. Resolves relative paths in it against its folder.
 pub(crate) fn load_file(
     path: &Path,
     sources: &Sources,
@@ -32,7 +32,7 @@ pub(crate) fn load_file(
         .map_err(|error| error.in_file(path))
 }
 
-/// Loads a text.
+/// Loads a configuration from text.
 pub(crate) fn load_text(
     text: &str,
     sources: &Sources,
@@ -41,8 +41,8 @@ pub(crate) fn load_text(
     load_bytes(text.as_bytes(), sources, before)
 }
 
-/// Returns the folder of a file, as an absolute path if possible: a child with another working directory must
-/// find it too.
+/// Returns the folder of a file, as an absolute path if possible. A child process with another working
+/// directory must also find the folder.
 fn folder_of(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
@@ -109,7 +109,7 @@ fn load_bytes(
     checked(&node, text, sources, before, report)
 }
 
-/// The place behind the last character.
+/// Returns the position after the last character.
 fn end_of(text: &str) -> Position {
     let line = text.matches('\n').count() + 1;
     Position { line, column: text.rsplit('\n').next().unwrap_or_default().chars().count() + 1 }

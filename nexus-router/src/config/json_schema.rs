@@ -1,6 +1,6 @@
-//! JSON Schema of `nexus.yaml`, for editors: completion, and errors while typing.
+//! JSON Schema of `nexus.yaml`, for completion and error checks in editors.
 //!
-//! It says what the shape is. That names refer to something is checked when the file is loaded.
+//! The schema covers only the shape. References between names are checked when the file is loaded.
 
 use nexus_core::{Effort, Registry};
 use serde_json::{Map, Value, json};
@@ -150,7 +150,8 @@ fn binding_properties() -> Map<String, Value> {
     properties
 }
 
-/// Entries whose name is a kind have that kind's settings; others name their kind.
+/// Returns the schema of `backends`. An entry named like a kind takes that kind's settings; other entries name
+/// their kind.
 fn backends(registry: &Registry) -> Value {
     let mut named = Map::new();
     let mut by_kind = Vec::new();
@@ -168,7 +169,7 @@ fn backends(registry: &Registry) -> Value {
             "required": ["kind"],
         }));
     }
-    // The last is a backend that the program registers: it has no kind.
+    // The last alternative is a backend that the program registers, which has no kind.
     by_kind.push(json!({
         "type": ["object", "null"],
         "additionalProperties": false,

@@ -1,4 +1,4 @@
-//! A tree in; a checked configuration or everything that is wrong, out.
+//! Turns a tree into a checked configuration, or into a list of all its errors.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{
     schema::WrittenConfiguration, sources::Sources, value::written,
 };
 
-/// Checks a value that a program built.
+/// Checks a configuration that a program built as a value.
 pub(crate) fn load_value(
     value: &Value,
     sources: &Sources,
@@ -17,7 +17,7 @@ pub(crate) fn load_value(
     checked(&node, &text, sources, before, FoundProblems::default())
 }
 
-/// Checks what was read; `text` is what errors show.
+/// Checks a parsed tree. `text` supplies the lines for error messages.
 pub(super) fn checked(
     node: &Node,
     text: &str,

@@ -1,29 +1,29 @@
-//! A line of the file without what looks like a secret, so that an error can be shown to anyone.
+//! Masks possible secrets in a line of the file, so that an error can be shown to anyone.
 //!
-//! No key of `nexus.yaml` holds a secret; this is for the slip of writing one there.
+//! No key of `nexus.yaml` accepts a secret. The mask protects users who write one there by mistake.
 
 use nexus_core::{redact::Redactor, variable_name_fault};
 
 /// Words after which a value may be a secret.
 const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"];
-/// Shortest run of characters that is taken for a secret.
+/// Shortest run of characters that may be a secret.
 const MIN_SECRET: usize = 16;
 
-/// Length of the secret half of a NATS key, with a tolerance for characters that were cut off.
+/// Length of the secret half of a NATS key, less a tolerance for characters that were cut off.
 const SEED_LENGTH: usize = 48;
 
-/// Words after which the rest of the line is a secret, even a short one.
+/// Keys whose value, to the end of the line, is secret even if short.
 const SECRET_KEYS: [&str; 4] = ["authorization", "cookie", "passwd", "password"];
 
-/// Words after which the name of a variable stands, and nothing else.
+/// Keys whose value is only the name of a variable.
 const VARIABLE_KEYS: [&str; 2] = ["env", "secret_environment"];
 
-/// A line of `lines` with each character of what looks like a secret replaced, so that columns stay true. `index` counts
-/// from zero.
+/// Returns a line of `lines` with each character of a possible secret replaced, so that columns stay correct. `index`
+/// counts from zero.
 pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
     let line = lines.get(index).copied().unwrap_or_default().trim_start_matches('\u{feff}');
     let line = without_user_info(line);
-    // People paste credentials into headers, whose names the server chooses.
+    // Users paste credentials into headers, and the server chooses the header's name.
     if is_under_headers(lines, index) {
         return hidden_after(&line, line.find(':').map_or(0, |colon| colon + 1));
     }
@@ -65,7 +65,7 @@ fn names_variable(value: &str) -> bool {
     name.is_empty() || variable_name_fault(name).is_none()
 }
 
-/// Returns the start of a key's value.
+/// Returns the offset at which the value of a key starts.
 fn end_of_key(line: &str, key: &str) -> Option<usize> {
     line.match_indices(key).find_map(|(at, _)| {
         let end = at + key.len();
@@ -76,14 +76,14 @@ fn end_of_key(line: &str, key: &str) -> Option<usize> {
     })
 }
 
-/// The line with everything from `from` on hidden, but what gives it its shape.
+/// Masks the line from `from` on, except for punctuation that shows its structure.
 fn hidden_after(line: &str, from: usize) -> String {
     let (shown, hidden) = line.split_at_checked(from).unwrap_or((line, ""));
     let hidden = hidden.chars().map(|c| if is_boundary(c) { c } else { '•' });
     shown.chars().chain(hidden).collect()
 }
 
-/// The line without names and passwords before a host, as URLs have them, with or without their scheme.
+/// Masks user names and passwords before a host, as in URLs, with or without a scheme.
 fn without_user_info(line: &str) -> String {
     let mut shown: Vec<char> = line.chars().collect();
     let mut from = 0;
@@ -97,7 +97,7 @@ fn without_user_info(line: &str) -> String {
     shown.into_iter().collect()
 }
 
-/// The line with each long word behind a telling key replaced, and anywhere what has the shape of a token.
+/// Masks each long word after a sensitive key. Masks token-shaped words anywhere.
 fn masked(line: &str) -> String {
     let folded = line.to_lowercase();
     let is_telling = SENSITIVE.iter().any(|word| folded.contains(word));
@@ -124,15 +124,15 @@ fn is_boundary(c: char) -> bool {
     c.is_whitespace() || "{}[],\"':#".contains(c)
 }
 
-/// Returns true for the secret half of a NATS key: 58 characters that begin with `S`. A public half begins with
-/// another letter.
+/// Returns true for the secret half of a NATS key: 58 characters that begin with `S`. Public halves begin with other
+/// letters.
 fn is_seed(word: &str) -> bool {
     word.len() >= SEED_LENGTH
         && word.starts_with('S')
         && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
 }
 
-/// Long, and neither the name of a variable nor a plain word.
+/// Returns true if a word is long and is neither a variable name nor a plain word.
 fn looks_secret(word: &str) -> bool {
     let is_variable = word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     let is_word = word.chars().all(|c| c.is_lowercase() || "-_./".contains(c));

@@ -1,4 +1,4 @@
-//! `nexus.yaml`: read, checked, and turned into what the router works with.
+//! Reads `nexus.yaml`, checks it, and builds the router's configuration.
 
 mod check;
 mod configuration;

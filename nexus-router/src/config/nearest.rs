@@ -1,10 +1,10 @@
-//! The valid name that is most similar to an unknown one.
+//! Finds the valid name that is most similar to an unknown name.
 
-/// Longest word that a correction is looked for, in bytes.
+/// Longest word that gets a suggestion, in bytes.
 const MAX_WORD_BYTES: usize = 100;
 
-/// The name of `valid` that `word` was probably meant to be: as few edits away as any, and not more than a
-/// third of its length.
+/// Returns the name in `valid` with the fewest edits from `word`. Returns `None` if that needs more edits
+/// than a third of its length.
 pub(crate) fn nearest<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if word.len() > MAX_WORD_BYTES {
         return None;

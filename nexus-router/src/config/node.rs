@@ -1,8 +1,8 @@
-//! A configuration as a tree whose every key and value knows where it stands. What the tree means is left to `schema`.
+//! A configuration as a tree in which every key and value has its position. `schema` interprets the tree.
 
 use serde_json::{Map, Number, Value};
 
-/// A place in the file. Both count from 1; columns count characters.
+/// A position in the file. Line and column count from 1, and columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The line.
@@ -12,11 +12,11 @@ pub struct Position {
 }
 
 impl Position {
-    /// The beginning of every file.
+    /// Start of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
-/// A value, and where it begins.
+/// A value and its start position.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) content: NodeValue,
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// The value without its places.
+    /// Returns the value without positions.
     pub(crate) fn to_value(&self) -> Value {
         match &self.content {
             NodeValue::Null => Value::Null,

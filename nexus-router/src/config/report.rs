@@ -1,4 +1,4 @@
-//! Collects what is wrong, so that one load reports all of it.
+//! Collects problems, so that one load reports all of them.
 
 use super::{
     error::{ConfigError, Problem},
@@ -7,26 +7,26 @@ use super::{
     node::{MappingKey, Node, NodeValue, Position},
 };
 
-/// Problems of one load that are kept; beyond, a file is beyond mending line by line.
+/// Most problems that one load reports. A file with more needs more than line-by-line fixes.
 const MAX_PROBLEMS: usize = 100;
 /// Longest name quoted in a message, in characters.
 const MAX_QUOTED: usize = 60;
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed<T> {
     pub(crate) value: T,
     pub(crate) position: Position,
 }
 
-/// Problems and warnings so far.
+/// Problems and warnings found so far.
 #[derive(Debug, Default)]
 pub(crate) struct FoundProblems {
     problems: Vec<PlacedProblem>,
     warnings: Vec<PlacedProblem>,
 }
 
-/// Problem with its position and advice.
+/// A problem with its position and suggestion.
 type PlacedProblem = (Position, String, Option<String>);
 
 impl FoundProblems {
@@ -34,7 +34,7 @@ impl FoundProblems {
         self.push(position, message.into(), None);
     }
 
-    /// Adds what does not keep the file from being used.
+    /// Adds a problem that does not prevent the use of the file.
     pub(crate) fn warn(&mut self, position: Position, message: impl Into<String>) {
         self.warnings.push((position, message.into(), None));
     }
@@ -67,7 +67,7 @@ impl FoundProblems {
         self.problems.is_empty()
     }
 
-    /// Everything that is wrong with `text`.
+    /// Returns all problems of `text` as an error.
     pub(crate) fn into_error(self, text: &str) -> ConfigError {
         ConfigError::problems(placed(self.problems, text))
     }
@@ -96,7 +96,7 @@ fn placed(found: Vec<PlacedProblem>, text: &str) -> Vec<Problem> {
     found.into_iter().map(problem).collect()
 }
 
-/// A name in quotation marks, its end left out if it is long.
+/// Returns a name in quotation marks, shortened if it is long.
 pub(crate) fn quoted(name: &str) -> String {
     match name.char_indices().nth(MAX_QUOTED) {
         Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
@@ -105,7 +105,7 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 impl Node {
-    /// The text, or a problem.
+    /// Returns the value as text, or reports a problem.
     pub(crate) fn text(&self, what: &str, report: &mut FoundProblems) -> Option<Placed<String>> {
         match &self.content {
             NodeValue::Text(text) if text.trim().is_empty() => {
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// The entries of a mapping, or a problem.
+    /// Returns the entries of a mapping, or reports a problem.
     pub(crate) fn entries(&self, what: &str, report: &mut FoundProblems) -> Option<&[(MappingKey, Node)]> {
         match &self.content {
             NodeValue::Mapping(entries) => Some(entries),
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// The items of a list, or a problem.
+    /// Returns the items of a list, or reports a problem.
     pub(crate) fn items(&self, what: &str, report: &mut FoundProblems) -> Option<&[Self]> {
         match &self.content {
             NodeValue::Sequence(items) => Some(items),
@@ -160,8 +160,8 @@ impl Node {
 pub(crate) struct MappingFields<'n>(Vec<(&'static str, &'n MappingKey, &'n Node)>);
 
 impl<'n> MappingFields<'n> {
-    /// Returns the fields of `node`. Reports invalid keys; a key similar to a missing valid key is then used in
-    /// its place, so that a typing error gives a single problem.
+    /// Returns the fields of `node` and reports invalid keys. A key similar to a missing valid key is used as
+    /// that key, so that a typing error gives one problem.
     pub(crate) fn of(
         node: &'n Node,
         what: &str,
@@ -185,12 +185,12 @@ impl<'n> MappingFields<'n> {
         Some(Self(fields))
     }
 
-    /// The value of one field.
+    /// Returns the value of a field.
     pub(crate) fn value(&self, name: &str) -> Option<&'n Node> {
         self.0.iter().find(|(field, ..)| *field == name).map(|(_, _, value)| *value)
     }
 
-    /// The text of one field.
+    /// Returns the text of a field.
     pub(crate) fn text(&self, name: &str, report: &mut FoundProblems) -> Option<Placed<String>> {
         self.value(name)?.text(&format!("`{name}`"), report)
     }

@@ -1,6 +1,6 @@
-//! `nexus.yaml` as it is written: every key, its type and its place.
+//! The structure of `nexus.yaml`: every key, its type and its position.
 //!
-//! Names are not looked up here; `check.rs` does that, once all of them are known.
+//! This module does not resolve names. `check.rs` does, once all names are known.
 
 use std::{collections::BTreeSet, num::NonZeroUsize};
 
@@ -14,14 +14,14 @@ use super::{
     variables::{NO_VARIABLES, variable_in},
 };
 
-/// The keys of the file.
+/// Top-level keys of the file.
 pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
 /// The sections of Nexus's own programs above the router. A program ignores the sections that it does not have,
 /// so that all programs can read one file.
 pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker"];
-/// Prefix of top-level keys that are free for the writer of the file, such as values with anchors.
+/// Prefix of top-level keys that Nexus ignores, for example for values with anchors.
 pub(crate) const EXTENSION_PREFIX: &str = "x-";
-/// The keys of a backend that the router reads; all others are settings of its kind.
+/// Keys of a backend that the router reads. All other keys are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
 /// Most characters of a pool's name.
 pub(crate) const MAX_POOL_NAME: usize = 64;
@@ -34,13 +34,13 @@ pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
 /// The keys of a model that is named exactly.
 pub(crate) const EXACT_KEYS: &[&str] = &["exact"];
 
-/// Condition for two distinct vendors of a panel. By default their names must differ, and a shared address is a
+/// Condition under which two vendors of a panel count as distinct. By default their names must differ, and a shared address is a
 /// warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distinct {
-    /// Their names alone: one server may stand for several.
+    /// The names must differ. One server may serve several vendors.
     Vendor,
-    /// Their names, and the addresses of their servers.
+    /// The names and the servers' addresses must differ.
     Address,
 }
 
@@ -55,20 +55,22 @@ impl Distinct {
     }
 }
 
-/// Progress of a turn up to which another backend may take it over.
+/// When another backend may take over a failed turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FallbackRule {
-    /// Only while nothing was written. The default.
+    /// Only if the failed backend wrote nothing. The default.
     #[default]
     BeforeWrites,
-    /// Also after something was written, once the host has put it back. It needs a host that can
-    /// ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)); a turn of any other is refused before it runs.
+    /// Also after a write, once the host has reverted the changes. It needs a host that can do so
+    /// ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)); with any other host the turn is rejected
+    /// before it runs.
     Restore,
-    /// Also after a write: the changes stay, and the next backend learns of them and continues. Not if the
-    /// changes are unknown.
+    /// Also after a write: the changes stay, and the next backend receives a record of them and continues. If the changes are
+    /// unknown, no other backend takes over.
     Continue,
-    /// Never: the first backend of the chain that could be tried decides.
+    /// No fallback after a failure: the first backend that runs the turn decides its outcome. Parked, missing, held or unsuitable
+    /// backends before it are still skipped.
     Never,
 }
 
@@ -87,7 +89,7 @@ impl FallbackRule {
     }
 }
 
-/// Configuration file, as it is written.
+/// The configuration file as written, before names are resolved.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenConfiguration {
     pub(crate) groups: Vec<(MappingKey, GroupWritten)>,
@@ -100,7 +102,7 @@ pub(crate) struct WrittenConfiguration {
     pub(crate) sections: Vec<(&'static str, Node)>,
 }
 
-/// Names of one model for each group, backend or vendor.
+/// Names of one model, by group, backend or vendor.
 pub(crate) type ModelNames = Vec<(MappingKey, Placed<String>)>;
 
 /// An ordered fallback chain.
@@ -115,13 +117,13 @@ pub(crate) struct BackendWritten {
     pub(crate) kind: Option<Placed<String>>,
     pub(crate) parked: Option<String>,
     pub(crate) max_turns_at_once: Option<NonZeroUsize>,
-    /// The pool in which its turns run, and where the key stands.
+    /// The pool in which the backend's turns run, with the position of the key's value.
     pub(crate) pool: Option<Placed<String>>,
     pub(crate) settings: Map<String, Value>,
     pub(crate) node: Node,
 }
 
-/// A model, by its portable name or by the vendor's own.
+/// A model, by its portable name or by the vendor's name.
 #[derive(Clone, Debug)]
 pub(crate) enum ModelWritten {
     Portable(Placed<String>),
@@ -146,7 +148,7 @@ pub(crate) struct BindingWritten {
     pub(crate) effort: Option<Effort>,
 }
 
-/// A roster of seats, as a list or as a mapping that has the list.
+/// The seats of a panel, written as a list or as a mapping that contains the list.
 #[derive(Debug)]
 pub(crate) struct PanelWritten {
     pub(crate) seats: Vec<SeatWritten>,
@@ -162,7 +164,7 @@ pub(crate) struct SeatWritten {
 }
 
 impl WrittenConfiguration {
-    /// `sections` are the keys of sections that the program brings along.
+    /// Reads the file. `sections` are the keys of the sections that this program defines.
     pub(crate) fn read(
         node: &Node,
         sections: impl IntoIterator<Item = &'static str>,
@@ -175,7 +177,7 @@ impl WrittenConfiguration {
         let Some(fields) = MappingFields::of(&own, "the file", &keys, report) else {
             return written;
         };
-        // A lens is a prompt, which may speak of shells and templates.
+        // Skip lenses: a lens is a prompt and may contain `${…}` of shells and templates.
         for name in ROOT_KEYS.iter().filter(|name| **name != "lenses") {
             fields.value(name).into_iter().for_each(|node| report_variables(node, report));
         }
@@ -221,7 +223,7 @@ impl WrittenConfiguration {
     }
 }
 
-/// Returns the file without the keys that are the writer's own.
+/// Returns the file without the keys that Nexus ignores.
 fn without_extensions(node: &Node) -> Node {
     let mut own = node.clone();
     if let NodeValue::Mapping(entries) = &mut own.content {
@@ -230,7 +232,8 @@ fn without_extensions(node: &Node) -> Node {
     own
 }
 
-/// Reports texts that other programs would replace by a variable. Texts with blanks may be commands for a shell.
+/// Reports texts that other programs would replace by a variable. Texts with blanks are not reported, because they may be shell
+/// commands.
 fn report_variables(node: &Node, report: &mut FoundProblems) {
     match &node.content {
         NodeValue::Text(text) if !text.contains(char::is_whitespace) => {
@@ -292,7 +295,7 @@ fn parked(node: &Node, report: &mut FoundProblems) -> Option<String> {
     node.text("`parked`", report).map(|reason| reason.value)
 }
 
-/// The name becomes a part of addresses, in which other characters have a meaning.
+/// Reads a pool's name. It becomes part of addresses, in which other characters have a meaning.
 fn pool(key: &MappingKey, node: &Node, report: &mut FoundProblems) -> Option<Placed<String>> {
     let name = node.text("`pool`", report)?.value;
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

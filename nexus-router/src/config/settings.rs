@@ -1,9 +1,8 @@
-//! A backend's settings against the schema that its kind declares: slips in names and wrong types, with their
-//! places.
+//! Checks a backend's settings against the schema of its kind: misspelled names and wrong types, with their
+//! positions.
 //!
-//! Only names are judged, those of keys and those of an `enum`, and whether a value is of the type wanted at
-//! all; so that no kind quotes a secret that was written where a mapping belongs. Whether the values fit is
-//! the kind's to say.
+//! It checks only names of keys, names in an `enum`, and the type of a value. No error quotes a secret that was
+//! written in place of a mapping. The kind itself checks the values.
 
 use serde_json::Value;
 
@@ -12,8 +11,8 @@ use super::{
     report::FoundProblems,
 };
 
-/// Reports names in `node` that `schema` does not have. `common` are keys that every backend has.
-/// Says whether all were known.
+/// Reports names in `node` that `schema` does not have. `common` are keys that every backend has. Returns true
+/// if all names are known.
 pub(crate) fn names_are_known(
     node: &Node,
     schema: &Value,
@@ -67,7 +66,8 @@ pub(crate) fn names_are_known(
     }
 }
 
-/// Returns the expected type, in words, if the value has another type. A backend without settings may be empty.
+/// Returns a description of the expected type if the value has another type. An empty value is valid for a
+/// backend without settings.
 fn other_type(content: &NodeValue, wanted: &str) -> Option<&'static str> {
     let (fits, words) = match wanted {
         "object" => (matches!(content, NodeValue::Mapping(_) | NodeValue::Null), "a mapping"),

@@ -1,10 +1,10 @@
-//! A configuration that a program builds as a JSON value: written down, so that errors show a place in it.
+//! Converts a JSON value that a program built into text, so that errors can show a position in it.
 
 use serde_json::{Map, Value};
 
 use super::node::{MappingKey, Node, NodeValue, Position};
 
-/// The value as text, and as a tree whose places are those of the text.
+/// Returns the value as text, and as a tree with positions in that text.
 pub(crate) fn written(value: &Value) -> (String, Node) {
     let mut writer = Writer { text: String::new(), position: Position::START, depth: 0 };
     let node = writer.node(value);
@@ -37,7 +37,7 @@ impl Writer {
     }
 
     fn items(&mut self, items: &[Value]) -> NodeValue {
-        // Short enough for a line: lists in a configuration are names.
+        // Lists in a configuration are lists of names, so they fit on one line.
         self.push("[");
         let mut nodes = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Writer {
         self.push(&"  ".repeat(self.depth));
     }
 
-    /// Writes text without a line break: JSON escapes those in strings.
+    /// Writes text without line breaks: JSON escapes line breaks in strings.
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.position.column += text.chars().count();

@@ -1,4 +1,4 @@
-//! Reads a YAML document into [`Node`]s. The only file that knows the YAML reader.
+//! Reads a YAML document into [`Node`]s. No other module uses the YAML reader.
 
 use std::fmt;
 
@@ -14,15 +14,15 @@ use super::{
     variables::{NO_VARIABLES, variable_in},
 };
 
-/// Nodes that one document may have once its aliases are followed.
+/// Most nodes in one document after its aliases are expanded.
 const MAX_NODES: usize = 50_000;
-/// Aliases that one document may have.
+/// Most aliases in one document.
 const MAX_ALIASES: usize = 1_000;
-/// Text that one document may hold once its aliases are followed, in bytes.
+/// Most text in one document after its aliases are expanded, in bytes.
 const MAX_TEXT_BYTES: usize = 8 << 20;
-/// Merge keys (`<<`) that one document may have.
+/// Most merge keys (`<<`) in one document.
 const MAX_MERGE_KEYS: usize = 1_000;
-/// Depth to which values may be nested.
+/// Deepest nesting of values.
 const MAX_DEPTH: usize = 32;
 
 /// Error of the YAML reader, with its position.
@@ -32,7 +32,7 @@ pub(crate) struct SyntaxError {
     pub(crate) message: String,
 }
 
-/// Reads one document. An empty one is [`NodeValue::Null`].
+/// Reads one document. An empty document is [`NodeValue::Null`].
 pub(crate) fn parse_document(text: &str) -> Result<Node, SyntaxError> {
     let budget = serde_yaml::budget! {
         max_nodes: MAX_NODES,
@@ -66,7 +66,7 @@ impl SyntaxError {
             _ => end_of(text),
         };
         let mut message = plain_words(error);
-        // A brace that follows `$` opens a mapping in YAML, so the reader's words name neither.
+        // In YAML the brace of `${` opens a mapping, so the reader's message does not mention the variable.
         let line = text.lines().nth(position.line - 1).unwrap_or_default();
         if let Some(name) = variable_in(line) {
             message = format!("{message}: `${{{name}}}` {NO_VARIABLES}");
@@ -75,7 +75,7 @@ impl SyntaxError {
     }
 }
 
-/// The reader's words, without its own place and advice on its own options.
+/// Returns the reader's message, without its own position and without advice on its own options.
 fn plain_words(error: &serde_yaml::Error) -> String {
     let words = error.without_snippet().to_string();
     let words = words.lines().next().unwrap_or_default().trim();
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
     }
 }
 
-/// A number beyond JSON's range is kept as text.
+/// Converts a number. A number outside JSON's range becomes text.
 fn number_or_text(number: Option<Number>, value: impl fmt::Display) -> NodeValue {
     number.map_or_else(|| NodeValue::Text(value.to_string()), NodeValue::Number)
 }

@@ -1,7 +1,7 @@
-//! Holds of the processes of a machine, in a file.
+//! Stores the holds of all processes of a machine in a file.
 //!
-//! `holds.json` is replaced as a whole, under the lock on `holds.lock`; it is read without one. A slot is the lock on a file in
-//! `slots/`, so that it is free when its process is dead, however it died.
+//! A write replaces `holds.json` as a whole while it locks `holds.lock`; a read takes no lock. A slot is the lock on a file in
+//! `slots/`. The system releases that lock when the process dies, however it dies.
 
 use std::{
     collections::BTreeMap,
@@ -27,48 +27,47 @@ use super::{
     store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
 
-/// Longest wait for other writers. A write takes some milliseconds, on a slow disk a tenth of a second.
+/// Longest wait for the lock of other writers. A write takes some milliseconds, on a slow disk a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest file that is read or written.
+/// Largest file that is read or written, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// The longest reason that is written, in bytes: at first, and where there are so many holds that the file would become too long.
+/// Longest stored reason, in bytes. The second limit applies if the file would be too large with the first.
 const MAX_REASON_BYTES: [usize; 2] = [16 << 10, 256];
-/// Most unreadable files that are moved aside.
+/// Most unreadable files that are moved aside, so that they do not fill the folder.
 const MAX_ASIDE: u32 = 10;
-/// Attempts at a taken slot: another process may only be looking at it.
+/// Attempts to claim a slot that is locked. Another process may only be checking the lock for a moment.
 const CLAIMS: u32 = 5;
-/// Pause between two attempts.
+/// Pause between two attempts to claim a slot.
 const CLAIM_PAUSE: Duration = Duration::from_millis(1);
 
-/// Holds in a folder, shared by all processes that use it. Clones share what one process knows.
+/// Stores holds in a folder that all processes of a machine can share. Clones share this process's memory of them.
 ///
-/// A write is atomic: a process that is killed at any moment leaves the old holds or the new ones. A file that cannot be
-/// understood is moved aside (`holds.json.unreadable-1`) with a warning. Where the folder cannot be written, holds and slots are
-/// those of this process, with a warning, until it can be again. Nothing is made before there is something to keep. Only the
-/// owner may read what is made.
+/// A write is atomic: a process that is killed at any moment leaves the old holds or the new ones. An unreadable file is moved
+/// aside (`holds.json.unreadable-1`) with a warning. If the folder is not writable, holds and slots apply to this process only,
+/// with a warning, until it is writable again. The folder is created at the first write. Only its owner may read its files.
 #[derive(Clone, Debug)]
 pub struct FileHoldStore(Arc<HoldFolder>);
 
 #[derive(Debug)]
 struct HoldFolder {
     folder: PathBuf,
-    /// Locked while the file is read or replaced, so that no older content overwrites a newer one in memory.
+    /// Locked while this process reads or replaces the file, so that no older content overwrites newer content in memory.
     turn: Mutex<()>,
     memory: Mutex<Memory>,
     claims: ClaimedSlots,
-    /// True if the unusable folder was reported.
+    /// True if the unusable folder was already reported.
     has_warned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// Holds at the last look. A marked probe belongs to another process.
+    /// Holds from the last read. `probing` here means that another process has the probe slot.
     known: BTreeMap<BackendId, StoredHold>,
-    /// Changes that could not be written.
+    /// Changes that could not be written to the file.
     unsaved: BTreeMap<BackendId, Unsaved>,
 }
 
-/// A change that could not be written. It counts as long as the file has what it was to replace.
+/// A change that could not be written. It applies while the file still has the revision `over`.
 #[derive(Debug)]
 struct Unsaved {
     over: Option<Revision>,
@@ -81,18 +80,18 @@ struct StoredHolds {
     holds: Vec<StoredHold>,
 }
 
-/// Reason why the file gives no holds.
+/// Reason why the file could not be read.
 enum ReadFailure {
-    /// The content is unreadable.
+    /// The content is invalid.
     Garbage(String),
-    /// This process cannot read it.
+    /// The system returned an error.
     Io(io::Error),
 }
 
 type ByBackend = BTreeMap<BackendId, StoredHold>;
 
 impl FileHoldStore {
-    /// Holds in this folder, which is made when there is something to keep.
+    /// Stores holds in this folder, which the first write creates.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self(Arc::new(HoldFolder {
             folder: folder.into(),
@@ -135,7 +134,7 @@ impl HoldStore for FileHoldStore {
     }
 
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
-        // First here: that another turn of this process has it needs no look at a file.
+        // Check the claims of this process first. They need no file access.
         let Some(here) = self.0.claims.claim(slot) else { return Ok(None) };
         let slot = slot.clone();
         self.work(move |folder| folder.claim(&slot, here)).await
@@ -156,14 +155,14 @@ impl HoldStore for FileHoldStore {
 }
 
 impl HoldFolder {
-    /// Every hold as it is now, and whether a turn of any process is finding out.
+    /// Returns every hold with its current state, and sets `probing` if a turn of any process probes the backend.
     fn look(&self) -> ByBackend {
         let mut held = self.refresh();
         for stored in held.values_mut() {
             let probe = Slot::Probe(stored.hold.backend.clone());
             let is_ours = self.claims.contains(&probe);
             let is_others = !is_ours && FileLock::is_locked(&self.slot(&probe)).unwrap_or(false);
-            // The state of our own probe is always known.
+            // Record only probes of other processes here. `known` adds those of this process from `claims`.
             if let Some(known) = self.memory().known.get_mut(&stored.hold.backend) {
                 known.hold.probing = is_others;
             }
@@ -172,7 +171,7 @@ impl HoldFolder {
         held
     }
 
-    /// Returns the present content of the file, with the unwritten changes.
+    /// Returns the present content of the file, with the unwritten changes applied.
     fn refresh(&self) -> ByBackend {
         {
             let _turn = self.turn();
@@ -194,11 +193,12 @@ impl HoldFolder {
     }
 
     fn swap(&self, backend: &BackendId, expected: Option<Revision>, hold: Option<Hold>) -> bool {
-        // Taken first: a wait for another process keeps no turn of this one from reading.
+        // Take the file lock before the `turn` mutex: while this call waits for another process, other turns of this process can
+        // still read.
         let lock = self.lock();
         let _turn = self.turn();
         let content = self.read_or_mend(lock.as_ref());
-        // An unreadable file is not overwritten.
+        // Never overwrite a file whose content could not be read or moved aside.
         let lock = lock.filter(|_| content.is_some());
         let mut held = match content {
             Some(content) => self.remember(content),
@@ -226,7 +226,7 @@ impl HoldFolder {
             memory.unsaved.clear();
             self.has_warned.store(false, Ordering::Relaxed);
         } else {
-            // The file still has the value that the first of several such changes found.
+            // If an earlier change of this hold is also unwritten, the file still has the revision that the earlier change found.
             let over = memory.unsaved.get(backend).map_or(found, |unsaved| unsaved.over);
             memory.unsaved.insert(backend.clone(), Unsaved { over, now });
         }
@@ -234,10 +234,10 @@ impl HoldFolder {
         true
     }
 
-    /// Takes a slot that is this process's, for all processes.
+    /// Claims a slot for this process among all processes. `here` is the claim within this process.
     fn claim(&self, slot: &Slot, here: SlotClaim) -> Option<SlotClaim> {
         let path = self.slot(slot);
-        // Only probes are looked at; slots of turns are not.
+        // Other processes check probe slots by locking them for a moment, so try again. They never check slots of turns.
         let tries = if matches!(slot, Slot::Probe(_)) { CLAIMS } else { 1 };
         for attempt in 1..=tries {
             match nexus_files::make_private_folder(&self.folder.join("slots"))
@@ -255,8 +255,7 @@ impl HoldFolder {
         None
     }
 
-    /// Returns the content of the file, if it is readable; a process with the lock moves an unreadable file
-    /// aside.
+    /// Returns the content of the file, if it is valid. A process with the lock moves an invalid file aside.
     fn read_or_mend(&self, lock: Option<&FileLock>) -> Option<ByBackend> {
         match self.read() {
             Ok(content) => Some(content),
@@ -283,7 +282,7 @@ impl HoldFolder {
         Ok(content.holds.into_iter().map(|stored| (stored.hold.backend.clone(), stored)).collect())
     }
 
-    /// Replaces the file as a whole.
+    /// Replaces the whole file.
     fn write(&self, held: &ByBackend) -> io::Result<()> {
         let mut content = StoredHolds { holds: held.values().cloned().collect() };
         let mut bytes = Vec::new();
@@ -300,12 +299,12 @@ impl HoldFolder {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("there are more holds than the file may contain"));
         }
-        // The caller holds the lock: unfinished files are those of writers that died.
+        // The caller holds the lock, so unfinished files belong to writers that died.
         nexus_files::remove_unfinished(&self.folder);
         nexus_files::replace(&self.path(), &bytes)
     }
 
-    /// Says whether it did.
+    /// Moves the unreadable file aside. Returns true on success.
     fn move_aside(&self, reason: &str) -> bool {
         let path = self.path();
         let is_free = |to: &PathBuf| matches!(fs::symlink_metadata(to), Err(error) if error.kind() == io::ErrorKind::NotFound);
@@ -327,11 +326,11 @@ impl HoldFolder {
         true
     }
 
-    /// Remembers what the file has, with what could not be written.
+    /// Applies the unwritten changes to the file's content, and stores the result in memory.
     fn remember(&self, mut held: ByBackend) -> ByBackend {
         let mut memory = self.memory();
         memory.unsaved.retain(|backend, unsaved| {
-            // Another process had the last word since.
+            // Another process has changed this hold meanwhile. Drop the unwritten change.
             if held.get(backend).map(|stored| stored.revision) != unsaved.over {
                 return false;
             }
@@ -362,7 +361,7 @@ impl HoldFolder {
         }
     }
 
-    /// Says once that the folder cannot be used.
+    /// Warns once that the folder cannot be used.
     fn warn(&self, reason: &dyn Display) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -395,15 +394,15 @@ impl HoldFolder {
     }
 }
 
-/// Returns a revision that no hold has or had: from the time, because a deleted file leaves no trace of its
-/// revisions.
+/// Returns a revision that no hold has or had. It derives from the time, because a deleted file leaves no trace of its revisions.
 fn next_revision(held: &ByBackend) -> Revision {
     let last = held.values().map(|stored| stored.revision.0).max().unwrap_or(0);
     let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     Revision(u64::try_from(now).unwrap_or(0).max(last.saturating_add(1)))
 }
 
-/// A backend's name as one of a file, on every system: other letters are spelled out, and a long one ends with its hash.
+/// Encodes a backend's name as a file name that is valid on every system. Other characters are escaped, and a long name ends with
+/// its hash.
 fn file_name(name: &str) -> String {
     const MAX_BYTES: usize = 100;
     let mut safe = String::new();
@@ -414,7 +413,7 @@ fn file_name(name: &str) -> String {
         }
     }
     if safe.len() > MAX_BYTES {
-        // FNV-1a, which stays the same in every build.
+        // FNV-1a, because its output is the same in every build.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

@@ -1,4 +1,4 @@
-//! Holds of one process.
+//! Stores the holds of one process in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,15 @@ use super::{
     store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
 
-/// Holds that end with this process. Clones share them, and so do the routers that are given one.
+/// Stores holds in memory until the process ends. Clones share the holds, and so do all routers that use one
+/// store.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryHoldStore {
     held: Arc<Mutex<HeldBackends>>,
     claims: ClaimedSlots,
 }
 
-/// Holds by backend, with the number of the last one.
+/// Holds by backend, and the last used revision.
 #[derive(Debug, Default)]
 struct HeldBackends {
     last: u64,
@@ -28,7 +29,7 @@ struct HeldBackends {
 }
 
 impl MemoryHoldStore {
-    /// An empty one.
+    /// Creates a store without holds.
     pub fn new() -> Self {
         Self::default()
     }
@@ -86,11 +87,11 @@ impl HoldStore for MemoryHoldStore {
     }
 }
 
-/// The slots that turns of this process have. Clones share them.
+/// Slots that turns of this process have claimed. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClaimedSlots(Arc<Mutex<BTreeSet<Slot>>>);
 
-/// Gives a slot back when it is dropped.
+/// A claimed slot. Its drop releases the slot.
 struct ClaimedSlot(ClaimedSlots, Slot);
 
 impl ClaimedSlots {

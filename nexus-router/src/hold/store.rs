@@ -14,21 +14,21 @@ use super::Hold;
 /// no other process can interrupt: replace a hold that still has a known revision ([`swap`](Self::swap)), and
 /// claim a free slot ([`claim`](Self::claim)).
 ///
-/// [`MemoryHoldStore`](super::MemoryHoldStore) stores them in this process,
-/// [`FileHoldStore`](super::FileHoldStore) for a machine.
+/// [`MemoryHoldStore`](super::MemoryHoldStore) stores the holds of this process, [`FileHoldStore`](super::FileHoldStore) those of a
+/// machine.
 ///
-/// An error concerns the store, not a backend. The router warns and continues with its last knowledge; without
-/// a clear answer it does not count a slot as its own.
+/// An error concerns the store, not a backend. The router logs a warning and uses the last known holds. If a claim fails, the router
+/// treats the slot as taken.
 #[async_trait]
 pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
-    /// Every hold as it is now, by backend. [`Hold::probing`] says whether its [probe](Slot::Probe) is taken.
+    /// Returns every hold with its current state, by backend. [`Hold::probing`] is true if its [probe slot](Slot::Probe) is taken.
     async fn list(&self) -> Result<Vec<StoredHold>, HoldStoreError>;
 
-    /// The hold on one backend as it is now, as in [`HoldStore::list`].
+    /// Returns the hold on one backend, as in [`HoldStore::list`].
     async fn get(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError>;
 
-    /// Replaces the hold on a backend, or removes it, if it still has this revision: `None` for no hold.
-    /// Returns true if it did. [`Hold::probing`] is not stored.
+    /// Replaces or removes the hold on a backend, if its revision is still `expected`; `None` stands for no hold. Returns true if it
+    /// did. [`Hold::probing`] is not stored.
     async fn swap(
         &self,
         backend: &BackendId,
@@ -36,58 +36,57 @@ pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
         hold: Option<Hold>,
     ) -> Result<bool, HoldStoreError>;
 
-    /// Takes a slot, if it is free. It is free again when the claim is dropped, and when the process that has it dies.
+    /// Claims a slot, if it is free. The slot becomes free when the claim is dropped or its process dies.
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError>;
 
-    /// Waits until one of these slots, each of which was found to be taken, may be free: it is worth asking again. `tries` is how often
-    /// that was waited for before, so that who waits long asks seldom. It may be dropped meanwhile.
+    /// Waits until one of these taken slots may be free, so that another claim is worthwhile. `tries` is the number of earlier waits,
+    /// so that the store can lengthen the pauses. The caller may drop the future.
     async fn wait_for(&self, slots: &[Slot], tries: u32);
 
-    /// The holds as this process saw them last. It does not wait.
+    /// Returns the holds as this process last saw them. Does not wait.
     fn known(&self) -> Vec<Hold>;
 }
 
-/// First and longest pause between two requests for a slot whose release is not announced, as for a lock of the
-/// operating system.
+/// First and longest pause between two claims of a slot whose release is not announced, such as a lock of the operating system.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// Implements [`HoldStore::wait_for`] for a store without announcements of slots.
+/// Implements [`HoldStore::wait_for`] for a store that does not announce released slots.
 pub(super) async fn pause(tries: u32) {
     tokio::time::sleep(PAUSES[0].saturating_mul(1 << tries.min(10)).min(PAUSES[1])).await;
 }
 
-/// Version of a hold in a store. A hold that was removed and armed again has another one.
+/// Version of a hold in a store. A hold that was removed and armed again has a new revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);
 
-/// A hold, as a store has it.
+/// A hold with its revision in a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredHold {
     /// The hold.
     pub hold: Hold,
-    /// Its version.
+    /// Revision of the hold.
     pub revision: Revision,
 }
 
-/// Something that one turn at a time has.
+/// A right that only one turn at a time has.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
-    /// Finding out whether a backend's hold is over.
+    /// The right to test whether a backend works again after a hold.
     Probe(BackendId),
-    /// Being the turn that gets the next of a backend's turns at once. Without it, a process with many turns would take each
-    /// that it gives back for itself, and a turn of another one would wait for all of them.
+    /// The right to claim the backend's next free [`Turn`](Slot::Turn) slot. Without it, a process with many turns would claim again
+    /// each slot that it releases, and other processes would wait for all of its turns.
     Next(BackendId),
-    /// One of the turns that a backend runs at once, counted from zero up to its limit.
+    /// One of the concurrent turns of a backend, counted from zero up to its limit.
     Turn(BackendId, usize),
 }
 
-/// A slot that was taken. It is given back by the drop, which must not block.
+/// A claimed slot. Dropping the claim releases the slot and must not block.
 pub struct SlotClaim(#[expect(dead_code, reason = "it is only dropped")] Box<dyn Send + Sync>);
 
 impl SlotClaim {
-    /// A claim whose slot is given back when `guard` is dropped.
+    /// Creates a claim whose slot is released when `guard` is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self(Box::new(guard))
     }
@@ -99,12 +98,12 @@ impl fmt::Debug for SlotClaim {
     }
 }
 
-/// Error of a store.
+/// Failure of a hold store.
 #[derive(Debug)]
 pub struct HoldStoreError(Box<dyn Error + Send + Sync>);
 
 impl HoldStoreError {
-    /// An error for this reason.
+    /// Creates an error with this reason.
     pub fn new(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self(reason.into())
     }
