@@ -1,4 +1,4 @@
-//! Refuses requests that a backend cannot run, before anything is spent.
+//! Rejects requests that a backend cannot run, before any cost arises.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::{BackendId, Capabilities, ErrorKind, TurnHost, TurnRequest};
 
 use super::{Failure, is_submitted};
 
-/// Refuses a turn that the backend `id` with these capabilities cannot run. Reads the file system, and causes
+/// Rejects a turn that the backend `id` with these capabilities cannot run. Reads the file system, and causes
 /// no cost.
 ///
 /// # Errors
@@ -16,9 +16,9 @@ use super::{Failure, is_submitted};
 /// - [`ErrorKind::Cancelled`]: the turn was cancelled before it began.
 /// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need more than the capabilities offer.
 /// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend,
-///   the working directory or an extra
-/// root is not a folder, or the host's session already has a submitted answer and the request has no output
-/// schema: every call would be denied, and the turn could not end with an answer of its own.
+///   the working directory or an extra root is not a folder, or the host's session already has a submitted
+///   answer and the request has no output schema. The session would deny every call, and the turn could not end
+///   with an answer of its own.
 pub fn admit(
     id: &BackendId,
     capabilities: &Capabilities,

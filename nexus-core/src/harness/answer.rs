@@ -8,8 +8,7 @@ use serde_json::Value;
 
 use super::{Failure, TurnLog};
 
-/// Checks answers against the output schema, and counts the repairs that are left: at most
-/// [`OutputSchema::repairs`] in a turn.
+/// Checks answers against the output schema. Counts the remaining repairs: a turn has at most [`OutputSchema::repairs`].
 #[derive(Debug)]
 pub struct AnswerCheck {
     schema: Option<OutputSchema>,
@@ -19,23 +18,23 @@ pub struct AnswerCheck {
 /// Outcome of [`AnswerCheck::check`].
 #[derive(Debug)]
 pub enum Checked {
-    /// The answer can be used. The value is there if the request has a schema, or the vendor named one.
+    /// The answer is valid. It has a value if the request has a schema or the vendor sent a value.
     Fits(Option<Value>),
-    /// It does not fit: its message is voided, and this instruction goes to the model.
+    /// The answer does not fit the schema. Its message is voided, and the backend sends this instruction to the model.
     AskAgain(String),
-    /// The answer does not fit, and no repair is left: [`ErrorKind::OutputInvalid`]; or it is missing or blank
-    /// although any answer would fit: [`ErrorKind::Incomplete`].
+    /// The turn has no usable answer. Either the answer does not fit and no repair is left
+    /// ([`ErrorKind::OutputInvalid`]), or it is missing or blank without a schema ([`ErrorKind::Incomplete`]).
     Useless(Failure),
 }
 
 impl AnswerCheck {
-    /// Checks answers against `schema`; without one, any answer fits that is not blank.
+    /// Creates a check against `schema`. Without a schema, any answer that is not blank fits.
     pub fn new(schema: Option<OutputSchema>) -> Self {
         Self { repairs_left: schema.as_ref().map_or(0, OutputSchema::repairs), schema }
     }
 
-    /// Checks the answer: `output` if the vendor sends a value beside the text, else the text of the last message in the
-    /// record of `log`. An answer that has to be repaired is voided there.
+    /// Checks the answer: `output` if the vendor sends a value beside the text, else the text of the last message
+    /// recorded in `log`. Voids the message of an answer that the model has to repair.
     pub fn check(&mut self, output: Option<Value>, log: &mut TurnLog) -> Checked {
         let last = log.recorder.last_message();
         let Some(schema) = &self.schema else {

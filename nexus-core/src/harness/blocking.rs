@@ -1,4 +1,4 @@
-//! Work that blocks, off the threads that run futures.
+//! Runs blocking work off the threads that poll futures.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 
 use crate::{cancel::CancelToken, service_error::LostWork};
 
-/// Runs `work` on a blocking thread of the Tokio runtime that polls this, or right here if the system has no thread to
-/// give: the runtime would panic then.
+/// Runs `work` on a blocking thread of the current Tokio runtime. If the system cannot start a thread, runs it on the
+/// calling thread, because the runtime would panic.
 ///
 /// # Errors
 ///
-/// What `work` panicked with, or a word that the runtime is shutting down.
+/// The panic payload of `work`, or a message that the runtime is shutting down.
 pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread::Result<T> {
     if !has_thread() {
         return catch_unwind(AssertUnwindSafe(work));
@@ -30,11 +30,11 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     })
 }
 
-/// Runs fallible `work` as [`run_blocking`] does. It runs to its end also if the future is dropped.
+/// Runs fallible `work` as [`run_blocking`] does. The work runs to its end even if the future is dropped.
 ///
 /// # Errors
 ///
-/// Those of `work`, and [`LostWork`] in place of a panic or when the runtime shuts down.
+/// Those of `work`. [`LostWork`] if `work` panics or the runtime shuts down.
 pub async fn try_blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,
@@ -45,7 +45,8 @@ where
 
 /// Runs `work` as [`run_blocking`] does, with a token that dropping the future cancels.
 ///
-/// The drop waits until started work returns, and work that waits for a thread never starts. So no work outlives the future.
+/// The drop waits until started work returns, and work that waits for a thread never starts. Thus no work outlives the
+/// future.
 ///
 /// # Errors
 ///
@@ -71,7 +72,7 @@ pub async fn run_cancellable<T: Send + 'static>(
     match (&mut task.handle).await {
         Ok(Some(done)) => Ok(done),
         Err(error) if error.is_panic() => Err(error.into_panic()),
-        // Only the drop of this future gives work up, so the runtime has ended.
+        // Only dropping this future cancels the work, so the runtime has shut down.
         Ok(None) | Err(_) => Err(Box::new("the runtime is shutting down")),
     }
 }
@@ -79,9 +80,9 @@ pub async fn run_cancellable<T: Send + 'static>(
 /// Work on a blocking thread, cancelled and waited for on drop.
 struct CancellableTask<T> {
     handle: JoinHandle<T>,
-    /// Set by the work when it starts, or by the drop. Work that finds it set does not start.
+    /// Set by the work when it starts, or by the drop. Work that finds the flag set does not start.
     is_settled: Arc<AtomicBool>,
-    /// Its other end is dropped with the work.
+    /// The work owns the sender, so this channel closes when the work ends.
     ended: Receiver<()>,
     cancel: CancelToken,
 }
@@ -94,7 +95,7 @@ impl<T> Drop for CancellableTask<T> {
         self.handle.abort();
         self.cancel.cancel();
         if self.is_settled.swap(true, Ordering::AcqRel) {
-            // Nothing is ever sent: this returns when the other end is dropped.
+            // The work never sends anything: `recv` returns when the work drops the sender.
             let _ = self.ended.recv();
         }
     }
@@ -110,7 +111,7 @@ pub(crate) fn has_thread() -> bool {
     trial.is_ok()
 }
 
-/// Stack of the thread that tells whether there are threads. Source: glibc, `PTHREAD_STACK_MIN`, which others round up to.
+/// Stack size of the test thread. Source: `PTHREAD_STACK_MIN` of glibc; other systems round up to their own minimum.
 const SMALLEST_BYTES: usize = 16 << 10;
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
-//! The counted limits of a request, held against the record of the turn.
+//! Checks the record of a turn against the counted limits of its request.
 
 use crate::{ErrorKind, Limit, Limits, turn::ToolOrigin};
 
 use super::{Failure, TurnLog};
 
-/// The first counted limit of the request that the record exceeds, as [`ErrorKind::LimitReached`]: tool calls, model calls,
-/// output tokens, cost, in this order. A limit of `n` is exceeded by `n + 1`. Tool calls that the vendor's own servers
-/// make ([`ToolOrigin::Hosted`]) do not count; usage and cost that are not reported count as nothing.
+/// Returns the first counted limit that the record exceeds, as [`ErrorKind::LimitReached`]. The order is: tool calls, model
+/// calls, output tokens, cost. A limit of `n` is exceeded by `n + 1`. Tool calls of the vendor's own servers
+/// ([`ToolOrigin::Hosted`]) do not count. Usage and cost that the vendor does not report count as zero.
 pub fn over_limit(log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let calls = log.recorder.tool_calls().iter().filter(|call| call.origin != ToolOrigin::Hosted).count();
     over_limit_with(calls, log, limits)
 }
 
-/// [`over_limit`] with `calls` tool calls, for a record that does not show which calls count.
+/// As [`over_limit`], with `calls` tool calls, for a record that does not show which calls count.
 pub fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let recorder = &log.recorder;
     let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);

@@ -8,7 +8,7 @@ use std::{
 
 use crate::turn::{EventEnvelope, EventSink};
 
-/// Events in the queue above which it reports that it is not ready.
+/// Number of events at which the queue reports that it is not ready.
 const CAPACITY: usize = 64;
 
 /// A bounded queue of events: the sink of a turn at one end, a reader at the other. Clones share it.
@@ -18,7 +18,7 @@ const CAPACITY: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct EventQueue(Arc<Mutex<QueuedEvents>>);
 
-/// Events that the consumer has not taken yet.
+/// Events that the reader has not taken yet.
 #[derive(Debug, Default)]
 struct QueuedEvents {
     events: VecDeque<EventEnvelope>,
@@ -26,12 +26,12 @@ struct QueuedEvents {
 }
 
 impl EventQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next event, which makes room for another.
+    /// Removes and returns the next event, which frees its slot.
     pub fn pop(&self) -> Option<EventEnvelope> {
         let mut state = self.lock();
         let event = state.events.pop_front()?;

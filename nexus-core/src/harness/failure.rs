@@ -1,4 +1,4 @@
-//! Why a turn has no answer, before the backend's name and the partial are added.
+//! The failure of a turn, before the backend's name and the partial result are added.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,13 +6,13 @@ use crate::{BackendId, ErrorKind, Retry, TurnError};
 
 use crate::credential_source::CredentialError;
 
-/// Why a turn failed: a [`TurnError`] before its backend and its partial are known.
+/// The failure of a turn: a [`TurnError`] without its backend and its partial result.
 ///
-/// A [`CredentialError`] converts: unreachable issuers are [`ErrorKind::Transport`], answers of theirs that cannot be read
-/// [`ErrorKind::Protocol`], everything else [`ErrorKind::Unauthenticated`].
+/// Converts from a [`CredentialError`]. An unreachable issuer is [`ErrorKind::Transport`], an unreadable answer of an issuer
+/// is [`ErrorKind::Protocol`], and any other error is [`ErrorKind::Unauthenticated`].
 #[derive(Debug)]
 pub struct Failure {
-    /// Named for what the caller can do.
+    /// Kind of the failure, which tells the caller its options.
     pub kind: ErrorKind,
     /// Time at which the same request may be tried again.
     pub retry: Retry,
@@ -23,22 +23,23 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that no retry mends.
+    /// Creates a failure that no retry can fix.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, retry: Retry::Never, message: Some(message.into()), source: None }
     }
 
-    /// The caller cancelled the turn while it ran.
+    /// Creates the failure of a turn that its caller cancelled.
     pub fn cancelled() -> Self {
         Self::new(ErrorKind::Cancelled, "by the caller")
     }
 
-    /// The turn ran out of time `elapsed` after it began: `kind` is what [`Watch::ran_out`](super::Watch::ran_out) returned.
+    /// Creates the failure of a turn that ran out of time `elapsed` after its start. `kind` is the result of
+    /// [`Watch::ran_out`](super::Watch::ran_out).
     pub fn out_of_time(kind: ErrorKind, elapsed: Duration) -> Self {
         Self::new(kind, format!("after {:.1} s", elapsed.as_secs_f64())).with_named_retry(None)
     }
 
-    /// A failure with the message of `error` and of its causes, outermost first, joined by colons.
+    /// Creates a failure with the messages of `error` and its causes, outermost first, joined by colons.
     pub fn of(kind: ErrorKind, error: &(dyn std::error::Error + 'static)) -> Self {
         let mut words = error.to_string();
         let mut cause = error.source();
@@ -49,9 +50,9 @@ impl Failure {
         Self::new(kind, words)
     }
 
-    /// States when the same request may be tried again by the policy of every backend, [`Retry::after_failure`]: `named` is
-    /// the vendor's own time, if it named one. A time that no vendor means is cut, and the message says so: 24 hours are
-    /// believed, and 400 days for a plan that is used up.
+    /// Sets the retry time by the common policy [`Retry::after_failure`]. `named` is the vendor's own time, if it named one.
+    /// An implausibly long time is cut, and the message notes it. The longest accepted times are 24 hours, and 400 days for
+    /// a used-up plan.
     #[must_use]
     pub fn with_named_retry(mut self, named: Option<Retry>) -> Self {
         self.retry = Retry::after_failure(self.kind, named);
@@ -64,7 +65,7 @@ impl Failure {
         self
     }
 
-    /// Sets the time at which the same request may be tried again, in place of the policy's.
+    /// Sets the retry time, in place of the policy's.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -78,7 +79,8 @@ impl Failure {
         self
     }
 
-    /// The error of `backend`, with an empty partial. [`TurnLog::into_error`](super::TurnLog::into_error) adds the partial.
+    /// Returns the error of `backend`, with an empty partial result. [`TurnLog::into_error`](super::TurnLog::into_error)
+    /// adds the partial result.
     pub fn into_error(self, backend: BackendId) -> TurnError {
         let mut error = TurnError::new(self.kind, backend).with_retry(self.retry);
         if let Some(message) = self.message {

@@ -1,4 +1,4 @@
-//! Events on their way to a sink that may be slow.
+//! Buffers events for a sink that may be slow.
 
 use std::{
     collections::VecDeque,
@@ -9,14 +9,14 @@ use std::{
 
 use crate::turn::{EventEnvelope, EventSink, TurnEvent};
 
-/// Largest piece that waiting deltas of one message are joined to, in bytes.
+/// Largest delta that results from joining waiting deltas of one message, in bytes.
 const MAX_PIECE_BYTES: usize = 16 << 10;
 
-/// Numbers and times the events of one turn, and holds them while the sink is not ready.
+/// Numbers and times the events of one turn, and buffers them while the sink is not ready.
 ///
-/// It never waits and never grows without bound: while the sink is not ready, neighbouring deltas of one
-/// message are joined, and beyond the bound further deltas are dropped, with one warning. A delta that no other one waits
-/// before is never dropped, however large. Other events are always kept, since they are the record.
+/// The outbox never waits and never grows without bound. While the sink is not ready, it joins adjacent deltas of one
+/// message. Beyond the bound it drops further deltas, with one warning. A delta is never dropped while no other delta
+/// waits, however large it is. Other events are never dropped, because they are the record.
 #[derive(Debug)]
 pub struct Outbox {
     waiting: VecDeque<TurnEvent>,
@@ -33,12 +33,12 @@ impl Outbox {
     /// Default bound on waiting deltas, in bytes.
     pub const DEFAULT_BOUND_BYTES: usize = 1 << 20;
 
-    /// An empty outbox; `elapsed` counts from now.
+    /// Creates an empty outbox. `elapsed` counts from now.
     pub fn new() -> Self {
         Self::with_bound(Self::DEFAULT_BOUND_BYTES)
     }
 
-    /// An empty outbox with another bound on waiting deltas, in bytes.
+    /// Creates an empty outbox with another bound on waiting deltas, in bytes.
     pub fn with_bound(bound_bytes: usize) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -52,7 +52,7 @@ impl Outbox {
     }
 
     /// Adds an event. Never waits.
-    // Every event passes here, and is moved once less.
+    // Inlined because every event passes here: it saves one move of the event.
     #[inline(always)]
     pub fn push(&mut self, event: impl Into<TurnEvent>) {
         let event = event.into();
@@ -86,8 +86,8 @@ impl Outbox {
         self.waiting.is_empty()
     }
 
-    /// Hands over what the sink takes now; `Ready` when nothing is left. Calling it again goes on where it
-    /// stopped.
+    /// Sends the events that the sink takes now. Returns `Ready` when none is left. A further call continues at the next
+    /// event.
     pub fn poll_flush(&mut self, sink: &mut dyn EventSink, context: &mut Context<'_>) -> Poll<()> {
         while !self.waiting.is_empty() {
             let readiness = sink.poll_ready(context);

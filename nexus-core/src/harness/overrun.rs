@@ -1,4 +1,4 @@
-//! Ends the turn of a model that goes on calling tools beyond its budget, or has too many submissions refused.
+//! Ends the turn of a model that keeps calling tools beyond its budget, or whose submissions are refused too often.
 
 use crate::{ErrorKind, Limit, Session};
 
@@ -6,27 +6,27 @@ use super::Failure;
 
 /// Decides when calls beyond the budget of a session end the turn.
 ///
-/// The session denies every call beyond the budget. After the first reply with such calls the model only learns
-/// its remaining calls, and can submit its answer. If it has no tool for submitting, or makes such calls again,
-/// its turn is over. It is also over after as many refused submissions as the session allows: nothing can be
-/// submitted any more.
+/// The session denies every call beyond the budget. The first reply with such calls does not end the turn: the model learns
+/// that no calls remain, and can submit its answer. The turn ends if the model has no tool for submitting, or makes such
+/// calls again. It also ends after as many refused submissions as the session allows, because nothing can be submitted any
+/// more.
 #[derive(Debug, Default)]
 pub struct Overrun {
-    /// Denials that the model has read.
+    /// Number of denials that the model has read.
     told: u32,
 }
 
 impl Overrun {
-    /// Call this when the calls of a reply are answered: from its next reply on, the model knows of every denial until now.
-    /// What already ends the turn goes on ending it, so that the order of this and [`Overrun::check`] does not matter.
+    /// Records that the model has read all denials so far. Call it when the calls of a reply are answered. A turn that must
+    /// already end stays so, so the order of this call and [`Overrun::check`] does not matter.
     pub fn told(&mut self, session: &Session) {
         if self.check(session).is_none() {
             self.told = session.over_budget_calls();
         }
     }
 
-    /// [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`], if the model calls beyond the budget and knows it, or has no
-    /// terminal tool to end with; and if too many submissions were refused.
+    /// Returns the failure that ends the turn: [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`]. The model made calls
+    /// beyond the budget although it knew of it or has no terminal tool, or too many submissions were refused.
     pub fn check(&self, session: &Session) -> Option<Failure> {
         if session.is_out_of_submissions() {
             let reason =

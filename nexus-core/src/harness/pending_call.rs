@@ -1,4 +1,4 @@
-//! A tool call that is not yet answered.
+//! A tool call without a result yet.
 
 use std::{
     fmt,
@@ -12,19 +12,19 @@ use crate::{
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 
-/// A tool call of the model that is not yet answered, for [`RunningTurn::run_calls`](super::RunningTurn::run_calls).
+/// A tool call of the model without a result yet, for [`RunningTurn::run_calls`](super::RunningTurn::run_calls).
 pub struct PendingCall<'a> {
     call: ToolCall,
     answers: AnswerSource<'a>,
 }
 
-/// Party that answers a call.
+/// Source of a call's result.
 enum AnswerSource<'a> {
-    /// A tool of the caller's, if the session lets the call through.
+    /// A tool of the caller, if the session allows the call.
     Caller(&'a Session),
-    /// A tool of the backend's own.
+    /// A tool of the backend.
     Harness(Effects, BoxFuture<'a, ToolResult>),
-    /// Nothing: the call is denied, for this reason.
+    /// No tool: the call is denied, for this reason.
     Denied(ToolOrigin, String),
 }
 
@@ -42,14 +42,14 @@ pub(super) struct CallResult {
 }
 
 impl<'a> PendingCall<'a> {
-    /// A call of a caller's tool: when the call runs, the session decides on it and then runs the tool.
+    /// Creates a call of a caller's tool. When the call runs, the session decides on it and then runs the tool.
     ///
-    /// Malformed arguments are passed on as a JSON string: the session reports the fault to the model.
+    /// Malformed arguments are passed on as a JSON string, and the session reports the fault to the model.
     pub fn of_caller(session: &'a Session, call: ToolCall) -> Self {
         Self { call, answers: AnswerSource::Caller(session) }
     }
 
-    /// A call of a tool of the backend's own, which is let through and may change `effects`.
+    /// Creates an allowed call of the backend's own tool, which may have these `effects`.
     pub fn of_harness(
         call: ToolCall,
         effects: Effects,
@@ -58,22 +58,22 @@ impl<'a> PendingCall<'a> {
         Self { call, answers: AnswerSource::Harness(effects, Box::pin(answer)) }
     }
 
-    /// A denied call: the model gets the `reason`.
+    /// Creates a denied call. The model gets the `reason`.
     pub fn denied(origin: ToolOrigin, call: ToolCall, reason: impl Into<String>) -> Self {
         Self { call, answers: AnswerSource::Denied(origin, reason.into()) }
     }
 
-    /// Returns true if it is a call of the backend's own tool.
+    /// Returns true for a call of the backend's own tool.
     pub(super) fn is_own(&self) -> bool {
         matches!(self.answers, AnswerSource::Harness(..) | AnswerSource::Denied(ToolOrigin::Harness, _))
     }
 
-    /// Returns true if it may submit the answer.
+    /// Returns true for a call that may submit the answer.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.answers, AnswerSource::Caller(session) if session.is_terminal(&self.call.name))
     }
 
-    /// Has it decided on, now.
+    /// Lets the session decide on the call now.
     pub(super) fn decide(self) -> DecidedCall<'a> {
         let Self { call, answers } = self;
         let (origin, effects, answer): (_, _, BoxFuture<'a, CallResult>) = match answers {

@@ -1,4 +1,4 @@
-//! Keeps the record of a turn from its events.
+//! Builds the record of a turn from its events.
 
 use std::collections::HashMap;
 
@@ -21,28 +21,28 @@ pub struct Recorder {
     /// Index of each message in `messages`.
     message_places: HashMap<MessageId, usize>,
     tool_calls: Vec<ToolCallRecord>,
-    /// Index of each call in `tool_calls`; of the newest, if a name was used twice.
+    /// Index of each call in `tool_calls`. If a name was used twice, the index of the newest call.
     call_places: HashMap<CallId, usize>,
-    /// Beside those of the calls.
+    /// Effects that no tool call shows.
     effects: Effects,
     is_without_tools: bool,
     usage_by_message: Usage,
     usage_of_turn: Option<Usage>,
-    /// Its cost, if it is known.
+    /// Cost of the turn, if known.
     pub cost: Option<Cost>,
-    /// Handle for resuming.
+    /// Resume handle of the conversation.
     pub resume: Option<ResumeHandle>,
-    /// Backend that runs it.
+    /// Backend that runs the turn.
     pub provenance: Option<Provenance>,
 }
 
 impl Recorder {
-    /// An empty record.
+    /// Creates an empty record.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns true if a finished message differs from its shown deltas, if any were shown.
+    /// Returns true if deltas of the message were shown and do not add up to the finished text.
     pub(super) fn differs(&self, ended: &MessageEnded) -> bool {
         let newest = self.messages.last().filter(|message| message.id == ended.message);
         let known = || self.messages.get(*self.message_places.get(&ended.message)?);
@@ -50,14 +50,14 @@ impl Recorder {
         shown.is_some_and(|message| !message.text.is_empty() && message.text != ended.text)
     }
 
-    /// Says that the turn has no tools, neither the caller's nor others: what is not understood of it changed nothing.
+    /// States that the turn has no tools of any kind, so that unknown events count as harmless.
     #[must_use]
     pub fn without_tools(mut self) -> Self {
         self.is_without_tools = true;
         self
     }
 
-    /// Takes an event into the record.
+    /// Adds an event to the record.
     pub fn observe(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::TextDelta(delta) => {
@@ -110,7 +110,7 @@ impl Recorder {
                 self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
                 self.effects = Effects::None;
             }
-            // It may have been a call.
+            // An unknown event may have been a tool call.
             TurnEvent::Unrecognized(unknown) if !unknown.is_harmless && !self.is_without_tools => {
                 self.add_effects(Effects::Unknown);
             }
@@ -118,44 +118,44 @@ impl Recorder {
         }
     }
 
-    /// States the usage of the whole turn, where the vendor reports it; it wins over the sum by message.
+    /// Sets the usage of the whole turn as the vendor reports it. It replaces the sum over the messages.
     pub fn set_usage(&mut self, usage: Usage) {
         self.usage_of_turn = Some(usage);
     }
 
-    /// Adds to the effects what no tool call shows.
+    /// Adds effects that no tool call shows.
     pub fn add_effects(&mut self, effects: Effects) {
         self.effects = self.effects.and(effects);
     }
 
-    /// Tokens used so far.
+    /// Returns the tokens used so far.
     pub fn usage(&self) -> Usage {
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
-    /// Returns the possible effects of the turn so far. An event that was not understood may have any effect. A
-    /// denied call had none, even if its first event announced some, and restored changes count no more.
+    /// Returns the possible effects of the turn so far. An unknown event may have any effect. A denied call had none,
+    /// even if its first event announced some. Reverted changes do not count.
     pub fn effects(&self) -> Effects {
         let standing = self.tool_calls.iter().filter(|call| !call.is_undone);
         standing.fold(self.effects, |effects, call| effects.and(call.effects))
     }
 
-    /// The messages so far that were not voided.
+    /// Returns the messages so far, without voided ones.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The tool calls so far.
+    /// Returns the tool calls so far.
     pub fn tool_calls(&self) -> &[ToolCallRecord] {
         &self.tool_calls
     }
 
-    /// The last message of the turn's own agent.
+    /// Returns the last message of the turn's own agent.
     pub fn last_message(&self) -> Option<&Message> {
         self.messages.iter().rev().find(|message| message.parent.is_none())
     }
 
-    /// The record of a turn that failed.
+    /// Returns the record of a failed turn.
     pub fn into_partial(self) -> Partial {
         let texts =
             self.messages.iter().filter(|message| message.parent.is_none() && !message.text.is_empty());
@@ -172,7 +172,7 @@ impl Recorder {
         }
     }
 
-    /// The record of a turn that ended well. Its text is that of the last message of the turn's own agent.
+    /// Returns the record of a successful turn. Its text is that of the last message of the turn's own agent.
     pub fn into_result(self, finish: FinishReason, provenance: Provenance) -> TurnResult {
         let effects = self.effects();
         TurnResult {
@@ -201,7 +201,7 @@ impl Recorder {
         &mut self.messages[place]
     }
 
-    /// Takes a message out. Those after it move up, so that many are taken back fastest from the newest on.
+    /// Removes a message. Later messages move up, so remove several messages from the newest to the oldest.
     fn void(&mut self, id: &MessageId) {
         let Some(place) = self.message_places.remove(id) else { return };
         self.messages.remove(place);

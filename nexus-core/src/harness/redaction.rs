@@ -1,4 +1,4 @@
-//! The one place where the secrets of a turn are taken out of what it says: events, result, error and spans.
+//! Removes the secrets of a turn from its output: events, result, error and spans. No other module does.
 
 use serde_json::Value;
 
@@ -11,17 +11,17 @@ use crate::{
     turn::{TextDelta, ThinkingDelta},
 };
 
-/// Takes the secrets of a turn out of what it says.
+/// Removes the secrets of a turn from its output.
 ///
-/// Out of the model's words, the arguments of its calls and the answers to them go the given secrets alone, out of a vendor's
-/// messages also what looks like a token.
+/// From the model's text, call arguments and call answers it removes only the known secrets. From a vendor's messages it also
+/// removes text that looks like a token.
 ///
-/// A secret may come in pieces: of a delta, the end that may begin one is held back until the next delta of its message, or the
-/// end of the message, tells. That is less than the secret is long, and mostly nothing or a letter.
+/// A secret may be split over several deltas. The end of a delta that may begin a secret is withheld until the next delta or
+/// the end of the message. The withheld text is shorter than the secret, and usually empty or one letter.
 #[derive(Default)]
 pub(super) struct Redaction {
     redactor: Redactor,
-    /// A copy of what the redactor knows, how many that are, and the length of what gives the shortest away.
+    /// Copies of the redactor's secrets, their number, and the length of the shortest identifying part.
     secrets: Secrets,
     count: usize,
     shortest: usize,
@@ -44,7 +44,7 @@ impl Redaction {
         Self { redactor, ..Self::default() }
     }
 
-    /// Learns what the redactor has learnt.
+    /// Copies new secrets from the redactor.
     #[inline]
     fn refresh(&mut self) {
         if let Some((count, secrets)) = self.redactor.more_than(self.count) {
@@ -52,7 +52,7 @@ impl Redaction {
         }
     }
 
-    /// Takes the secrets out of an event. `false`: there is nothing left of it to show by now.
+    /// Removes the secrets from an event. Returns false if nothing of the event can be shown yet.
     #[inline(always)]
     pub(super) fn apply(&mut self, event: &mut TurnEvent) -> bool {
         self.refresh();
@@ -130,12 +130,12 @@ impl Redaction {
         }
     }
 
-    /// Returns the withheld text of `message`, or of all messages: no more of it will come.
+    /// Returns the withheld text of `message`, or of all messages, because no more text will follow.
     pub(super) fn release(&mut self, message: Option<&MessageId>) -> Vec<TurnEvent> {
         let is_its = |held: &mut WithheldText| message.is_none_or(|message| held.message == *message);
         let released =
             self.held.extract_if(.., is_its).map(|WithheldText { message, parent, is_thinking, text }| {
-                // A text with most of a secret counts as the whole secret.
+                // A text that contains most of a secret is redacted like the whole secret.
                 let text = self.redactor.without_secrets(&text).unwrap_or(text);
                 match is_thinking {
                     true => ThinkingDelta::new(message, text).with_parent(parent).into(),
@@ -147,7 +147,7 @@ impl Redaction {
 
     #[inline]
     fn ids(&self, message: &mut MessageId, parent: &mut Option<CallId>) {
-        // Names are shorter than secrets.
+        // A name shorter than the shortest secret cannot contain one.
         let is_short = |name: &str| name.len() < self.shortest;
         if self.count == 0
             || is_short(message.as_str()) && parent.as_ref().is_none_or(|call| is_short(call.as_str()))
@@ -159,7 +159,7 @@ impl Redaction {
         parent.iter_mut().for_each(|call| id(call, &given));
     }
 
-    /// `text` without the given secrets, if one stands in it.
+    /// Returns `text` without the known secrets. Returns `None` if it contains none.
     #[inline]
     fn given(&self, text: &str) -> Option<String> {
         if self.count == 0 || text.len() < self.shortest { None } else { self.redactor.without_secrets(text) }
@@ -215,7 +215,7 @@ impl Redaction {
         }
     }
 
-    /// Takes them out of a name that a vendor gave.
+    /// Removes secrets from a name that a vendor sent.
     pub(super) fn name(&self, name: &str) -> String {
         self.redactor.without_secrets(name).unwrap_or_else(|| name.to_owned())
     }
@@ -265,7 +265,7 @@ impl Redaction {
     }
 }
 
-/// Shows how much is held back.
+/// Prints only the amount of withheld text.
 impl std::fmt::Debug for Redaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Redaction").field("held", &self.held.len()).finish_non_exhaustive()

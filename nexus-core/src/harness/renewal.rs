@@ -5,19 +5,19 @@ use std::time::Duration;
 use super::TurnLog;
 use crate::{Credential, CredentialError, CredentialSource, ErrorKind, turn::Retrying};
 
-/// Requests another credential in place of a refused one, once in a turn, for loops of both kinds. A second
-/// refusal is final.
+/// Requests one replacement for a refused credential per turn, for loops of both kinds. A second refusal is
+/// final.
 ///
-/// A native loop repeats the refused request. A program that runs the loop itself is started again, if its turn
-/// had no effect so far. Both report it by [`TurnLog::renewed`].
+/// A native loop repeats the refused request. A program with its own loop is started again, if its turn had no
+/// effect so far. Both report the renewal with [`TurnLog::renewed`].
 #[derive(Debug, Default)]
 pub struct Renewal {
     is_spent: bool,
 }
 
 impl Renewal {
-    /// Returns another credential in place of `refused`, valid for `life`. `None`: the source has no other, as
-    /// for an API key, or this turn already requested one.
+    /// Returns a replacement for `refused` that is valid for `life`. Returns `None` if the source has no other
+    /// credential, as for an API key, or this turn already requested one.
     ///
     /// # Errors
     ///
@@ -37,8 +37,8 @@ impl Renewal {
 }
 
 impl TurnLog {
-    /// Reports the `attempt`-th request to the model, with another credential of `place` after a refusal with
-    /// the words `refusal`. From now on the refusal explains no later failure.
+    /// Reports the `attempt`-th request to the model, with another credential of `place` after the message
+    /// `refusal`. From now on this refusal no longer explains a later failure.
     pub fn renewed(&mut self, attempt: u32, place: &str, refusal: &str) {
         let reason = format!("{refusal}; another credential of {place} is used");
         let retrying = Retrying::new(attempt, reason)

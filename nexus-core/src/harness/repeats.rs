@@ -1,4 +1,4 @@
-//! Notices a model that makes the same calls over and over and learns nothing.
+//! Detects a model that repeats the same calls with the same answers.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
@@ -6,8 +6,8 @@ use crate::{ErrorKind, Limit};
 
 use super::Failure;
 
-/// Counts repeated rounds of tool calls: the same calls, with the same arguments and the same answers. Polling
-/// until work is done does not count, because the last answer differs.
+/// Counts repeated rounds of tool calls: the same calls with the same arguments and the same answers. Polling
+/// until work is done ends with a different answer, so that round does not count.
 #[derive(Debug)]
 pub struct Repeats {
     allowed: u32,
@@ -15,28 +15,29 @@ pub struct Repeats {
     count: u32,
 }
 
-/// One round of tool calls, as it is compared with others.
+/// Hash of one round of tool calls, for comparison with the previous round.
 #[derive(Debug, Default)]
 pub struct Round(DefaultHasher);
 
 impl Round {
-    /// Adds a call and its answer (or the hash of it), as the model sees them.
+    /// Adds a call and its answer (or the answer's hash), as the model sees them.
     pub fn add(&mut self, name: &str, arguments: &str, answer: impl Hash) {
         (name, arguments, answer).hash(&mut self.0);
     }
 }
 
 impl Repeats {
-    /// Ends a turn in which a round occurs more than `allowed` times in a row; 0 means unlimited.
+    /// Allows a round to occur `allowed` times in a row; 0 means unlimited.
     pub fn new(allowed: u32) -> Self {
         Self { allowed, last: None, count: 0 }
     }
 
-    /// A round is over.
+    /// Records a completed round.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitReached`] with [`Limit::RepeatedCalls`]
+    /// [`ErrorKind::LimitReached`] with [`Limit::RepeatedCalls`], if the round occurred more often in a row
+    /// than allowed.
     pub fn observe(&mut self, round: &Round) -> Result<(), Failure> {
         let hash = round.0.finish();
         self.count = if self.last == Some(hash) { self.count + 1 } else { 1 };

@@ -1,12 +1,12 @@
-//! Reason for repeating a request to the model, stored until it answers: an end of the turn meanwhile is judged
-//! by it.
+//! Reason for repeating a request to the model. It is stored until the model answers, and explains an end of the turn
+//! before that.
 
 use std::time::{Duration, Instant};
 
 use super::Failure;
 use crate::{ErrorKind, Limit, Phase, Retry, TurnEvent};
 
-/// The cause of the retry that a turn is in, read from its events. It is forgotten when the model speaks or calls a tool.
+/// Cause of the present retry, read from the turn's events. It is cleared when the model sends text or calls a tool.
 #[derive(Clone, Debug, Default)]
 pub struct RetryCause(Option<Cause>);
 
@@ -19,7 +19,7 @@ struct Cause {
 }
 
 impl RetryCause {
-    /// Takes an event into account.
+    /// Updates the cause from an event.
     pub fn observe(&mut self, event: &TurnEvent) {
         match event {
             TurnEvent::Retrying(retrying) => {
@@ -38,20 +38,20 @@ impl RetryCause {
         }
     }
 
-    /// States how long the wait before the retry is, where that is learnt later than its cause.
+    /// Sets the wait before the retry, for a vendor that reports it after the cause.
     pub fn set_delay(&mut self, delay: Duration) {
         if let Some(cause) = &mut self.0 {
             cause.delay = Some(delay);
         }
     }
 
-    /// The failure of a turn that does not wait for a retry which is further away than `longest`.
+    /// Returns the failure of a turn whose next retry is further away than `longest`, so that the turn does not wait.
     pub fn beyond(&self, longest: Duration) -> Option<Failure> {
         let cause = self.0.as_ref().filter(|cause| cause.delay.is_some_and(|delay| delay > longest))?;
         Some(cause.failure("the pause before the next attempt is too long to wait for"))
     }
 
-    /// `failure` as the known cause explains it, if it is silence of the model, or the deadline.
+    /// Replaces `failure` by the known cause, if `failure` is the model's silence or the deadline.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
         let is_explained = matches!(
             failure.kind,
@@ -70,7 +70,7 @@ impl RetryCause {
 
 impl Cause {
     fn failure(&self, what_followed: &str) -> Failure {
-        // Subtract the wait so far.
+        // Subtract the time that has passed since the wait began.
         let left = self.delay.map(|delay| delay.saturating_sub(self.since.elapsed()));
         let named = left.filter(|left| !left.is_zero()).map(Retry::After);
         Failure::new(self.kind, format!("{}; {what_followed}", self.reason)).with_named_retry(named)

@@ -1,4 +1,4 @@
-//! One turn from its admission to its end: the parts of this module, put together.
+//! Runs one turn from its admission to its end with the parts of this module.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -25,20 +25,20 @@ const MAX_REPEATS: u32 = 10;
 
 /// One turn of a backend that owns its loop.
 ///
-/// [`RunningTurn::begin`] admits it, [`RunningTurn::end`] returns what the trait returns; between them, every wait goes
-/// through [`RunningTurn::wait`], which keeps cancellation, the limits of time and the sink going. What is waited for runs in
-/// the span of the turn: [`TurnSpan`].
+/// [`RunningTurn::begin`] admits the turn, and [`RunningTurn::end`] returns the result of the trait method. Between them,
+/// every wait goes through [`RunningTurn::wait`], which serves cancellation, time limits and the sink. The awaited future
+/// runs in the span of the turn: [`TurnSpan`].
 #[derive(Debug)]
 pub struct RunningTurn<'e> {
-    /// The request.
+    /// The caller's request.
     pub request: TurnRequest,
-    /// The caller's tools for this turn.
+    /// Session with the caller's tools for this turn.
     pub session: TurnSession,
-    /// The events and the record.
+    /// Events and record of the turn.
     pub log: TurnLog,
-    /// The limits of time.
+    /// Time limits of the turn.
     pub watch: Watch,
-    /// Ends a turn that makes the same calls over and over: by default when they occur more than ten times in a row.
+    /// Ends a turn that repeats the same calls with the same answers: by default, more than ten times in a row.
     pub repeats: Repeats,
     span: TurnSpan,
     steered: SteeredTurn,
@@ -47,13 +47,12 @@ pub struct RunningTurn<'e> {
     answer: AnswerCheck,
     overrun: Overrun,
     call_ids: HashSet<CallId>,
-    /// The limits of the request without that on tool calls, which the session keeps for its own.
+    /// Limits of the request, except the limit on tool calls, which the session enforces for the caller's tools.
     limits: Limits,
 }
 
 impl<'e> RunningTurn<'e> {
-    /// Begins a turn, unless [`admit`] refuses it. The effort is clamped to what the capabilities offer. Times count from
-    /// now.
+    /// Begins a turn, unless [`admit`] rejects it. Clamps the effort to the capabilities. Times count from now.
     ///
     /// # Errors
     ///
@@ -94,29 +93,29 @@ impl<'e> RunningTurn<'e> {
         })
     }
 
-    /// Takes `secret` out of everything that the turn says from now on, and out of the arguments of its calls: a credential
-    /// that the backend shows to others, who may repeat it.
+    /// Removes `secret` from all further output of the turn and from the arguments of its calls. Use it for a credential that
+    /// the backend sends to other parties, which may repeat it.
     pub fn hide(&self, secret: &Secret) {
         self.session.redactor().learn(secret.expose());
     }
 
-    /// Records an event and sends it on its way. Never waits.
+    /// Records an event and queues it for the sink. Never waits.
     pub fn event(&mut self, event: impl Into<TurnEvent>) {
         self.log.event(event);
     }
 
-    /// Waits for `future` in `phase`, whose limit on silence counts from now.
+    /// Waits for `future` in `phase`. The silence limit of the phase counts from now.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`], [`ErrorKind::LimitReached`] at the deadline, [`ErrorKind::Starved`] with `phase`. The
-    /// future is dropped.
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::LimitReached`] at the deadline, [`ErrorKind::Starved`] with `phase`. The future
+    /// is dropped.
     pub async fn wait<F: Future>(&mut self, phase: Phase, future: F) -> Result<F::Output, Failure> {
         self.watch.heard(phase);
         self.attend(future).await
     }
 
-    /// Waits for a delay of the backend's own, as before a retry: no limit on silence counts.
+    /// Waits for a delay of the backend's own, for example before a retry. No silence limit applies.
     ///
     /// # Errors
     ///
@@ -131,27 +130,28 @@ impl<'e> RunningTurn<'e> {
         self.log.wait_for(self.span.run(future), &self.watch, &self.cancel, self.events.0).await
     }
 
-    /// Counts a model call that is about to be made. Its span ends as [`TurnLog::model_asked`] says, and when its calls run.
+    /// Counts a model call that is about to start. Its span ends as described at [`TurnLog::model_asked`], or when its calls
+    /// run.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitReached`], if it may not be made.
+    /// [`ErrorKind::LimitReached`], if the call would exceed a limit.
     pub fn model_call(&mut self) -> Result<(), Failure> {
         self.log.model_calls += 1;
         self.log.model_asked();
         self.check_limits()
     }
 
-    /// Holds the record against the limits on model calls, output tokens and cost; call it when one of them grew.
+    /// Checks the record against the limits on model calls, output tokens and cost. Call it when one of these counts grew.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::LimitReached`]
+    /// [`ErrorKind::LimitReached`], if the record exceeds a limit.
     pub fn check_limits(&self) -> Result<(), Failure> {
         over_limit(&self.log, &self.limits).map_or(Ok(()), Err)
     }
 
-    /// The id of a call that the model names `id`: another one, if an earlier call of the turn has it.
+    /// Returns a unique id for a call that the model names `id`: `id` itself, unless an earlier call of the turn has it.
     pub fn call_id(&mut self, id: &str) -> CallId {
         let others = (2..).map(|number| CallId::new(format!("{id}-{number}")));
         let mut ids = std::iter::once(CallId::new(id)).chain(others);
@@ -160,15 +160,15 @@ impl<'e> RunningTurn<'e> {
         fresh
     }
 
-    /// Has the calls of one reply answered by the caller's tools, as [`RunningTurn::run_calls`]. The results are in the
-    /// order of the calls, for the model to read; a call that the session denies has a result, too. Then the turn may be
-    /// over: [`RunningTurn::is_submitted`].
+    /// Answers the calls of one reply with the caller's tools, as [`RunningTurn::run_calls`]. Returns the results for the
+    /// model in the order of the calls. A denied call also has a result. Afterwards the turn may be over:
+    /// [`RunningTurn::is_submitted`].
     ///
-    /// Calls with an id that the turn has seen are reported under another one.
+    /// A call with an id that the turn has already seen is reported under another id.
     ///
     /// # Errors
     ///
-    /// As [`RunningTurn::run_calls`]
+    /// As [`RunningTurn::run_calls`].
     pub async fn answer_calls(&mut self, calls: Vec<ToolCall>) -> Result<Vec<ToolResult>, Failure> {
         let session = self.session.share();
         let calls = calls.into_iter().map(|call| {
@@ -224,7 +224,8 @@ impl<'e> RunningTurn<'e> {
         Ok(results)
     }
 
-    /// The limit on tool calls holds for the backend's own and the caller's together; the session knows only the caller's.
+    /// Checks the calls of the backend's own tools. The limit on tool calls covers own and caller's calls together; the
+    /// session counts only the caller's.
     fn check_own_calls(&self, calls: &[PendingCall<'_>]) -> Result<(), Failure> {
         let next = calls.iter().filter(|call| call.is_own()).count();
         let before = self.log.recorder.tool_calls();
@@ -233,9 +234,8 @@ impl<'e> RunningTurn<'e> {
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
     }
 
-    /// Returns the steering input since the last call, and reports it as received: for a backend that can be
-    /// steered. Call it when the next model call is certain, and add each text to that call, as words of the
-    /// user, after the answers to the earlier calls.
+    /// Returns the steering input since the last call and reports it as received. Call it when the next model call is
+    /// certain. Add each text to that model call, as the user's words, after the answers to earlier tool calls.
     pub fn input(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         while let Some(input) = self.steered.take() {
@@ -246,13 +246,13 @@ impl<'e> RunningTurn<'e> {
         texts
     }
 
-    /// Returns true if the turn is over because its answer was submitted: the model is not called again, and
-    /// the turn ends with [`FinishReason::Submitted`].
+    /// Returns true if the turn is over because a tool submitted its answer. The backend then makes no further model call,
+    /// and the turn ends with [`FinishReason::Submitted`].
     pub fn is_submitted(&self) -> bool {
         is_submitted(&self.session, &self.request)
     }
 
-    /// Checks the answer, as [`AnswerCheck::check`].
+    /// Checks the answer, as [`AnswerCheck::check`] does.
     pub fn check_answer(&mut self, output: Option<Value>) -> Checked {
         self.answer.check(output, &mut self.log)
     }
@@ -261,14 +261,14 @@ impl<'e> RunningTurn<'e> {
     pub fn void_open_messages(&mut self, cause: VoidCause) {
         let open = self.log.recorder.messages().iter().filter(|message| !message.complete);
         let open: Vec<MessageId> = open.map(|message| message.id.clone()).collect();
-        // From the newest on: see `Recorder`.
+        // Void the newest message first: `Recorder` removes from the end fastest.
         for message in open.into_iter().rev() {
             self.event(MessageVoided::new(message, cause));
         }
     }
 
-    /// Sends the remaining events to the sink, and ends the turn: with the model's stop reason and the checked
-    /// value, or a failure. A turn with a submitted answer ends well with any outcome.
+    /// Sends the remaining events to the sink and ends the turn, with the model's stop reason and the checked value, or with
+    /// a failure. A turn with a submitted answer succeeds with any outcome.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl<'e> RunningTurn<'e> {
         mut self,
         outcome: Result<(FinishReason, Option<Value>), Failure>,
     ) -> Result<TurnResult, TurnError> {
-        // Also of calls that were given up while they ran.
+        // Also count effects of calls that were abandoned while they ran.
         self.log.recorder.add_effects(self.session.effects());
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.log.flush(self.events.0, &self.cancel, &self.watch, is_cancelled).await;
@@ -289,7 +289,7 @@ impl<'e> RunningTurn<'e> {
     }
 }
 
-/// The sink, which has no `Debug`.
+/// Wraps the sink, which does not implement `Debug`.
 struct Events<'e>(&'e mut dyn EventSink);
 
 impl std::fmt::Debug for Events<'_> {

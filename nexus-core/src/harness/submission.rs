@@ -1,13 +1,13 @@
-//! End of a turn whose answer was submitted by a terminal tool.
+//! Ends a turn whose answer a terminal tool submitted.
 
 use serde_json::Value;
 
 use super::Failure;
 use crate::{FinishReason, Session, TurnRequest};
 
-/// Splits the calls of one reply into batches: the calls of a batch may run at once, and each batch is decided
-/// on and answered before the next. A call that may submit the answer is alone in its batch, so that no other
-/// call runs when it submits, and later calls are denied.
+/// Splits the calls of one reply into batches. The calls of one batch may run concurrently; a batch starts
+/// after all calls of the previous one are answered. A call that may submit the answer has a batch of its own,
+/// so that no other call runs when it submits. Later calls are then denied.
 pub fn batches<T>(calls: Vec<T>, is_terminal: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut may_join = false;
@@ -22,13 +22,13 @@ pub fn batches<T>(calls: Vec<T>, is_terminal: impl Fn(&T) -> bool) -> Vec<Vec<T>
     batches
 }
 
-/// Returns true if the turn of `session` is over because its answer was submitted. With an output schema it is
-/// not over: that answer must still come as text.
+/// Returns true if the turn of `session` is over because a tool submitted its answer. With an output schema
+/// the turn is not over, because its answer must still come as text.
 pub fn is_submitted(session: &Session, request: &TurnRequest) -> bool {
     session.is_handed_in() && request.output.is_none()
 }
 
-/// Returns the end of a turn: success if its answer was submitted, after any later failure.
+/// Returns the end of a turn. A turn with a submitted answer succeeds, even after a later failure.
 pub fn with_submission(
     outcome: Result<(FinishReason, Option<Value>), Failure>,
     is_submitted: bool,

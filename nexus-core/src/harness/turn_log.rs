@@ -1,4 +1,4 @@
-//! Events and record of a turn so far, and its result or error at the end.
+//! Events and record of a running turn, and the result or error made from them.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,44 +19,43 @@ use crate::{
     turn::Started,
 };
 
-/// Longest time that a sink which is not ready may delay the return of a cancelled turn.
+/// Longest delay of a cancelled turn by a sink that is not ready.
 const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 
-/// Warning about a finished message whose deltas do not add up to it.
+/// Warning about a finished message that differs from its deltas.
 const OTHER_TEXT: &str = "the text of a finished message differs from its deltas; the finished text counts";
 
-/// The events of a turn on their way to the sink, and their record.
+/// The events of a turn, queued for the sink, and their record.
 ///
-/// Every event passes through [`TurnLog::event`], so that the shown events and the returned result agree. A
-/// backend writes everything else that it learns into the fields.
+/// Every event passes through [`TurnLog::event`], so that the shown events and the returned result agree. A backend writes
+/// all other data into the fields.
 ///
-/// All output leaves through this type, so it removes the secrets of the turn: from events, the result or
-/// error, and spans. The redactor of [`TurnLog::redact_with`] knows these secrets.
+/// All output leaves through this type, so it removes the secrets of the turn from events, result, error and spans. The
+/// redactor from [`TurnLog::redact_with`] knows these secrets.
 #[derive(Debug)]
 pub struct TurnLog {
     /// Events that the sink has not taken yet.
     pub outbox: Outbox,
-    /// The record kept from the events.
+    /// Record built from the events.
     pub recorder: Recorder,
-    /// Backend that runs the turn. The first event has the model and the version, as far as they are known by
-    /// then.
+    /// Backend that runs the turn. The first event contains the model and the version, if they are known by then.
     pub provenance: Provenance,
-    /// Model calls so far, as far as the backend makes them or the vendor shows them.
+    /// Number of model calls so far that the backend made or the vendor reported.
     pub model_calls: u32,
-    /// Handle for resuming the conversation.
+    /// Resume handle of the conversation.
     pub resume: Option<ResumeHandle>,
-    /// Report on the last process, if there was one.
+    /// Report on the last process, if the backend started one.
     pub process: Option<ProcessReport>,
-    /// Reason for repeating the present request to the model, until it answers.
+    /// Reason for repeating the present request to the model, until the model answers.
     pub retry_cause: RetryCause,
     has_started: bool,
     redaction: Redaction,
-    /// The spans below that of the turn; `None` where nothing listens. Boxed, as few turns have it.
+    /// Spans below the turn's span. `None` if no subscriber listens. Boxed, because few turns have it.
     trace: Option<Box<TurnTrace>>,
 }
 
 impl TurnLog {
-    /// An empty log of a turn of `backend`. Times of its events count from now.
+    /// Creates an empty log of a turn of `backend`. Times of its events count from now.
     pub fn new(backend: BackendId, model: Option<ModelId>, effort: Option<AppliedEffort>) -> Self {
         let mut provenance = Provenance::new(backend);
         provenance.model = model;
@@ -75,29 +74,28 @@ impl TurnLog {
         }
     }
 
-    /// Has the spans of model calls and tool calls stand below the span of the turn, and its end recorded there.
+    /// Creates the spans of model calls and tool calls below `span`, and records the end of the turn in `span`.
     #[must_use]
     pub fn in_span(mut self, span: &TurnSpan) -> Self {
         self.trace = (!span.span.is_disabled()).then(|| Box::new(TurnTrace::new(span.clone())));
         self
     }
 
-    /// Removes the secrets that `redactor` knows, and the ones that it learns later, from all output of the
-    /// turn. Use the turn's own redactor, [`Session::redactor`](crate::Session::redactor), which also checks
-    /// the arguments of calls.
+    /// Removes all present and later secrets of `redactor` from the output of the turn. Use the turn's own redactor,
+    /// [`Session::redactor`](crate::Session::redactor), which also checks the arguments of calls.
     pub fn redact_with(&mut self, redactor: Redactor) {
         self.redaction = Redaction::new(redactor);
     }
 
-    /// For loops that are not ours: has model calls begin where the events show it. That is when calls of tools are answered,
-    /// a reply begins that was not asked for, or a call is repeated.
+    /// Infers model calls from events, for a vendor's loop. A model call begins when tool calls are answered, when a reply
+    /// begins without a recorded request, or when a call is repeated.
     pub fn infer_model_calls(&mut self) {
         if let Some(trace) = &mut self.trace {
             trace.infer_model_calls();
         }
     }
 
-    /// The spans, if something listens, with the model that answers.
+    /// Returns the spans, updated with the answering model, if a subscriber listens.
     #[inline]
     fn trace(&mut self) -> Option<&mut TurnTrace> {
         let trace = self.trace.as_mut()?;
@@ -106,15 +104,15 @@ impl TurnLog {
         Some(trace)
     }
 
-    /// Begins a model call in the trace. The call ends with a message that has its usage or stop reason, with
-    /// [`TurnLog::model_call_ended`], or with the next call.
+    /// Starts a model call in the trace. It ends with a message that has its usage or stop reason, with
+    /// [`TurnLog::model_call_ended`], or with the next model call.
     pub fn model_asked(&mut self) {
         if let Some(trace) = self.trace() {
             trace.model_asked();
         }
     }
 
-    /// For the trace: a model call is over of which no message says so.
+    /// Ends a model call in the trace whose end no message reports.
     pub fn model_call_ended(&mut self, call: &ModelCall) {
         if self.trace.is_none() {
             return;
@@ -126,21 +124,21 @@ impl TurnLog {
         }
     }
 
-    /// For the trace: a model call came to nothing.
+    /// Records in the trace that a model call failed.
     pub fn model_failed(&mut self, kind: ErrorKind) {
         if let Some(trace) = &mut self.trace {
             trace.model_failed(kind);
         }
     }
 
-    /// For the trace: the vendor's name of the conversation.
+    /// Records the vendor's name of the conversation in the trace.
     pub fn name_conversation(&mut self, id: &str) {
         if let Some(trace) = &mut self.trace {
             trace.conversation(&self.redaction.name(id));
         }
     }
 
-    /// The span of a tool call that was reported as started, for what the tool does to stand below it.
+    /// Returns the span of a started tool call, as parent for the tool's own spans.
     pub fn tool_span(&self, call: &CallId) -> ToolSpan {
         ToolSpan(self.trace.as_ref().and_then(|trace| trace.tool(call)).cloned())
     }
@@ -164,7 +162,7 @@ impl TurnLog {
         }
     }
 
-    /// Records an event that holds no secret any more.
+    /// Records an event from which secrets were already removed.
     #[inline]
     fn observe(&mut self, event: &TurnEvent) {
         self.recorder.observe(event);
@@ -180,14 +178,14 @@ impl TurnLog {
         self.outbox.push(held);
     }
 
-    /// Records text that was withheld as the possible beginning of a secret: no more text will come.
+    /// Records text that was withheld as the possible beginning of a secret, because no more text will follow.
     fn record_held(&mut self) {
         for held in self.redaction.release(None) {
             self.record(held);
         }
     }
 
-    /// Reports that the turn has started: once, before any other event. [`TurnLog::event`] and [`TurnLog::flush`] call it.
+    /// Reports the start of the turn once, before any other event. [`TurnLog::event`] and [`TurnLog::flush`] call it.
     pub fn start(&mut self) {
         if std::mem::replace(&mut self.has_started, true) {
             return;
@@ -200,19 +198,19 @@ impl TurnLog {
         self.outbox.push(started);
     }
 
-    /// Returns the failure of a turn that ran out of time: `kind` is the result of [`Watch::ran_out`]. If a
-    /// request to the model was being repeated, the reason for that is the cause, and its time is the time of
+    /// Returns the failure of a turn that ran out of time. `kind` is the result of [`Watch::ran_out`]. If a request to the
+    /// model was being repeated, the failure takes the kind and the message of the reason for the repetition, and the time of
     /// the next attempt.
     pub fn out_of_time(&self, kind: ErrorKind, watch: &Watch) -> Failure {
         let failure = Failure::out_of_time(kind, watch.elapsed());
         self.retry_cause.explain(failure)
     }
 
-    /// Waits for `future`, and meanwhile hands events over and keeps cancellation and the limits of time.
+    /// Waits for `future`. Meanwhile sends events to the sink and enforces cancellation and time limits.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), or what [`Watch::ran_out`] says. The future is dropped.
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), or the result of [`Watch::ran_out`]. The future is dropped.
     pub async fn wait_for<T>(
         &mut self,
         future: impl Future<Output = T>,
@@ -242,9 +240,9 @@ impl TurnLog {
         .await
     }
 
-    /// Hands the rest of the events over, at the end of the turn. A sink that is not ready delays a cancelled turn by
-    /// 250 ms at most, and any turn until its deadline at most (250 ms beyond it, if it has passed); what the sink did not
-    /// take is in the result.
+    /// Sends the remaining events at the end of the turn. A slow sink delays a cancelled turn by at most 250 ms. It delays
+    /// any other turn until the deadline, or by 250 ms if the deadline has passed. The result contains what the sink did not
+    /// take.
     pub async fn flush(
         &mut self,
         events: &mut dyn EventSink,
@@ -277,8 +275,8 @@ impl TurnLog {
         .await;
     }
 
-    /// The result of a turn that ended well, with the checked `output`, if a schema was set. The resume handle is in it if
-    /// `keeps_conversation`.
+    /// Returns the result of a successful turn, with the checked `output` if the request has a schema. Includes the resume
+    /// handle if `keeps_conversation`.
     pub fn into_result(
         mut self,
         finish: FinishReason,
@@ -296,7 +294,7 @@ impl TurnLog {
         result
     }
 
-    /// The error of a turn that failed, with everything produced so far. The resume handle is in its partial if
+    /// Returns the error of a failed turn, with everything produced so far. The partial result includes the resume handle if
     /// `keeps_conversation`.
     pub fn into_error(mut self, mut failure: Failure, keeps_conversation: bool) -> TurnError {
         self.finish(keeps_conversation);
@@ -316,7 +314,7 @@ impl TurnLog {
         }
     }
 
-    /// The record is complete.
+    /// Completes the record at the end of the turn.
     fn finish(&mut self, keeps_conversation: bool) {
         self.record_held();
         self.redaction.provenance(&mut self.provenance);

@@ -21,7 +21,7 @@ pub struct TurnSpan {
 }
 
 impl TurnSpan {
-    /// The span of a turn of `backend`.
+    /// Creates the span of a turn of `backend`.
     pub fn new(backend: &BackendId, capabilities: &Capabilities, request: &TurnRequest) -> Self {
         let span = tracing::info_span!(
             "invoke_agent",
@@ -52,12 +52,12 @@ impl TurnSpan {
     }
 }
 
-/// The span that a tool call runs in, from [`TurnLog::tool_span`](super::TurnLog::tool_span).
+/// The span of a tool call, from [`TurnLog::tool_span`](super::TurnLog::tool_span).
 #[derive(Clone, Debug)]
 pub struct ToolSpan(pub(super) Option<Span>);
 
 impl ToolSpan {
-    /// Runs what answers the call inside the span.
+    /// Runs the call's answer inside the span.
     pub fn run<T>(self, answer: impl Future<Output = T>) -> impl Future<Output = T> {
         answer.instrument(self.0.unwrap_or_else(Span::current))
     }

@@ -16,44 +16,44 @@ use crate::{
     turn::{Provenance, Retrying, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 
-/// Longest name in a span, in bytes. Source: our own bound, above any name that is meant.
+/// Longest name in a span, in bytes. Source: our own bound, above any plausible name.
 const MAX_ATTRIBUTE_BYTES: usize = 256;
 
-/// A model call that is over, as far as the vendor says so apart from the messages: see [`TurnLog::model_call_ended`].
+/// A completed model call that the vendor reports outside of messages: see [`TurnLog::model_call_ended`].
 ///
 /// [`TurnLog::model_call_ended`]: super::TurnLog::model_call_ended
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelCall {
-    /// The call of the sub-agent that asked; `None` is the turn's own agent.
+    /// The tool call that started the sub-agent which made the model call. `None` for the turn's own agent.
     pub parent: Option<CallId>,
-    /// Its usage.
+    /// Usage of the call.
     pub usage: Option<Usage>,
-    /// Why the model stopped.
+    /// Reason why the model stopped.
     pub finish: Option<FinishReason>,
 }
 
 impl ModelCall {
-    /// A call of the turn's own agent.
+    /// Creates a model call of the turn's own agent.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says that a sub-agent asked.
+    /// Sets the tool call whose sub-agent made the model call.
     #[must_use]
     pub fn with_parent(mut self, parent: Option<CallId>) -> Self {
         self.parent = parent;
         self
     }
 
-    /// States the usage.
+    /// Sets the usage.
     #[must_use]
     pub fn with_usage(mut self, usage: Option<Usage>) -> Self {
         self.usage = usage;
         self
     }
 
-    /// States why the model stopped.
+    /// Sets the stop reason.
     #[must_use]
     pub fn with_finish(mut self, finish: Option<FinishReason>) -> Self {
         self.finish = finish;
@@ -69,20 +69,20 @@ pub(super) struct TurnTrace {
     tools: HashMap<CallId, CallSpan>,
     /// True if model calls are inferred from events. A native loop reports them itself.
     infers: bool,
-    /// The model that answers, where it is known, and the conversation.
+    /// The answering model, if known, and the conversation.
     model: Option<ModelId>,
     conversation: Option<String>,
     is_over: bool,
 }
 
-/// Spans of the turn's own agent, or of a sub-agent.
+/// Spans of one agent: the turn's own or a sub-agent.
 #[derive(Debug, Default)]
 struct AgentSpans {
     chat: Option<Span>,
-    /// The last model call that has ended: calls that its reply asked for may be reported later.
+    /// The last model call that ended. Tool calls of its reply may be reported later.
     last: Option<Span>,
     running: usize,
-    /// True if tools were called since the last model call: the next call sends their results.
+    /// True if the agent called tools since the last model call. The next model call sends their results.
     has_called: bool,
 }
 
@@ -110,7 +110,7 @@ impl TurnTrace {
         self.infers = true;
     }
 
-    /// Names the conversation, once the vendor has.
+    /// Records the vendor's name of the conversation.
     pub(super) fn conversation(&mut self, id: &str) {
         if self.conversation.as_deref() == Some(id) {
             return;
@@ -123,14 +123,14 @@ impl TurnTrace {
         }
     }
 
-    /// The model that answers.
+    /// Records the answering model.
     pub(super) fn model(&mut self, model: Option<&ModelId>) {
         if self.model.as_ref() != model {
             self.model = model.cloned();
         }
     }
 
-    /// Begins a model call of the turn's own agent. If calls are inferred, a running call is this call.
+    /// Begins a model call of the turn's own agent. If model calls are inferred, a running call is this call.
     pub(super) fn model_asked(&mut self) {
         if !self.infers {
             self.end_chat(None, None, None);
@@ -138,7 +138,7 @@ impl TurnTrace {
         self.open_chat(None);
     }
 
-    /// A model call of the turn's own agent came to nothing.
+    /// Records that a model call of the turn's own agent failed.
     pub(super) fn model_failed(&mut self, kind: ErrorKind) {
         if let Some(chat) = self.agents.get(&None).and_then(|agent| agent.chat.as_ref()) {
             record_error(chat, kind);
@@ -154,7 +154,7 @@ impl TurnTrace {
         self.ask_again(call.parent.as_ref());
     }
 
-    /// The span of a call that runs.
+    /// Returns the span of a running tool call.
     pub(super) fn tool(&self, call: &CallId) -> Option<&Span> {
         self.tools.get(call).map(|tool| &tool.span)
     }
@@ -213,7 +213,7 @@ impl TurnTrace {
             record_error(&span, finished.status);
         }
         end(&span);
-        // A sub-agent that the call started is done with it.
+        // The sub-agent that this call started has ended.
         let sub = Some(finished.call.clone());
         if self.agents.contains_key(&sub) {
             self.end_chat(sub.as_ref(), None, None);
@@ -225,7 +225,7 @@ impl TurnTrace {
         self.ask_again(agent.as_ref());
     }
 
-    /// After the answers to all calls of a reply the next model call begins.
+    /// Starts the next model call of an agent, after the answers to all tool calls of a reply.
     fn ask_again(&mut self, agent: Option<&CallId>) {
         let is_answered = |agent: &AgentSpans| agent.chat.is_none() && agent.running == 0 && agent.has_called;
         if self.infers && self.agents.get(&agent.cloned()).is_some_and(is_answered) {
@@ -282,13 +282,13 @@ impl TurnTrace {
         known.last = Some(chat);
     }
 
-    /// The turn ended well.
+    /// Records that the turn succeeded.
     pub(super) fn answered(&mut self, result: &TurnResult) {
         self.turn.span.record("gen_ai.response.finish_reasons", reason(&result.finish));
         self.end(&result.provenance, &result.usage, None);
     }
 
-    /// The turn failed.
+    /// Records that the turn failed.
     pub(super) fn failed(&mut self, kind: ErrorKind, provenance: &Provenance, usage: &Usage) {
         record_error(&self.turn.span, kind);
         self.end(provenance, usage, Some(kind));
@@ -306,7 +306,7 @@ impl TurnTrace {
         self.close(error);
     }
 
-    /// Ends what is open, with the error that ended the turn.
+    /// Closes all open spans, with the error that ended the turn.
     fn close(&mut self, error: Option<ErrorKind>) {
         self.is_over = true;
         let tools = self.tools.values().map(|tool| (&tool.span, true));
@@ -334,18 +334,18 @@ impl Drop for TurnTrace {
     }
 }
 
-/// Shortens a name from a vendor or a model for a span: a collector rejects requests that are too large, with
-/// all of their spans.
+/// Shortens a name from a vendor or a model for a span. A collector rejects requests that are too large, with all of
+/// their spans.
 fn brief(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_ATTRIBUTE_BYTES)]
 }
 
-/// A span that has spans below it is closed after them. It ends when it was left last.
+/// Ends a span. A span with children is closed after them, and its end time is when it was last exited.
 fn end(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// The attribute is a list of these: exporters make it one.
+/// Returns the stop reason for the attribute. The attribute is a list, which exporters build.
 fn reason(finish: &FinishReason) -> String {
     brief(&finish.to_string()).replace(' ', "_")
 }

@@ -1,27 +1,27 @@
-//! Limits of time: the deadline, and silence by phase.
+//! Time limits of a turn: the deadline, and silence by phase.
 
 use std::time::{Duration, Instant as StdInstant};
 
 use crate::{ErrorKind, IdleLimits, Limit, Limits, Phase};
 use tokio::time::Instant;
 
-/// Keeps the limits of time of one turn: the deadline of [`Limits::deadline`], and for each [`Phase`] the longest silence of
-/// [`Limits::idle`]. It reads Tokio's clock, which tests can pause.
+/// Enforces the time limits of one turn: the deadline [`Limits::deadline`], and the longest silence in each [`Phase`],
+/// [`Limits::idle`]. Uses Tokio's clock, which tests can pause.
 #[derive(Debug)]
 pub struct Watch {
     started: Instant,
     /// Deadline of the request.
     asked_deadline: Option<Instant>,
-    /// The same, or an earlier one.
+    /// Current deadline: that of the request or an earlier one.
     deadline: Option<Instant>,
     idle: IdleLimits,
     heard: Instant,
-    /// `None` while silence does not count.
+    /// Current phase. `None` while silence does not count.
     phase: Option<Phase>,
 }
 
 impl Watch {
-    /// Starts to count now, in [`Phase::Start`].
+    /// Starts the time limits now, in [`Phase::Start`].
     pub fn new(limits: &Limits) -> Self {
         let started = Instant::now();
         let deadline = limits.deadline.and_then(|deadline| started.checked_add(deadline));
@@ -35,13 +35,13 @@ impl Watch {
         }
     }
 
-    /// Restarts the measurement of silence in [`Phase::Start`], as for a further process. Does not change the
+    /// Restarts the measurement of silence in [`Phase::Start`], for example when another process starts. Does not change the
     /// deadline.
     pub fn restart(&mut self) {
         self.heard(Phase::Start);
     }
 
-    /// Records a sign of life: silence counts from now on, with the limit of `phase`.
+    /// Records a sign of life. Silence counts from now, with the limit of `phase`.
     pub fn heard(&mut self, phase: Phase) {
         self.heard = Instant::now();
         self.phase = Some(phase);
@@ -52,12 +52,12 @@ impl Watch {
         self.phase == Some(phase)
     }
 
-    /// Suspends the limit on silence until [`Watch::heard`], as during a delay of our own. The deadline stands.
+    /// Suspends the silence limit until [`Watch::heard`], for example during a delay of our own. The deadline still applies.
     pub fn rest(&mut self) {
         self.phase = None;
     }
 
-    /// Moves the deadline to `left` from now, unless it is earlier. Returns true if it was moved.
+    /// Moves the deadline to `left` from now, unless the deadline is earlier. Returns true if it was moved.
     pub fn shorten(&mut self, left: Duration) -> bool {
         let is_shorter = self.remaining().is_none_or(|remaining| left < remaining);
         if is_shorter {
@@ -66,12 +66,12 @@ impl Watch {
         is_shorter
     }
 
-    /// Reverts [`Watch::shorten`]: the deadline is that of the request.
+    /// Restores the deadline of the request after [`Watch::shorten`].
     pub fn restore_deadline(&mut self) {
         self.deadline = self.asked_deadline;
     }
 
-    /// Returns the limit that has run out by now: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
+    /// Returns the exceeded limit, if any: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
     /// [`ErrorKind::Starved`].
     pub fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
@@ -82,8 +82,8 @@ impl Watch {
         self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(phase))
     }
 
-    /// Returns the time to call [`Watch::ran_out`] again, unless there is a sign of life before. `None`: no
-    /// limit applies.
+    /// Returns the time at which to call [`Watch::ran_out`] again, unless there is a sign of life first. Returns `None` if
+    /// no limit applies.
     pub fn next(&self) -> Option<StdInstant> {
         [self.deadline, self.idle_until()].into_iter().flatten().min().map(Instant::into_std)
     }
@@ -93,7 +93,7 @@ impl Watch {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// Time since the turn started.
+    /// Returns the time since the turn started.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -103,7 +103,7 @@ impl Watch {
     }
 }
 
-/// Completes at `at`; never without a time.
+/// Completes at `at`. With `None` it never completes.
 pub async fn sleep_until(at: Option<StdInstant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
