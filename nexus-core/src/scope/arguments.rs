@@ -1,25 +1,25 @@
-//! Paths among a call's arguments.
+//! Finds and replaces paths in a call's arguments.
 
 use serde_json::Value;
 
 use super::PathArgument;
 
-/// Longest position in a message, in bytes. Source: our own bound.
+/// Longest JSON Pointer in a message, in bytes. Source: our own bound.
 const MAX_PLACE_BYTES: usize = 200;
 
 /// Reason why a path could not be read from the arguments.
 #[derive(Debug, PartialEq)]
 pub(super) enum Obstacle<E> {
-    /// There is something else at this place, a JSON Pointer.
+    /// The value at this JSON Pointer is not text.
     NotText(String),
-    /// The path is refused.
+    /// The path is rejected.
     Refused(E),
 }
 
 /// Replaces each path by the result of `check`.
 ///
-/// A value that is missing or `null` is an optional argument that was not given. Any other value that is
-/// neither a text nor a list of texts is an error: an unchecked value must not remain where a path is expected.
+/// A value that is missing or `null` is an optional argument without a value. Any other value that is neither
+/// text nor a list of texts is an error, so that no unchecked value remains where a path is expected.
 pub(super) fn replace_paths<E>(
     arguments: &mut Value,
     path: &PathArgument,
@@ -29,7 +29,7 @@ pub(super) fn replace_paths<E>(
     replace(arguments, &steps, "", check)
 }
 
-/// `place` is where `value` stands, `steps` lead on from there.
+/// Replaces the paths in `value`, which is at `place`. `steps` are the remaining steps of the pointer.
 fn replace<E>(
     value: &mut Value,
     steps: &[&str],

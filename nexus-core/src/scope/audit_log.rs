@@ -1,4 +1,4 @@
-//! State of a session: its decisions, the number of calls, and its end.
+//! State of a session: its decisions, its number of calls, and its end.
 
 use std::{
     collections::VecDeque,
@@ -19,21 +19,19 @@ use crate::{
     turn::{Effects, ToolOrigin},
 };
 
-/// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
+/// Most stored decisions. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
 
-/// Most memory of the decisions, in bytes, as far as it can be estimated; above it the oldest are dropped.
-/// Source: our own bound.
+/// Largest estimated memory of the decisions, in bytes. Beyond it the oldest are dropped. Source: our own bound.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// Most calls with a wrong token that are recorded, so that a stranger's calls never displace those of the
-/// participant. Source: our own bound.
+/// Most recorded calls with a wrong token, so that such calls never displace those of the participant. Source: our own bound.
 const MAX_STRANGERS: u64 = 1_000;
 
-/// State of one session, which also updates the sessions above it.
+/// State of one session. It also updates the sessions above it.
 ///
-/// Counting a call and recording its decision happen under one lock. So the decisions are in the order in which
-/// the calls took from the budget, and nothing is allowed after a session was closed.
+/// One lock covers counting a call and recording its decision. So the decisions are in the order in which the calls used the budget,
+/// and a closed session allows nothing.
 #[derive(Debug, Default)]
 pub(super) struct AuditLog {
     kept: Mutex<DecisionLedger>,
@@ -46,20 +44,20 @@ struct DecisionLedger {
     limit: Option<u32>,
     spent: u32,
     over_budget: u32,
-    /// Refused submissions after which the session is over.
+    /// Number of refused submissions that ends the session.
     submission_limit: Option<u32>,
     refused_submissions: u32,
-    /// True if the caller's session takes no more submissions.
+    /// True if the caller's session accepts no more submissions.
     is_refused_elsewhere: bool,
-    /// True if its owner closed it.
+    /// True if the session's owner closed it.
     is_closed: bool,
-    /// True if it ended because the answer was submitted.
+    /// True if the session ended because the answer was submitted.
     is_handed_in: bool,
     decisions: VecDeque<RetainedDecision>,
     bytes: usize,
     strangers: u64,
     forgotten: u64,
-    /// The greatest of the calls that were let through, also of those whose decisions are forgotten.
+    /// Greatest effects of the allowed calls, including calls whose decisions were dropped.
     effects: Effects,
 }
 
@@ -67,13 +65,13 @@ struct DecisionLedger {
 #[derive(Clone, Debug)]
 struct RetainedDecision {
     decision: Arc<Decision>,
-    /// None of a stranger's call: it is like no other.
+    /// `None` for a call with a wrong token, so that it equals no other call.
     fingerprint: Option<Fingerprint>,
     outcome: ToolOutcome,
     bytes: usize,
 }
 
-/// Call that awaits a decision.
+/// A call that awaits a decision.
 #[derive(Debug)]
 pub(super) struct UndecidedCall {
     decision: Decision,
@@ -84,7 +82,7 @@ pub(super) struct UndecidedCall {
 }
 
 impl UndecidedCall {
-    /// A call of `tool`, which may have these effects if it is let through.
+    /// Creates a call of `tool`, which may have these effects if it is allowed.
     pub(super) fn new(
         participant: ParticipantId,
         (tool, arguments): (&str, &Value),
@@ -96,41 +94,42 @@ impl UndecidedCall {
         Self { decision, fingerprint, outcome: ToolOutcome::default(), counts, effects }
     }
 
-    /// A call of a tool of the program's own, which costs nothing of the budget.
+    /// Creates a call of the program's own tool, which does not use the budget.
     pub(super) fn of_harness(participant: ParticipantId, call: (&str, &Value)) -> Self {
         let mut asked = Self::new(participant, call, Counts::Never, Effects::None).awaiting_approval();
         asked.decision.origin = ToolOrigin::Harness;
-        // No call of the caller's tools is like it.
+        // Without a fingerprint it equals no call of a caller's tool.
         asked.fingerprint = None;
         asked
     }
 
-    /// It is let through once the host has approved it.
+    /// Marks the call as allowed only once the host has approved it.
     pub(super) fn awaiting_approval(mut self) -> Self {
         self.outcome = ToolOutcome::awaiting(AwaitedVerdict::Approval);
         self
     }
 
-    /// It is let through until the other side has decided on it; that side has it approved where it `needs_approval`.
+    /// Marks the call as allowed until the caller's session decides on it. With `needs_approval`, the caller's host also has to
+    /// approve it.
     pub(super) fn awaiting_other_side(mut self, needs_approval: bool) -> Self {
         self.outcome = ToolOutcome::awaiting(AwaitedVerdict::OtherSide { needs_approval });
         self.left_to_other_side()
     }
 
-    /// Leaves the decision to the caller's session: this session has no budget for it, and does not deny it
-    /// because of a submitted answer, so that the caller's session issues that denial too.
+    /// Leaves the decision to the caller's session. This session then applies no budget, and does not deny the call because of a
+    /// submitted answer, so that the caller's session issues that denial too.
     pub(super) fn left_to_other_side(mut self) -> Self {
         self.counts = Counts::Elsewhere;
         self
     }
 
-    /// Returns the handle by which the call's end is reported.
+    /// Returns the handle that reports the end of the call.
     pub(super) fn outcome(&self) -> ToolOutcome {
         self.outcome.clone()
     }
 }
 
-/// State of a session's record at one moment, for a later reset: see [`Session::mark`](super::Session::mark).
+/// Snapshot of a session's counts and effects, for a later reset: see [`Session::mark`](super::Session::mark).
 #[derive(Clone, Debug)]
 pub struct SessionMark {
     spent: u32,
@@ -140,30 +139,30 @@ pub struct SessionMark {
     is_handed_in: bool,
 }
 
-/// End of an allowed call.
+/// Receives the end of an allowed call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToolOutcome(Arc<LaterOutcome>);
 
 #[derive(Debug, Default)]
 struct LaterOutcome {
     has_succeeded: AtomicBool,
-    /// The decision that the call waits for.
+    /// Further verdict that the call waits for.
     awaited: AwaitedVerdict,
-    /// The verdict.
+    /// The further verdict, once it is known.
     verdict: OnceLock<Result<(), Denial>>,
 }
 
-/// Verdict on a call that comes after the session's own.
+/// A verdict that follows the session's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AwaitedVerdict {
-    /// None.
+    /// The call waits for no further verdict.
     #[default]
     Nothing,
-    /// The host's: until then the call is not made.
+    /// The host's approval. The call does not run before it.
     Approval,
-    /// The decision of the caller's session. Until then the call may have been made.
+    /// The decision of the caller's session. The call may run before it is known.
     OtherSide {
-        /// True if the caller's host has to approve it.
+        /// True if the caller's host also has to approve the call.
         needs_approval: bool,
     },
 }
@@ -173,7 +172,7 @@ impl ToolOutcome {
         Self(Arc::new(LaterOutcome { awaited, ..LaterOutcome::default() }))
     }
 
-    /// The tool has answered, and not with an error.
+    /// Records that the tool answered without an error.
     pub(super) fn succeeded(&self) {
         self.0.has_succeeded.store(true, Ordering::Relaxed);
     }
@@ -191,7 +190,7 @@ impl RetainedDecision {
         self.decision.outcome == DecisionOutcome::Allowed && is_let_through
     }
 
-    /// Returns the decision with its later updates.
+    /// Returns the decision, updated with the later verdict.
     fn decision(&self) -> Decision {
         let mut decision = Decision::clone(&self.decision);
         match (self.outcome.0.verdict.get(), self.outcome.0.awaited) {
@@ -212,36 +211,36 @@ impl RetainedDecision {
     }
 }
 
-/// Counting rule of a call.
+/// How a call counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counts {
     /// Counts as one call.
     Once,
     /// Counts as one refused submission, unless it submits the answer.
     Submission,
-    /// Not: it is a call of the program's own tools.
+    /// Does not count, because it is a call of the program's own tools.
     Never,
-    /// Does not count: the caller is not the participant.
+    /// Does not count, because its token is wrong.
     Stranger,
-    /// Counts by [`AuditLog::settle_elsewhere`], after the caller's session has answered.
+    /// Counts in [`AuditLog::settle_elsewhere`], after the caller's session has decided.
     Elsewhere,
 }
 
 impl Counts {
-    /// Returns the rule for a call of `tool`, or of a missing tool.
+    /// Returns the rule for a call of `tool`, or of an unknown tool.
     pub(super) fn of(tool: Option<&ToolDefinition>) -> Self {
         if tool.is_some_and(|tool| tool.terminal) { Self::Submission } else { Self::Once }
     }
 }
 
-/// Admission of calls at the moment.
+/// State of the session when a call arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallAdmission {
-    /// Calls are admitted.
+    /// The session admits calls.
     Open,
     /// The session is over.
     Closed,
-    /// So many calls were allowed, and made.
+    /// The budget, this number of calls, is used up.
     OverBudget(u32),
 }
 
@@ -251,19 +250,19 @@ impl AuditLog {
         Self { kept: Mutex::new(DecisionLedger { limit, ..DecisionLedger::default() }), above: None }
     }
 
-    /// Ends the session after so many refused submissions.
+    /// Sets the number of refused submissions that ends the session.
     pub(super) fn refusing_submissions(self, limit: u32) -> Self {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.submission_limit = Some(limit);
         Self { kept: Mutex::new(kept), above: self.above }
     }
 
-    /// Creates the log of a session below another one, which gets the same entries.
+    /// Creates the log of a session below another one. Entries are also made in the log above.
     pub(super) fn below(above: &Arc<Self>, limit: Option<u32>) -> Self {
         Self { above: Some(Arc::clone(above)), ..Self::of(limit) }
     }
 
-    /// Counts a call, and writes its decision down with the verdict that `decide` comes to.
+    /// Counts a call, and records its decision with the verdict of `decide`.
     pub(super) fn settle<T>(
         &self,
         asked: UndecidedCall,
@@ -297,7 +296,7 @@ impl AuditLog {
             Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
             Err(denial) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
         }
-        // A denial that comes later takes its place, too.
+        // A later denial needs memory too, because it replaces the outcome.
         let may_be_denied =
             decision.outcome != DecisionOutcome::Allowed || outcome.0.awaited != AwaitedVerdict::Nothing;
         let bytes = weight(&decision, may_be_denied);
@@ -306,8 +305,8 @@ impl AuditLog {
         decided
     }
 
-    /// Records the host's decision on an allowed call that needs approval; if approved, it may have `effects`.
-    /// A session that was closed meanwhile denies it.
+    /// Records the host's verdict on a call that needs approval. An approved call may have `effects`. If the session was closed
+    /// meanwhile, the call is denied.
     pub(super) fn settle_approval(
         &self,
         outcome: &ToolOutcome,
@@ -324,8 +323,8 @@ impl AuditLog {
         settled
     }
 
-    /// Writes down what the other side decided on a call that was left to it, and counts the call as that side does: `counts` is what
-    /// it is by its tool, and `effects` what it may have if it was let through.
+    /// Records the decision of the caller's session on a call, and counts the call as that session does. `counts` is the rule for its
+    /// tool. `effects` are its possible effects if it was allowed.
     pub(super) fn settle_elsewhere(
         &self,
         outcome: &ToolOutcome,
@@ -336,8 +335,8 @@ impl AuditLog {
         for kept in &mut chain {
             match &verdict {
                 Err(Denial::OverBudget { .. }) => kept.over_budget = kept.over_budget.saturating_add(1),
-                // This is the only sign of the caller's bound: submissions were refused, and now its session is
-                // over.
+                // The caller's session does not report its limit on submissions. This denial after refused submissions is its only
+                // sign.
                 Err(Denial::Closed) if counts == Counts::Submission && !kept.is_handed_in => {
                     kept.is_refused_elsewhere |= kept.refused_submissions > 0;
                 }
@@ -352,8 +351,7 @@ impl AuditLog {
         outcome.0.verdict.get_or_init(|| verdict);
     }
 
-    /// Counts a call that was left to the caller's session, and whose answer is no longer awaited: it may have
-    /// been made.
+    /// Counts a call that the caller's session was to decide on but whose answer is no longer awaited. The call may have run.
     pub(super) fn give_up_elsewhere(&self, (counts, effects): (Counts, Effects)) {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         for kept in &mut chain {
@@ -362,23 +360,23 @@ impl AuditLog {
         }
     }
 
-    /// Calls that counted.
+    /// Returns the number of calls that counted.
     pub(super) fn spent(&self) -> u32 {
         self.lock().spent
     }
 
-    /// Calls that were one too many.
+    /// Returns the number of calls beyond the budget.
     pub(super) fn over_budget(&self) -> u32 {
         self.lock().over_budget
     }
 
-    /// Counts a submission that was let through and not taken.
+    /// Counts an allowed submission that the tool answered with an error.
     pub(super) fn refuse_submission(&self) {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         chain.iter_mut().for_each(|kept| kept.refuse_submission());
     }
 
-    /// Submissions that were refused here and below.
+    /// Returns the number of refused submissions here and in sessions below.
     pub(super) fn refused_submissions(&self) -> u32 {
         self.lock().refused_submissions
     }
@@ -388,13 +386,13 @@ impl AuditLog {
         self.chain().any(|audit_log| audit_log.lock().is_out_of_submissions())
     }
 
-    /// From now on, every call finds the session closed.
+    /// Closes the session: every later call is denied.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
     }
 
-    /// Closes this session and those above it because the answer was submitted. Returns false if a session was
-    /// closed before: then the answer is too late.
+    /// Closes this session and those above it because the answer was submitted. Returns false if one of them was already closed: the
+    /// answer is then too late.
     pub(super) fn hand_in(&self) -> bool {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         if chain.iter().any(|kept| kept.is_over()) {
@@ -404,23 +402,23 @@ impl AuditLog {
         true
     }
 
-    /// Returns true if the answer was submitted here or below.
+    /// Returns true if the answer was submitted here or in a session below.
     pub(super) fn is_handed_in(&self) -> bool {
         self.lock().is_handed_in
     }
 
-    /// Returns true if this session, or a session above it, was closed, by a submitted answer or otherwise.
+    /// Returns true if this session or a session above it was closed, for any reason.
     pub(super) fn is_closed(&self) -> bool {
         self.chain().any(|audit_log| audit_log.lock().is_over())
     }
 
-    /// The decisions, oldest first.
+    /// Returns the decisions, oldest first.
     pub(super) fn decisions(&self) -> Vec<Decision> {
         let entries: Vec<RetainedDecision> = self.lock().decisions.iter().cloned().collect();
         entries.iter().map(RetainedDecision::decision).collect()
     }
 
-    /// Returns true if such a call was denied, and every such call that was allowed has succeeded.
+    /// Returns true if a call with this fingerprint was denied, and every allowed one has succeeded.
     pub(super) fn was_denied(&self, call: Fingerprint) -> bool {
         let kept = self.lock();
         let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
@@ -428,20 +426,19 @@ impl AuditLog {
         !denied.is_empty() && allowed.iter().all(|entry| entry.outcome.has_succeeded())
     }
 
-    /// The greatest effects of the calls that were let through.
+    /// Returns the greatest effects of the allowed calls.
     pub(super) fn effects(&self) -> Effects {
         self.lock().effects
     }
 
-    /// Returns the present counts and effects.
+    /// Returns a mark with the present counts and effects.
     pub(super) fn mark(&self) -> SessionMark {
         let DecisionLedger { spent, over_budget, refused_submissions, effects, is_handed_in, .. } =
             *self.lock();
         SessionMark { spent, over_budget, refused_submissions, effects, is_handed_in }
     }
 
-    /// Resets the counts and the effects, and reopens a session that a submitted answer had closed. The
-    /// decisions stay.
+    /// Resets counts and effects to a mark, and reopens a session that a submitted answer had closed since. Decisions stay.
     pub(super) fn rewind(&self, mark: &SessionMark) {
         let mut kept = self.lock();
         kept.is_handed_in &= mark.is_handed_in;
@@ -454,7 +451,7 @@ impl AuditLog {
         self.lock().forgotten
     }
 
-    /// This one and those above it, in the one order in which they are ever locked.
+    /// Returns this log and those above it, in the order in which all code locks them.
     fn chain(&self) -> impl Iterator<Item = &Self> {
         iter::successors(Some(self), |audit_log| audit_log.above.as_deref())
     }
@@ -502,16 +499,16 @@ impl DecisionLedger {
     }
 }
 
-/// About how much memory a decision takes, in bytes.
+/// Returns the estimated memory of a decision, in bytes.
 fn weight(decision: &Decision, may_be_denied: bool) -> usize {
-    /// The denials that are longest are still short.
+    /// Bound on the memory of any denial.
     const DENIAL: usize = 4 << 10;
     let denial = if may_be_denied { DENIAL } else { 0 };
     size_of::<Decision>() + decision.tool.len() + weight_of(&decision.arguments) + denial
 }
 
 fn weight_of(value: &Value) -> usize {
-    /// Memory of a map's entry, in addition to its key and its value.
+    /// Memory of a map entry beside its key and value.
     const ENTRY: usize = 64;
     let inside = match value {
         Value::String(text) => text.len(),

@@ -8,12 +8,12 @@ use super::{PathRule, ToolPattern};
 
 /// Tools and paths of a participant. Nothing is added from a profile, the environment or the working directory.
 ///
-/// A path is relative to the root, or absolute; it includes everything below it, and need not exist yet. Folders above
-/// it do not become part of the scope, and are not created for it. It is taken literally: characters of globs and `\`
-/// are part of a name (on Windows, `\` separates names), and a path that begins with `~` or `$HOME`, as for a shell,
-/// is refused.
+/// A path is absolute or relative to the root. It includes everything below it, and need not exist yet. Folders above
+/// it do not become part of the scope, and are not created for it. Paths are literal: glob characters and `\` are part
+/// of a name (on Windows, `\` separates names). A path that begins with `~` or `$HOME` is rejected.
 ///
-/// Writable paths are also readable. Protected paths are neither readable nor writable, with any other setting.
+/// Writable paths are also readable. Protected paths are neither readable nor writable, whatever the other settings
+/// are.
 /// ```
 /// use nexus_core::scope::Brief;
 ///
@@ -30,9 +30,9 @@ use super::{PathRule, ToolPattern};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Brief {
-    /// The folder that relative paths are relative to. Absolute. Being in it allows nothing by itself.
+    /// Folder that relative paths are relative to. It must be absolute. The root itself grants no access.
     pub root: PathBuf,
-    /// The tools that may be used.
+    /// Allowed tools.
     #[serde(default)]
     pub tools: Vec<ToolPattern>,
     /// Readable paths.
@@ -41,7 +41,7 @@ pub struct Brief {
     /// Writable paths, which are also readable.
     #[serde(default)]
     pub write: Vec<PathBuf>,
-    /// Protected paths. They override all of the above.
+    /// Protected paths. They override all other fields.
     #[serde(default)]
     pub do_not_touch: Vec<PathRule>,
     /// Allows reading a file with more than one name: one of its names may be outside of the readable paths.
@@ -52,7 +52,7 @@ pub struct Brief {
 }
 
 impl Brief {
-    /// No tools and no paths, below `root`.
+    /// Creates a brief with this root, without tools and paths.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -64,7 +64,7 @@ impl Brief {
         }
     }
 
-    /// Allows the tools that `pattern` matches.
+    /// Allows all tools that match `pattern`.
     #[must_use]
     pub fn tool(mut self, pattern: ToolPattern) -> Self {
         self.tools.push(pattern);
@@ -78,14 +78,14 @@ impl Brief {
         self
     }
 
-    /// Allows writing, and reading, at `path` and below.
+    /// Allows reading and writing at `path` and below.
     #[must_use]
     pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
         self.write.push(path.into());
         self
     }
 
-    /// Keeps the participant off what `rule` names.
+    /// Protects the paths that `rule` matches.
     #[must_use]
     pub fn do_not_touch(mut self, rule: PathRule) -> Self {
         self.do_not_touch.push(rule);
@@ -100,18 +100,18 @@ impl Brief {
     }
 }
 
-/// Additions of a tier and phase of the work to a brief. Only its `do_not_touch` restricts the brief.
+/// Additions to a brief for a tier and phase of the work. Only `do_not_touch` restricts the brief.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overlay {
-    /// More tools.
+    /// Additional tools.
     pub tools: Vec<ToolPattern>,
-    /// More to read.
+    /// Additional readable paths.
     pub read: Vec<PathBuf>,
-    /// More to write, and read.
+    /// Additional writable paths, which are also readable.
     pub write: Vec<PathBuf>,
-    /// More that must not be touched.
+    /// Additional protected paths.
     pub do_not_touch: Vec<PathRule>,
 }
 
@@ -128,21 +128,21 @@ impl Overlay {
         self
     }
 
-    /// Adds `path` to what may be read.
+    /// Adds a readable path.
     #[must_use]
     pub fn reading(mut self, path: impl Into<PathBuf>) -> Self {
         self.read.push(path.into());
         self
     }
 
-    /// Adds `path` to what may be written, and read.
+    /// Adds a writable path, which is also readable.
     #[must_use]
     pub fn writing(mut self, path: impl Into<PathBuf>) -> Self {
         self.write.push(path.into());
         self
     }
 
-    /// Adds `rule` to what must not be touched.
+    /// Adds protected paths.
     #[must_use]
     pub fn do_not_touch(mut self, rule: PathRule) -> Self {
         self.do_not_touch.push(rule);
@@ -150,22 +150,22 @@ impl Overlay {
     }
 }
 
-/// Replacements for parts of brief and overlay in one turn, which may exceed them: its tools and paths need not
-/// be among theirs, so the author of an override decides on the whole scope of the turn. To delegate a part of
-/// a scope, narrow it with [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
+/// Replaces parts of brief and overlay in one turn. The replacements may go beyond them, so the author of an override
+/// decides on the whole scope of the turn. To delegate a part of a scope, narrow it with
+/// [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
 ///
 /// `None` leaves a list unchanged; an empty list empties it. Protected paths can only be added.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TurnOverride {
-    /// The tools, in place of the others, also beyond them.
+    /// Tools that replace those of brief and overlay. They may go beyond them.
     pub tools: Option<Vec<ToolPattern>>,
-    /// Readable paths, in place of the others, also beyond them.
+    /// Readable paths that replace those of brief and overlay. They may go beyond them.
     pub read: Option<Vec<PathBuf>>,
-    /// Writable paths, which are also readable, in place of the others, also beyond them.
+    /// Writable paths, which are also readable, that replace those of brief and overlay. They may go beyond them.
     pub write: Option<Vec<PathBuf>>,
-    /// More that must not be touched.
+    /// Additional protected paths.
     pub do_not_touch: Vec<PathRule>,
 }
 
@@ -175,28 +175,28 @@ impl TurnOverride {
         Self::default()
     }
 
-    /// Puts these tools in place of the others, also beyond them.
+    /// Replaces the tools by these, which may go beyond the others.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = ToolPattern>) -> Self {
         self.tools = Some(tools.into_iter().collect());
         self
     }
 
-    /// Puts these paths in place of what may be read, also beyond it.
+    /// Replaces the readable paths by these, which may go beyond the others.
     #[must_use]
     pub fn with_read<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.read = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Puts these paths in place of what may be written, also beyond it.
+    /// Replaces the writable paths by these, which may go beyond the others.
     #[must_use]
     pub fn with_write<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.write = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds `rule` to what must not be touched.
+    /// Adds protected paths.
     #[must_use]
     pub fn do_not_touch(mut self, rule: PathRule) -> Self {
         self.do_not_touch.push(rule);

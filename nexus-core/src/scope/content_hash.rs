@@ -8,10 +8,10 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes that are read at once. Source: our own bound.
+/// Size of each read, in bytes. Source: our own bound.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The hash of a file's content, SHA-256, and how long that is: two files of one hash hold the same bytes.
+/// SHA-256 hash and length of a file's content. Two files with equal values have the same content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContentHash {
     digest: [u8; 32],
@@ -19,17 +19,17 @@ pub struct ContentHash {
 }
 
 impl ContentHash {
-    /// The hash of these bytes.
+    /// Hashes these bytes.
     pub fn of(content: impl AsRef<[u8]>) -> Self {
         let content = content.as_ref();
         Self { digest: Sha256::digest(content).into(), bytes: content.len() as u64 }
     }
 
-    /// The hash of all that `source` still has, read in pieces.
+    /// Hashes the rest of `source`, read in pieces.
     ///
     /// # Errors
     ///
-    /// What `source` says.
+    /// Any error of `source`.
     pub fn of_reader(mut source: impl Read) -> io::Result<Self> {
         let (mut state, mut bytes, mut chunk) = (Sha256::new(), 0, vec![0; CHUNK_BYTES]);
         loop {
@@ -45,8 +45,7 @@ impl ContentHash {
         }
     }
 
-    /// Returns true if it is the hash of the whole file. Reads no more than necessary of a file that is longer
-    /// or grows.
+    /// Returns true if the whole file has this hash. Stops early at a file that is longer or grows.
     pub(super) fn is_of(&self, file: File) -> io::Result<bool> {
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
@@ -59,7 +58,8 @@ impl ContentHash {
         self.bytes
     }
 
-    /// The first 16 of its 64 digits: enough to tell the versions of a file apart, and short enough for a model to repeat.
+    /// Returns the first 16 of the 64 digits. They distinguish the versions of a file, and are short enough for a model to
+    /// repeat.
     pub fn short(&self) -> String {
         let mut text = self.to_string();
         text.truncate(16);
@@ -67,7 +67,7 @@ impl ContentHash {
     }
 }
 
-/// 64 hexadecimal digits, in lower case.
+/// Writes 64 hexadecimal digits, in lower case.
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&nexus_files::hex(self.digest))

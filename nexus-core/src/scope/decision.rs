@@ -1,4 +1,4 @@
-//! Decisions of a session about calls.
+//! Records of a session's decisions about calls.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -12,32 +12,33 @@ use serde_json::{Map, Value};
 use super::Denial;
 use crate::{id::ParticipantId, turn::ToolOrigin};
 
-/// Longest arguments that a decision keeps, in bytes as JSON; of longer ones the beginning is kept, as text. Source:
-/// our own bound.
+/// Longest arguments that a decision stores, in bytes of JSON. Of longer arguments it stores the beginning, as text. Source: our
+/// own bound.
 const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 
-/// Longest name of a tool that a decision keeps, in bytes. Source: our own bound.
+/// Longest tool name that a decision stores, in bytes. Source: our own bound.
 const MAX_NAME_BYTES: usize = 200;
 
-/// One call that reached a session, and what became of it.
+/// One call that reached a session, and its outcome.
 ///
-/// It does not say when the call came, nor whether from the loop or through an MCP server: the same calls give the same decisions.
+/// It records neither the time of the call nor its transport. The same calls give the same decisions from a native loop and from
+/// an MCP server.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Participant of the session.
     pub participant: ParticipantId,
-    /// The tool, as it was named.
+    /// Name of the tool in the call.
     pub tool: String,
     /// Owner of the tool. For the program's own tools, only calls that the host decided on are recorded.
     #[serde(default = "of_caller", skip_serializing_if = "is_of_caller")]
     pub origin: ToolOrigin,
-    /// The arguments as received; missing ones are `{}`. Above 16 KiB only their beginning, as text, and `null`
-    /// for a caller with a wrong token.
+    /// Arguments as received; missing arguments are `{}`. Above 16 KiB only their beginning, as text. `null` for a caller with a
+    /// wrong token.
     pub arguments: Value,
     /// The decision.
     pub outcome: DecisionOutcome,
-    /// True if the host approved it, for a call that needs approval.
+    /// True if the host approved a call that needs approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approved: bool,
 }
@@ -52,7 +53,7 @@ fn is_of_caller(origin: &ToolOrigin) -> bool {
 }
 
 impl Decision {
-    /// The call is let through.
+    /// Creates the decision to allow a call.
     pub(super) fn new(participant: ParticipantId, tool: &str, arguments: &Value) -> Self {
         Self {
             participant,
@@ -65,11 +66,11 @@ impl Decision {
     }
 }
 
-/// Tells calls apart by the whole of what they ask for, however little of it their decisions keep.
+/// Identifies a call by its tool and its complete arguments, even if the decision stores only a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint(u64);
 
-/// A model cannot know them, so it cannot write two calls of one fingerprint.
+/// Random keys, so that a model cannot create two different calls with the same fingerprint.
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Fingerprint {
@@ -100,7 +101,7 @@ fn kept_arguments(arguments: &Value) -> Value {
     Value::String(format!("{}…", &text[..text.floor_char_boundary(MAX_ARGUMENT_BYTES)]))
 }
 
-/// Writer that retains the first bytes, and fails when there are more.
+/// Writer that stores the first bytes and fails once there are more.
 struct BoundedWriter(Vec<u8>);
 
 impl io::Write for BoundedWriter {
@@ -125,7 +126,7 @@ impl io::Write for BoundedWriter {
 pub enum DecisionOutcome {
     /// The tool ran, or the host approved the call of a program's own tool.
     Allowed,
-    /// It was not.
+    /// The call was denied.
     Denied(Denial),
 }
 

@@ -1,4 +1,4 @@
-//! Why a call is not let through, in words for the model.
+//! Reasons for denying a call, in words for the model.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use super::PathDenial;
 use crate::approval::NotApproved;
 use crate::tool::shortened;
 
-/// Most names in a denial.
+/// Most names that a denial lists.
 const MAX_LISTED: usize = 20;
 
-/// Longest repeated name of a tool, in bytes. Source: our own bound.
+/// Longest tool name that a denial repeats, in bytes. Source: our own bound.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Longest repeated path, and longest reason against it, in bytes. Source: our own bound.
+/// Longest path, and longest reason against it, that a denial repeats, in bytes. Source: our own bound.
 const MAX_PATH_BYTES: usize = 1_000;
 
-/// Longest repeated reason of the host, in bytes. Source: our own bound.
+/// Longest reason of the host that a denial repeats, in bytes. Source: our own bound.
 const MAX_REASON_BYTES: usize = 1_000;
 
-/// Names that resemble each other less are not taken for each other, of 1.
+/// Smallest similarity, of 1, at which a denial suggests another name.
 const RESEMBLANCE: f64 = 0.8;
 
-/// Why a call was not let through. Displayed, it is what the model reads.
+/// Reason why a call was denied. `Display` writes the text for the model.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
@@ -38,7 +38,7 @@ pub enum Denial {
         name: String,
         /// The tool with the most similar name, if any is similar.
         nearest: Option<String>,
-        /// The tools there are, the first 20 of them.
+        /// Existing tools, at most the first 20.
         known: Vec<String>,
         /// Number of further tools.
         more: usize,
@@ -54,7 +54,7 @@ pub enum Denial {
     Unfit {
         /// The tool.
         tool: String,
-        /// Their fault, with its position.
+        /// Fault of the arguments, with its position.
         problem: String,
     },
     /// An argument that should be a path is something else.
@@ -71,18 +71,18 @@ pub enum Denial {
         /// The path, and the reason.
         denial: PathDenial,
     },
-    /// The host had to approve the call, and did not.
+    /// The call needs the host's approval, which was not given.
     NotApproved {
         /// The tool.
         tool: String,
-        /// Why.
+        /// Reason for the missing approval.
         why: NotApproved,
     },
     /// The tool budget is used up.
     OverBudget {
         /// Number of allowed calls.
         budget: u32,
-        /// The tools that may be called all the same.
+        /// Terminal tools, which may still be called.
         terminal: Vec<String>,
     },
 }
@@ -103,7 +103,7 @@ impl Denial {
         }
     }
 
-    /// The host did not approve it.
+    /// Creates the denial of a call that the host did not approve.
     pub(super) fn not_approved(tool: &str, mut why: NotApproved) -> Self {
         if let NotApproved::Refused { reason: Some(reason) } = &mut why {
             *reason = shortened(reason, MAX_REASON_BYTES);
@@ -111,7 +111,7 @@ impl Denial {
         Self::NotApproved { tool: shortened(tool, MAX_NAME_BYTES), why }
     }
 
-    /// A path is out of scope.
+    /// Creates the denial of a path that is out of scope.
     pub(super) fn path(tool: &str, mut denial: PathDenial) -> Self {
         denial.path = shortened(&denial.path, MAX_PATH_BYTES);
         denial.reason = shortened(&denial.reason, MAX_PATH_BYTES);

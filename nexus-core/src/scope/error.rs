@@ -1,14 +1,14 @@
-//! Why a scope cannot be put together.
+//! Errors of assembling a scope.
 
 use std::path::PathBuf;
 
 use super::PathRule;
 
-/// Why a scope cannot be put together: what is wrong, where it was written, and what to write instead.
+/// Reason why a scope cannot be assembled: the fault, its position, and advice.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScopeError {
-    /// The root is of no use.
+    /// The root cannot be used.
     #[error("the root {root:?} {problem}")]
     Root {
         /// The root.
@@ -16,7 +16,7 @@ pub enum ScopeError {
         /// The fault.
         problem: String,
     },
-    /// A path is of no use.
+    /// A path cannot be used.
     #[error("{place}, {path:?}, {problem}")]
     Path {
         /// Its position, such as "write path 3 of the brief".
@@ -26,7 +26,7 @@ pub enum ScopeError {
         /// The fault.
         problem: String,
     },
-    /// A rule of what must not be touched cannot be kept.
+    /// A rule for protected paths cannot be enforced.
     #[error("the do-not-touch rule {rule:?} cannot be enforced: {problem}")]
     Rule {
         /// The rule.
@@ -34,14 +34,14 @@ pub enum ScopeError {
         /// The fault.
         problem: String,
     },
-    /// Two slices have a place in common.
+    /// Two slices overlap.
     #[error("the slices {first:?} and {second:?} both have {path:?}; give it to one of them")]
     Overlap {
-        /// One slice.
+        /// Name of one slice.
         first: String,
-        /// The other.
+        /// Name of the other slice.
         second: String,
-        /// The path that both have.
+        /// Path that both slices contain.
         path: PathBuf,
     },
     /// An unrestricted scope has no write paths to slice.

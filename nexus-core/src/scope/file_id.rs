@@ -2,7 +2,7 @@
 
 use std::fs::Metadata;
 
-/// Identity of a file under all of its names: its device and its inode number.
+/// Identity of a file, equal under all of its names: device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     pub(super) device: u64,

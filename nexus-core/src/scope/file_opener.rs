@@ -1,18 +1,18 @@
-//! Shared parts of the ways to open files.
+//! Types shared by the implementations that open files.
 
 use std::{fs::File, io, path::Path};
 
-/// Treatment of a file that is opened for writing.
+/// Handling of existing content when a file is opened for writing.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
-    /// It is made, and must not exist.
+    /// Creates the file, which must not exist.
     New,
-    /// It is made if it does not exist; what is in it stays, and writing begins at its start.
+    /// Creates the file if it does not exist. Retains existing content, and writes from the start.
     Keep,
-    /// It is made if it does not exist; what is in it stays, and all writing goes to its end.
+    /// Creates the file if it does not exist. Retains existing content, and writes at the end.
     Append,
-    /// It is made if it does not exist; what is in it goes.
+    /// Creates the file if it does not exist. Removes existing content.
     Empty,
 }
 
@@ -20,9 +20,9 @@ pub enum WriteMode {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FolderEntry {
-    /// Its name.
+    /// Name of the entry.
     pub name: String,
-    /// Its kind.
+    /// Kind of the entry.
     pub kind: EntryKind,
 }
 
@@ -40,13 +40,13 @@ pub enum EntryKind {
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, wherever it leads.
+    /// A symbolic link, with any target.
     Link,
-    /// Something else.
+    /// Any other kind, such as a pipe or a device.
     Other,
 }
 
-/// One name of a folder.
+/// One name in a folder.
 #[derive(Debug)]
 pub(super) enum Listed {
     Entry(FolderEntry),
@@ -54,14 +54,14 @@ pub(super) enum Listed {
     Unnamed,
 }
 
-/// Content that writing a whole file may replace.
+/// Content that a write of a whole file may replace.
 #[derive(Clone, Copy)]
 pub(super) enum Over<'o> {
     /// Any content.
     Anything,
-    /// Nothing: there must be no such file.
+    /// No content: the file must not exist.
     Nothing,
-    /// A file of which this is true, and no other.
+    /// Only a file for which this function returns true.
     #[cfg_attr(not(feature = "files"), allow(dead_code))]
     Matching(&'o dyn Fn(File) -> io::Result<bool>),
 }
@@ -69,9 +69,9 @@ pub(super) enum Over<'o> {
 /// Reason why a file cannot be used, without its path.
 #[derive(Debug)]
 pub(super) enum OpenFailure {
-    /// It is not what was checked any more. It may be checked again.
+    /// The file is no longer the one that was checked. The caller may check again.
     Changed,
-    /// Its content is not what was expected.
+    /// The content differs from the expected content.
     Stale,
     Denied(String),
     Io(io::Error),
@@ -83,16 +83,17 @@ impl From<io::Error> for OpenFailure {
     }
 }
 
-/// A way to files at real paths that were checked a moment ago. Each is checked again.
+/// Opens files at real paths that were checked a moment ago. Each implementation checks the opened file
+/// again.
 pub(super) trait Opener {
     fn open(&self, real: &Path) -> Result<File, OpenFailure>;
     fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, OpenFailure>;
     fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure>;
-    /// Hands over one name after the other, until `each` says no. What is kept off is left out.
+    /// Passes one name after the other to `each`, until `each` returns false. Leaves out protected names.
     fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), OpenFailure>;
     fn create_folder(&self, real: &Path) -> Result<(), OpenFailure>;
     fn remove_file(&self, real: &Path) -> Result<(), OpenFailure>;
-    /// Removes a folder with all that is in it.
+    /// Removes a folder with its content.
     fn remove_folder(&self, real: &Path) -> Result<(), OpenFailure>;
     fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), OpenFailure>;
 }

@@ -1,4 +1,4 @@
-//! Files as a participant may use them: checked and opened in one.
+//! Files in a participant's scope, checked and opened in one step.
 
 use std::{
     fs::File,
@@ -19,8 +19,8 @@ use super::{
 /// Most attempts to open a file that changes meanwhile. Source: our own bound.
 const MAX_TRIES: usize = 16;
 
-/// Files within the scope of one participant. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
-/// used, and an opened file is checked again before it is returned or changed.
+/// Files within the scope of one participant. Accepts the paths that [`ParticipantScope::check_path`] accepts. Checks each path when it is
+/// used, and checks an opened file again before it returns or changes it.
 ///
 /// The calls block, like those of `std::fs`.
 ///
@@ -41,33 +41,31 @@ const MAX_TRIES: usize = 16;
 /// | another file under the name, between reading and `replace` | open | closed: the displaced file is checked, and restored | narrowed: looked at before | narrowed |
 /// | other content in the same file, between reading and `replace` | open | narrowed: checked before and after | narrowed | narrowed |
 ///
-/// Linux opens with `openat2`, or name by name in a sandbox that forbids it, like macOS and the BSDs. Nothing is
-/// truncated before the opened file has been checked. `replace` exchanges the two files under their names, then checks
-/// the old one: if its content is unexpected, they are exchanged back, and for that moment other programs see the new
-/// content. Replacements of this process wait for each other. A kill in between leaves the old file or the new one
-/// under the name, and the other beside it, under a name such as `.0123456789abcdef.part`; an earlier kill leaves such
-/// a file on systems without unnamed files (Linux has them on most file systems). Writing a whole file replaces a
-/// name, follows no link and changes no other file; only a file that gets this name in the last moment would be lost,
-/// as by any rename. No test has run on macOS, the BSDs and Windows: their columns are unproven.
+/// Linux opens with `openat2`, or name by name in a sandbox that forbids it, like macOS and the BSDs. No file is truncated before the
+/// opened file has been checked. `replace` exchanges the names of the two files, then checks the old file. If its content is unexpected,
+/// `replace` exchanges the names again; until then other programs see the new content. Replacements of this process wait for each other. If
+/// the process is killed in between, one of the two files has the name. The other file stays beside it under a name such as
+/// `.0123456789abcdef.part`. An earlier kill leaves such a file on systems without unnamed files (Linux has them on most file systems).
+/// Writing a whole file replaces a name, follows no link and changes no other file. Only a file that gets this name in the last moment
+/// would be lost, as by any rename. No test has run on macOS, the BSDs and Windows: their columns are unproven.
 ///
-/// No system reports that a folder is mounted at a second path. A path in a rule is recognised there too, by device
-/// and number, and so is a missing path by its deepest existing folder; a glob is not. A folder that is written as a
-/// whole is searched for such mounts only if the rules have globs, or if it is a mount point itself.
-/// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path
-/// [`check_path`]: super::ParticipantScope::check_path
+/// No system reports that a folder is mounted at a second path. A rule with a path applies there too: the path is recognised by device and
+/// inode number, and a missing path by its deepest existing folder. A rule with a glob does not apply there. A folder that is written as a
+/// whole is searched for such mounts only if the rules have globs, or if the folder is a mount point itself.
+/// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path [`check_path`]: super::ParticipantScope::check_path
 #[derive(Clone, Debug)]
 pub struct ScopedFiles {
     policy: Option<Arc<PathPolicy>>,
 }
 
-/// Why a file could not be used.
+/// Reason why a file could not be used.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The participant may not.
+    /// The scope denies the access.
     #[error(transparent)]
     Denied(#[from] PathDenial),
-    /// The system says no.
+    /// The system returned an error.
     #[error("{path:?} cannot be {}", match access { PathAccess::Read => "read", PathAccess::Write => "written" })]
     Io {
         /// The path, as it was given.
@@ -78,7 +76,7 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-    /// The file is not what it was when it was read. It is left as it is.
+    /// The file changed since it was read. It is left unchanged.
     #[error("{path:?} has changed since it was read; read it again")]
     Stale {
         /// The path, as it was given.
@@ -101,7 +99,7 @@ impl ScopedFiles {
     ///
     /// # Errors
     ///
-    /// [`FileError`], here and below: the participant may not, or the system says no.
+    /// [`FileError`], here and below: the scope denies the access, or the system returns an error.
     pub fn open(&self, path: &str) -> Result<File, FileError> {
         self.run(path, PathAccess::Read, |files, real| files.open(real))
     }
@@ -139,34 +137,33 @@ impl ScopedFiles {
         Ok(entries)
     }
 
-    /// Opens a file for writing. Folders above it that do not exist are made, if they are in scope themselves.
+    /// Opens a file for writing. Creates missing folders above it, if they are in scope themselves.
     pub fn open_for_writing(&self, path: &str, mode: WriteMode) -> Result<File, FileError> {
         self.run(path, PathAccess::Write, |files, real| files.open_for_writing(real, mode))
     }
 
-    /// Writes a whole file, or leaves it unchanged: a reader sees the old content or the new. Creates missing
-    /// folders above it, if they are in scope themselves. The new file gets the permissions of the old one, but
-    /// not its owner; until it takes the old one's name it stands beside it, owner-only.
+    /// Writes a whole file, or leaves it unchanged: a reader sees the old content or the new. Creates missing folders above it, if they are
+    /// in scope themselves. The new file gets the permissions of the old file, but not its owner. Until the new file takes the name, it is
+    /// an owner-only file in the same folder.
     ///
-    /// If no file may be created beside it, because only the file itself is in scope or a rule protects such
-    /// names, it is written in place: a reader may see a part, and a failure leaves a part.
+    /// If no other file may be created in the folder, because only the file itself is in scope or a rule protects such names, the file is
+    /// written in place. A reader may then see a part, and a failure leaves a part.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Anything))
     }
 
-    /// [`ScopedFiles::write`] for a file that must not exist: an existing file is not changed, and is an
+    /// As [`ScopedFiles::write`], for a file that must not exist. An existing file is not changed, and the error is
     /// [`AlreadyExists`](io::ErrorKind::AlreadyExists).
     pub fn write_new(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Nothing))
     }
 
-    /// [`ScopedFiles::write`] in place of a file whose hash is `expected`, and of no other. So no change since
-    /// the file was read is lost; the table above lists the limits of that guarantee. Needs the feature
-    /// `files`.
+    /// As [`ScopedFiles::write`], but replaces only a file whose hash is `expected`. Thus no change since the file was read is lost; the
+    /// table above lists the limits of that guarantee. Needs the feature `files`.
     ///
     /// # Errors
     ///
-    /// [`FileError::Stale`] for other content, which is not changed.
+    /// [`FileError::Stale`] if the content differs. The file is then not changed.
     #[cfg(feature = "files")]
     pub fn replace(
         &self,
@@ -186,14 +183,13 @@ impl ScopedFiles {
         self.run(path, PathAccess::Write, |files, real| files.create_folder(real))
     }
 
-    /// Removes a file. Of a symbolic link, the file it leads to.
+    /// Removes a file. If `path` is a symbolic link, removes the target of the link.
     pub fn remove_file(&self, path: &str) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.remove_file(real))
     }
 
-    /// Removes a folder with all that is in it, if nothing in it must not be touched. Symbolic links are removed, and not
-    /// followed; a folder on which something is mounted is refused, and so are the scope's root and what is more than 256
-    /// folders deep. What fails on the way leaves the rest.
+    /// Removes a folder with its content, unless it contains a protected path. Removes symbolic links without following them. Rejects the
+    /// scope's root, a mount point and folders more than 256 levels deep. After an error, the rest of the content remains.
     pub fn remove_folder(&self, path: &str) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| {
             if self.root().is_some_and(|root| root.starts_with(real)) {
@@ -227,7 +223,7 @@ impl ScopedFiles {
         readable.collect()
     }
 
-    /// A path as it is shown: relative to the scope's root if it is below it.
+    /// Returns a path for display: relative to the scope's root if the path is below it.
     pub fn relative(&self, path: &Path) -> String {
         let below = self.root().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
         let text = below.to_string_lossy();
@@ -248,7 +244,7 @@ impl ScopedFiles {
         self.run(path, PathAccess::Read, |_, real| Ok(std::fs::metadata(real)?.is_dir()))
     }
 
-    /// Opens a file for reading, and nothing that has to be waited for: neither a pipe nor a device.
+    /// Opens a file for reading. Rejects pipes and devices, which could block.
     #[cfg(feature = "files")]
     pub(crate) fn open_file(&self, path: &str) -> Result<File, FileError> {
         if self.policy.is_none()
@@ -264,7 +260,7 @@ impl ScopedFiles {
         self.policy.as_deref().map(|policy| policy.root.as_path())
     }
 
-    /// Checks the path, and does something there; again, if it changed meanwhile.
+    /// Checks the path and runs an operation on it. Repeats both if the file changed meanwhile.
     pub(super) fn run<T>(
         &self,
         path: &str,

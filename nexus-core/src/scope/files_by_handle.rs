@@ -1,4 +1,4 @@
-//! Files opened from handles of folders, so that no name is looked up twice and no symbolic link is followed.
+//! Opens files from handles of folders, so that no name is resolved twice and no symbolic link is followed.
 
 use std::{
     ffi::OsStr,
@@ -27,17 +27,17 @@ use super::{
     path_walk::PathKind,
 };
 
-/// A file that may have become something else: neither a link is followed nor a pipe waited for.
+/// Flags for a file that another program may have replaced: do not follow a link, and do not wait for a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens from handles.
+/// Opens files from handles of folders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByHandle<'f>(pub(super) &'f PathPolicy);
 
 impl From<Errno> for OpenFailure {
     fn from(error: Errno) -> Self {
         match error {
-            // The check of the path found no link, so the link is new.
+            // The check of the path found no link, so the link was created later.
             Errno::LOOP => Self::Changed,
             error => Self::Io(error.into()),
         }
@@ -64,7 +64,7 @@ impl Opener for ByHandle<'_> {
             made => made,
         };
         let file = match opened {
-            // It existed a moment ago; or it is a pipe without a reader.
+            // `NOENT`: the file existed at the check. `NXIO`: it is now a pipe without a reader.
             Err(Errno::NOENT | Errno::NXIO) => return Err(OpenFailure::Changed),
             opened => File::from(opened?),
         };
@@ -77,7 +77,7 @@ impl Opener for ByHandle<'_> {
 
     fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure> {
         let (folder, name) = match over {
-            // There is nothing to match in a folder that would have to be made.
+            // A missing folder contains no file that could match, so do not create it.
             Over::Matching(_) => folder_of(real)?,
             _ => self.made_folder_of(real)?,
         };
@@ -164,7 +164,7 @@ impl Opener for ByHandle<'_> {
 }
 
 impl ByHandle<'_> {
-    /// Writes a whole file where nothing may be put beside it.
+    /// Writes a whole file in place, where no other file may be created in the folder.
     fn rewrite(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure> {
         let mode = if matches!(over, Over::Nothing) { WriteMode::New } else { WriteMode::Empty };
         let mut file = self.open_for_writing(real, mode)?;
@@ -172,7 +172,7 @@ impl ByHandle<'_> {
         Ok(file.sync_data()?)
     }
 
-    /// Checks what was opened: what it is, how many names it has, and where it really is.
+    /// Checks an opened file: its kind, its number of names, and its real path.
     fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), OpenFailure> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -189,7 +189,7 @@ impl ByHandle<'_> {
         Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
     }
 
-    /// Checks where an opened folder, or a name in it, really is. The answer is the folder's path.
+    /// Checks the real path of an opened folder, or of a name in it. Returns the folder's path.
     fn judge_folder(
         &self,
         real: &Path,
@@ -204,7 +204,7 @@ impl ByHandle<'_> {
         Ok(here)
     }
 
-    /// Checks what is about to lose its name. The answer is its permissions.
+    /// Checks the file whose name is about to be replaced. Returns its permissions.
     fn judge_replaced(
         &self,
         real: &Path,
@@ -226,7 +226,8 @@ impl ByHandle<'_> {
         Ok(Some(Mode::from_raw_mode(old.st_mode & 0o777)))
     }
 
-    /// The folder that holds `real`, made if it does not exist, and the name there.
+    /// Returns a handle of the folder that contains `real`, and the name in it. Creates the folder if it does
+    /// not exist.
     fn made_folder_of<'p>(&self, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), OpenFailure> {
         let (parent, name) = parts_of(real)?;
         let folder = make_folder(self.0, parent)?;

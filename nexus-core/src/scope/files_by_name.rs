@@ -1,4 +1,5 @@
-//! Files opened by name, for want of handles, and for a scope without paths. What was opened is checked again.
+//! Opens files by name, on systems without folder handles and for a scope without paths. Checks each opened
+//! file again.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,7 +14,7 @@ use super::{
     path_walk::{PathKind, walk},
 };
 
-/// Opens by name. Without a policy nothing is checked.
+/// Opens files by name. Without a policy it checks nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByName<'f>(pub(super) Option<&'f PathPolicy>);
 
@@ -57,12 +58,12 @@ impl Opener for ByName<'_> {
             return Ok(file.sync_data()?);
         }
         let written = write_part(&part, real, content).and_then(|()| match over {
-            // A link never takes the place of anything.
+            // Creating a hard link fails if the name exists, so it never replaces a file.
             Over::Nothing => fs::hard_link(&part, real).and_then(|()| fs::remove_file(&part)),
             Over::Anything | Over::Matching(_) => fs::rename(&part, real),
         });
         if written.is_err() {
-            // An incomplete file is useless.
+            // Remove the incomplete file, which is useless.
             let _ = fs::remove_file(&part);
         }
         Ok(written?)
@@ -127,7 +128,7 @@ impl ByName<'_> {
         }
     }
 
-    /// Makes a folder with all that is above it. None is made that is out of scope.
+    /// Creates a folder and the missing folders above it, but none that is out of scope.
     fn create_folders(&self, real: &Path) -> Result<(), OpenFailure> {
         if let Some(policy) = self.0 {
             let missing = |folder: &&Path| !folder.exists() && !policy.may_make(folder);
@@ -175,7 +176,7 @@ fn write_part(part: &Path, real: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// A replacement is owner-only until it is complete and has the permissions of the replaced file.
+/// Makes a new file owner-only, until it is complete and has the permissions of the replaced file.
 #[cfg(unix)]
 fn keep_private(options: &mut OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -184,7 +185,7 @@ fn keep_private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn keep_private(_: &mut OpenOptions) {}
 
-/// Returns the permissions of a file that all of its readers may execute, or none. Removes the set-user-id and
+/// Returns `mode` with execute permission for all readers, or for none. Removes the set-user-id and
 /// set-group-id bits in both cases.
 #[cfg(unix)]
 pub(super) fn executable_mode(mode: u32, is_executable: bool) -> u32 {
@@ -195,7 +196,7 @@ pub(super) fn executable_mode(mode: u32, is_executable: bool) -> u32 {
 /// Returns a unique name.
 pub(super) fn part_name() -> String {
     let mut bytes = [0; 8];
-    // Without randomness the name may exist already; then creating the file fails.
+    // Without randomness the name may exist already, and then creating the file fails.
     let _ = getrandom::fill(&mut bytes);
     format!(".{:016x}.part", u64::from_ne_bytes(bytes))
 }

@@ -1,4 +1,4 @@
-//! Handles of folders, and where what was opened really is.
+//! Handles of folders, and the real paths of opened files and folders.
 
 use std::{
     ffi::OsStr,
@@ -15,16 +15,16 @@ use rustix::{
 
 use super::{file_opener::OpenFailure, path_key::key_of, path_policy::PathPolicy};
 
-/// A handle of a folder that serves for names in it, and for nothing else.
+/// Flags for a folder handle that serves only to resolve names in it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Permissions of a folder that is made, before the process's mask. Source: what `std::fs` uses.
+/// Permissions of a new folder, before the process's umask. Source: the value that `std::fs` uses.
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 
-/// The folder that holds `real`, and its name there.
+/// Returns a handle of the folder that contains `real`, and the name in it.
 pub(super) fn folder_of(real: &Path) -> Result<(OwnedFd, &OsStr), OpenFailure> {
     let (parent, name) = parts_of(real)?;
     Ok((open_folder(parent)?, name))
@@ -34,7 +34,7 @@ pub(super) fn parts_of(real: &Path) -> io::Result<(&Path, &OsStr)> {
     real.parent().zip(real.file_name()).ok_or_else(|| io::ErrorKind::IsADirectory.into())
 }
 
-/// A handle of a folder, made with all that is above it if it does not exist. None is made that is out of scope.
+/// Returns a handle of a folder. Creates it and the missing folders above it, but none that is out of scope.
 pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, OpenFailure> {
     match open_folder(real) {
         Err(Errno::NOENT) => {}
@@ -57,7 +57,7 @@ pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let top = rustix::fs::open("/", FOLDER, Mode::empty())?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     match at_once(&top, real) {
-        // A kernel before 5.6 does not know the call, and some sandboxes forbid it.
+        // Kernels before 5.6 lack the call, and some sandboxes forbid it.
         Err(Errno::NOSYS | Errno::PERM) => {}
         opened => return opened,
     }
@@ -81,13 +81,14 @@ fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Returns the real path of a handle that was opened at `expected`: the same path, perhaps in another spelling.
+/// Returns the real path of a handle that was opened at `expected`. It must be the same path, perhaps in another
+/// spelling.
 pub(super) fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, OpenFailure> {
     let here = real_path(file).unwrap_or_else(|| expected.to_owned());
     if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(OpenFailure::Changed) }
 }
 
-/// Returns the real path of a handle, as far as the system knows it.
+/// Returns the real path of a handle, if the system reports it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn real_path(file: impl AsFd) -> Option<PathBuf> {
     use std::os::fd::AsRawFd as _;

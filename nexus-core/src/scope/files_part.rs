@@ -1,4 +1,4 @@
-//! A future file: written completely before it gets its name.
+//! Writes a file completely before it gets its name.
 
 use std::{
     ffi::OsStr,
@@ -18,33 +18,33 @@ use super::{
     files_replace::rename_over,
 };
 
-/// Permissions of what is made, before the process's mask. Source: what `std::fs` uses.
+/// Permissions of a new file, before the process's umask. Source: the value that `std::fs` uses.
 pub(super) const NEW_FILE: Mode = Mode::from_raw_mode(0o666);
 
-/// Permissions of what is to replace a file, until it is whole and has that file's own.
+/// Permissions of a replacement until it is complete and gets those of the replaced file.
 const PART_FILE: Mode = Mode::from_raw_mode(0o600);
 
-/// The content of a file that is to be, and its permissions if it has them of another one.
+/// Content of a file to write. Its permissions are set if it replaces a file.
 #[derive(Clone, Copy)]
 pub(super) struct Whole<'c> {
     pub(super) content: &'c [u8],
     pub(super) permissions: Option<Mode>,
 }
 
-/// A name beside the file, which is taken away with this.
+/// A temporary name in the folder. Its drop removes the name.
 struct Beside<'f>(&'f OwnedFd, &'f OsStr);
 
 impl Drop for Beside<'_> {
     fn drop(&mut self) {
-        // Renamed by then, or of no use.
+        // Ignore an error: after a rename the name no longer exists.
         let _ = rustix::fs::unlinkat(self.0, self.1, AtFlags::empty());
     }
 }
 
 impl Whole<'_> {
-    /// Writes it, then moves it to `name` in the folder, over the content that `over` allows, through the
-    /// temporary name `beside`. On systems with unnamed files it has no name until it is complete, so a process
-    /// that is killed before leaves nothing.
+    /// Writes the content, then moves it to `name` in the folder, over the content that `over` allows. Uses the
+    /// temporary name `beside`. On systems with unnamed files the file has no name until it is complete, so a
+    /// process that is killed earlier leaves nothing.
     pub(super) fn put(
         self,
         folder: &OwnedFd,
@@ -60,7 +60,7 @@ impl Whole<'_> {
                 Ok(()) if is_new => return Ok(()),
                 Ok(()) => return take_name(&Beside(folder, beside), name, over),
                 Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
-                // A file system that links nothing.
+                // The file system does not support links.
                 Err(_) => {}
             }
         }
@@ -84,7 +84,8 @@ fn take_name(beside: &Beside<'_>, name: &OsStr, over: Over<'_>) -> Result<(), Op
     rename_over(beside.0, beside.1, name, over)
 }
 
-/// A file without a name; `None` where the file system has none, or the system shows no way to name it later.
+/// Creates a file without a name. Returns `None` if the file system does not support it, or if the system
+/// offers no way to name the file later.
 #[cfg(target_os = "linux")]
 fn nameless(folder: &OwnedFd, mode: Mode) -> Option<File> {
     let file =
@@ -98,11 +99,11 @@ fn nameless(folder: &OwnedFd, mode: Mode) -> Option<File> {
 /// Gives an unnamed file a free name.
 #[cfg(target_os = "linux")]
 fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
-    // By its place in `/proc`: by the handle alone it takes a privilege.
+    // Link by its path in `/proc`, because linking by the handle alone needs a privilege.
     rustix::fs::linkat(rustix::fs::CWD, path_of(file), folder, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Path by which the system shows a handle of this process.
+/// Returns the path under `/proc` of a handle of this process.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))

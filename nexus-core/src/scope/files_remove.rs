@@ -1,4 +1,4 @@
-//! Removes a folder with all that is in it, from handles: no name is looked up twice, and no symbolic link is followed.
+//! Removes a folder with its content from handles, so that no name is resolved twice and no symbolic link is followed.
 
 use std::{
     ffi::{CStr, CString, OsStr},
@@ -14,7 +14,7 @@ use rustix::{
 
 use super::{PathAccess, file_id::FileId, file_opener::OpenFailure, path_policy::PathPolicy};
 
-/// Deepest folder that is gone into, each by a handle of its own. Source: our own bound; a process may have 1,024 handles.
+/// Deepest folder that is entered. Each level needs a handle, and a process may have 1,024. Source: our own bound.
 const MAX_DEPTH: usize = 256;
 
 /// Flags for opening a folder that is emptied.
@@ -28,13 +28,13 @@ const READABLE: OFlags = OFlags::RDONLY
 struct Emptied {
     folder: OwnedFd,
     path: PathBuf,
-    /// Its name in the folder above.
+    /// Name in the folder above.
     name: CString,
     ahead: Vec<CString>,
 }
 
-/// Removes the folder `name` of `parent`, whose path is `real`. Each name in it is held against the rules first; what fails
-/// on the way leaves the rest.
+/// Removes the folder `name` of `parent`, whose path is `real`. Checks each name in it against the rules first. After an
+/// error, the rest of the content remains.
 pub(super) fn remove_all(
     policy: &PathPolicy,
     parent: &OwnedFd,
@@ -72,7 +72,7 @@ pub(super) fn remove_all(
     }
 }
 
-/// Opens a folder and lists it. Refuses a mount point, which belongs to another file system.
+/// Opens a folder and lists it. Rejects a mount point, because its content belongs to another file system.
 fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> Result<Emptied, OpenFailure> {
     let folder = match open_below(above, &name) {
         Err(Errno::XDEV) => {
@@ -97,7 +97,7 @@ fn open_below(above: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
         match rustix::fs::openat2(above, name, READABLE, Mode::empty(), resolve) {
-            // A kernel before 5.6 does not know the call, and some sandboxes forbid it.
+            // Kernels before 5.6 lack the call, and some sandboxes forbid it.
             Err(Errno::NOSYS | Errno::PERM) => {}
             opened => return opened,
         }

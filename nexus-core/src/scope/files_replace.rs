@@ -1,4 +1,4 @@
-//! Replacing a file by a whole new one, and the treatment of the old one.
+//! Replaces a file by a complete new one, and checks the replaced file.
 
 use std::{
     ffi::OsStr,
@@ -15,7 +15,7 @@ use rustix::{
 
 use super::file_opener::{OpenFailure, Over};
 
-/// Opens what may have become something else: neither a link is followed nor a pipe waited for.
+/// Flags for a file that another program may have replaced: do not follow a link, and do not wait for a pipe.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// Number of locks for concurrent replacements of this process. Source: our own bound.
@@ -23,8 +23,8 @@ const STRIPES: usize = 16;
 
 static REPLACING: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
 
-/// Waits until no other replacement of this process runs in the folder, under any of its names. So none sees
-/// content that another one reverts.
+/// Waits until no other replacement of this process runs in the folder, under any of the folder's names. Thus no
+/// replacement sees content that another one is about to revert.
 pub(super) fn one_at_a_time(folder: impl AsFd) -> Result<MutexGuard<'static, ()>, Errno> {
     let number = rustix::fs::fstat(folder)?.st_ino;
     let stripe = usize::try_from(number % STRIPES as u64).unwrap_or_default();
@@ -61,13 +61,14 @@ fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Ope
     link_to_new(folder, part, name)
 }
 
-/// For a file system that has no such renaming: a link never takes the place of anything.
+/// Creates the name by a hard link, on file systems without `RENAME_NOREPLACE`. A link never replaces a file.
 fn link_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), OpenFailure> {
     rustix::fs::linkat(folder, part, folder, name, AtFlags::empty())?;
     Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?)
 }
 
-/// Exchanges the two names, then looks at what was displaced: so nothing that was put there after it was read is lost.
+/// Exchanges the two names, then checks the displaced file. If its content is unexpected, exchanges the names again,
+/// so that no content written since the read is lost.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn rename_to_expected(
     folder: &OwnedFd,
@@ -80,9 +81,9 @@ fn rename_to_expected(
     let ours = rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)?;
     match exchange() {
         Ok(()) => {}
-        // It was removed after it was read.
+        // The file was removed after it was read.
         Err(Errno::NOENT) => return Err(OpenFailure::Stale),
-        // A file system without it.
+        // The file system cannot exchange names.
         Err(Errno::INVAL | Errno::NOSYS) => return Ok(rustix::fs::renameat(folder, part, folder, name)?),
         Err(error) => return Err(error.into()),
     }
@@ -90,14 +91,14 @@ fn rename_to_expected(
         return Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?);
     }
     match exchange() {
-        // The name was removed meanwhile: the displaced file gets it back, if it is still free.
+        // The name was removed meanwhile. Restore the displaced file under it, if the name is still free.
         Err(Errno::NOENT) => renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE)?,
         exchanged => exchanged?,
     }
     let is_ours = |found: &Stat| (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino);
     match rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) if is_ours(&found) => Err(OpenFailure::Stale),
-        // A third one took our place: it came last, so it keeps the name.
+        // Another program replaced our file meanwhile. Its file is the newest, so it keeps the name.
         Ok(_) => {
             exchange()?;
             Err(OpenFailure::Stale)
@@ -116,7 +117,7 @@ fn rename_to_expected(
     Ok(rustix::fs::renameat(folder, part, folder, name)?)
 }
 
-/// Opens a file for a look at its content. Refuses everything that is not a regular file.
+/// Opens a file to compare its content. Rejects anything but a regular file.
 fn opened(folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let file = rustix::fs::openat(folder, name, OFlags::RDONLY | FILE, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);

@@ -1,4 +1,4 @@
-//! Looks for a pattern in the lines of files.
+//! Searches the lines of files for a pattern.
 
 use std::{io::Read as _, str::FromStr};
 
@@ -12,26 +12,26 @@ use super::{
     path_rule::InvalidRule,
 };
 
-/// Most unsearched files that are listed. Source: our own bound.
+/// Most unreadable or too large files that a result lists. Source: our own bound.
 const MAX_NAMED: usize = 20;
 
 /// Limits of a search.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Limits of the walk, and the time limit of the whole search.
+    /// Limits of the walk. Its time limit applies to the whole search.
     pub walk: WalkOptions,
-    /// Files that are searched; all by default.
+    /// Glob for the files to search; all by default.
     pub names: Option<NameGlob>,
-    /// Most lines that are found. 1,000 by default.
+    /// Most matching lines. 1,000 by default.
     pub matches: usize,
-    /// Most bytes that are read of all files together. 256 MiB by default.
+    /// Most bytes to read from all files together. 256 MiB by default.
     pub bytes: u64,
-    /// Largest file that is searched, in bytes; larger ones are passed over. 16 MiB by default.
+    /// Largest file to search, in bytes; larger files are skipped. 16 MiB by default.
     pub file_bytes: u64,
-    /// Bytes of a line that are searched. 64 KiB by default.
+    /// Searched bytes of each line. 64 KiB by default.
     pub line_bytes: usize,
-    /// Bytes of a line that are shown. 500 by default.
+    /// Bytes of a line in the result. 500 by default.
     pub shown_bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl Default for SearchOptions {
 pub struct NameGlob(PathGlob);
 
 impl NameGlob {
-    /// Returns true if it matches the file at `path`, which is relative to the root.
+    /// Returns true if the glob matches the file at `path`, which is relative to the root.
     pub fn is_match(&self, path: &str) -> bool {
         if path.starts_with('/') {
             self.0.is_exact_match(path)
@@ -82,13 +82,13 @@ impl FromStr for NameGlob {
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Search {
-    /// The lines: by file in the order of [`ScopedFiles::walk`], then by number.
+    /// Matching lines, by file in the order of [`ScopedFiles::walk`], then by number.
     pub matches: Vec<LineMatch>,
     /// Number of searched files.
     pub files: usize,
     /// Entries that the walk skipped.
     pub passed_over: PassedOver,
-    /// Files that could not be read, and why; the first 20.
+    /// Unreadable files with the reasons; the first 20.
     pub unreadable: Vec<FileError>,
     /// Number of unreadable files.
     pub unreadable_files: usize,
@@ -98,22 +98,22 @@ pub struct Search {
     pub large: Vec<String>,
     /// Number of files above the size limit.
     pub large_files: usize,
-    /// Number of lines that were searched only in part: a match in their rest would not be found.
+    /// Number of lines that were searched only in part. A match in the rest is not found.
     pub long_lines: usize,
-    /// Why it ends before all was searched. What is there, is the beginning of all.
+    /// Limit that ended the search early. The result then covers only the first files.
     pub stopped: Option<Bound>,
 }
 
-/// A line in which the pattern is.
+/// A line that matches the pattern.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineMatch {
     /// The file: relative to the scope's root if it is below it, else absolute.
     pub path: String,
-    /// The line's number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// The line without its end, or, if it is long, the part that has the first match; `…` stands where something is left out,
-    /// `\u{fffd}` for what is not UTF-8.
+    /// The line without its end. Of a long line, the part with the first match. `…` marks omitted text, and `\u{fffd}`
+    /// replaces bytes that are not UTF-8.
     pub text: String,
 }
 
@@ -139,7 +139,7 @@ impl ScopedFiles {
             if entry.kind != EntryKind::File || !is_asked_for {
                 continue;
             }
-            // One byte more tells a file that is just as large from a larger one.
+            // Read one byte more, to distinguish a file of exactly this size from a larger one.
             let most = options.file_bytes.min(bytes_left).saturating_add(1);
             content.clear();
             let read = self.open_file(&entry.path).and_then(|file| {
@@ -208,7 +208,7 @@ impl Search {
                 let text = shown(line, start, options.shown_bytes);
                 self.matches.push(LineMatch { path: path.to_owned(), line: index + 1, text });
             }
-            // A pattern may take its time for one line; for many short ones the clock would take more than they do.
+            // One long line may take much time. For short lines, reading the clock would cost more than the search.
             if (line.len() > 1024 || index % 64 == 63) && walker.is_over() {
                 self.stopped = Some(Bound::Time);
                 return;
@@ -217,7 +217,7 @@ impl Search {
     }
 }
 
-/// The lines of a text, without their ends. What comes after the last end is a line if there is something.
+/// Returns the lines of a text, without line ends. Text after the last line end is also a line.
 pub(crate) fn lines_of(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = content;
     std::iter::from_fn(move || {
@@ -233,12 +233,12 @@ pub(crate) fn lines_of(content: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The beginning of a line, cut between two characters.
+/// Returns the beginning of a line, cut between two characters.
 fn part_of(line: &[u8], most: usize) -> &[u8] {
     line.get(..floor_boundary(line, most)).unwrap_or(line)
 }
 
-/// The place at or before `place` that is not inside of a character.
+/// Returns the last character boundary at or before `place`.
 fn floor_boundary(line: &[u8], place: usize) -> usize {
     if place >= line.len() {
         return line.len();
@@ -247,7 +247,7 @@ fn floor_boundary(line: &[u8], place: usize) -> usize {
     (place.saturating_sub(3)..=place).rev().find(|place| !is_inside(place)).unwrap_or(place)
 }
 
-/// At most `most` bytes of a line, with some of what is before `start`.
+/// Returns at most `most` bytes of a line, with some of the text before `start`.
 fn shown(line: &[u8], start: usize, most: usize) -> String {
     if line.len() <= most {
         return String::from_utf8_lossy(line).into_owned();

@@ -1,4 +1,4 @@
-//! Goes through what a participant may read, folder by folder, in an order that does not change.
+//! Walks the readable files folder by folder, in a fixed order.
 
 use std::{
     collections::BinaryHeap,
@@ -22,10 +22,9 @@ pub struct WalkOptions {
     pub entries: usize,
     /// Depth in folders; 1 means the entries of the folder itself. 64 by default.
     pub depth: usize,
-    /// Time limit; 10 seconds by default. It is checked between entries: a system call that hangs is waited
-    /// for.
+    /// Time limit; 10 seconds by default. It is checked between entries, so a system call that hangs is not interrupted.
     pub time: Duration,
-    /// Names of folders that are not entered, as they are written: they are among the entries, and what is in them is not.
+    /// Names of folders that are listed but not entered. Case counts.
     pub not_entered: Vec<String>,
 }
 
@@ -39,11 +38,11 @@ impl Default for WalkOptions {
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// The entries: those of a folder by name, and what is in a folder right behind it.
+    /// Entries, sorted by name within a folder. The content of a folder follows right after it.
     pub entries: Vec<WalkEntry>,
     /// Skipped entries.
     pub passed_over: PassedOver,
-    /// Why it ends before all was seen. What is there, is the beginning of all.
+    /// Limit that ended the walk early. `entries` is then only the first part.
     pub stopped: Option<Bound>,
 }
 
@@ -51,9 +50,9 @@ pub struct Walk {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkEntry {
-    /// Its path: relative to the scope's root if it is below it, else absolute.
+    /// Path: relative to the scope's root if the entry is below it, else absolute.
     pub path: String,
-    /// Its kind.
+    /// Kind of the entry.
     pub kind: EntryKind,
 }
 
@@ -61,27 +60,27 @@ pub struct WalkEntry {
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct PassedOver {
-    /// Folders that could not be read, and why; the first 20.
+    /// Unreadable folders with the reasons; the first 20.
     pub unreadable: Vec<FileError>,
     /// Number of unreadable folders.
     pub unreadable_folders: usize,
     /// Number of folders below the depth limit, or excluded by name.
     pub not_entered: usize,
-    /// Number of names that are not Unicode. They have no path.
+    /// Number of names that are not Unicode and therefore have no path.
     pub not_unicode: usize,
 }
 
-/// A bound that was reached.
+/// A limit that ended a walk or a search.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// The most entries.
+    /// Number of entries.
     Entries,
-    /// The time is over.
+    /// Time.
     Time,
-    /// The most matches.
+    /// Number of matches.
     Matches,
-    /// The most bytes to read.
+    /// Number of bytes read.
     Bytes,
 }
 
@@ -99,7 +98,7 @@ impl ScopedFiles {
     }
 }
 
-/// A walk under way.
+/// State of a running walk.
 pub(super) struct Walker<'w> {
     files: &'w ScopedFiles,
     options: &'w WalkOptions,
@@ -145,11 +144,11 @@ impl<'w> Walker<'w> {
         Ok(walker)
     }
 
-    /// Puts what is in a folder before all that is to come. Of more than are still let through, the first by name are kept.
+    /// Inserts the entries of a folder before the remaining ones. If the limit allows fewer, retains the first by name.
     fn enter(&mut self, folder: &str, depth: usize) -> Result<(), FileError> {
         let (most, until) = (self.options.entries.saturating_sub(self.seen), self.until);
         let (first, is_cut, unnamed) = self.files.run(folder, PathAccess::Read, |files, real| {
-            // The greatest name is on top.
+            // A max-heap: its top is the greatest name, which is dropped first.
             let (mut first, mut is_cut, mut unnamed) = (BinaryHeap::new(), false, 0);
             files.list(real, &mut |listed| {
                 match listed {
@@ -182,7 +181,7 @@ impl<'w> Walker<'w> {
         Ok(())
     }
 
-    /// Returns true if the time is over.
+    /// Returns true if the time limit has passed.
     #[cfg(feature = "files")]
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.until
@@ -196,7 +195,7 @@ impl Iterator for Walker<'_> {
         if self.stopped.is_some() {
             return None;
         }
-        // The clock first: a folder that was left in the middle has entries that would pass for all.
+        // Check the time first: a folder that was listed only in part must not pass for complete.
         if Instant::now() >= self.until {
             self.stopped = Some(Bound::Time);
             return None;

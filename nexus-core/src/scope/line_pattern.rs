@@ -5,11 +5,11 @@ use regex::bytes::{Regex, RegexBuilder};
 /// Longest pattern, in bytes. Source: our own bound.
 const MAX_PATTERN_BYTES: usize = 4 << 10;
 
-/// Most memory that a compiled pattern may take, in bytes: it bounds the work for each byte of a line. Source: our own bound;
-/// `\w{3,40}` needs three quarters of it, and the worst patterns of this size 10 s for 64 KiB.
+/// Largest memory of a compiled pattern, in bytes. It bounds the work for each byte of a line. Source: our own bound.
+/// `\w{3,40}` needs three quarters of it, and the worst patterns of this size take 10 s for 64 KiB.
 const MAX_COMPILED_BYTES: usize = 2 << 20;
 
-/// Most memory for what a pattern remembers while it runs, in bytes. Source: our own bound.
+/// Largest cache of a pattern while it runs, in bytes. Source: our own bound.
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 
 /// Search pattern for lines: a regular expression that takes time linear in the length of the line.
@@ -34,9 +34,9 @@ pub struct LinePattern(Regex);
 /// Interpretation of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatternStyle {
-    /// It is the text itself, and no regular expression.
+    /// True if the pattern is literal text and not a regular expression.
     pub literal: bool,
-    /// Upper and lower case are the same.
+    /// True if upper and lower case are equal.
     pub ignore_case: bool,
 }
 
@@ -73,7 +73,7 @@ impl LinePattern {
         })
     }
 
-    /// Returns true if a line contains it.
+    /// Returns true if the pattern matches in a line.
     pub fn is_in(&self, line: impl AsRef<[u8]>) -> bool {
         self.0.is_match(line.as_ref())
     }
@@ -84,7 +84,7 @@ impl LinePattern {
     }
 }
 
-/// Reason why a text is not a pattern.
+/// Reason why a text is not a valid pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it cannot be searched for: {0}")]
 pub struct InvalidLinePattern(String);

@@ -2,14 +2,14 @@
 //!
 //! A [`ParticipantScope`] is assembled from explicit inputs and lists the tools and paths of a participant. A
 //! [`Session`] enforces it: every call passes [`Session::authorize`], from a native loop or a vendor's program,
-//! and a call out of scope never reaches the tool. The backends transport the calls.
+//! and a call out of scope never reaches the tool. The backends only transport the calls.
 //!
 //! The code that runs a turn opens a [`TurnSession`] below the caller's session and passes every call to it
 //! unchanged, also calls that can only be denied. The tool runs with a [`Permit`]; otherwise the model reads a
 //! [`Denial`], and the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). If a turn
-//! runs on another machine than its caller, it has a session that leaves both to the caller's:
-//! [`RemoteSession`]. So the [`Decision`]s are all the calls that reached a session, in order, and are the same
-//! for a native loop and an MCP server.
+//! runs on another machine than its caller, its session forwards both the decision and the call to the caller's
+//! session: [`RemoteSession`]. So the [`Decision`]s list all calls that reached a session, in order. They are
+//! the same for a native loop and an MCP server.
 
 mod arguments;
 mod audit_log;

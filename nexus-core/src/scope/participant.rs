@@ -46,13 +46,13 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct ParticipantScope {
     tools: Vec<ToolPattern>,
-    /// `None` means no restriction at all.
+    /// `None` means no restriction.
     policy: Option<Arc<PathPolicy>>,
 }
 
 impl ParticipantScope {
-    /// Every tool, on every path: paths are not looked at and are handed on as they are. It is what a host gets that
-    /// offers tools without a session of its own.
+    /// Allows every tool on every path. Paths are passed to the tool unchecked. A host that offers tools without a
+    /// session of its own gets this scope.
     pub fn unrestricted() -> Self {
         Self { tools: vec![ToolPattern::every()], policy: None }
     }
@@ -95,12 +95,12 @@ impl ParticipantScope {
         Ok(Self { tools, policy: Some(Arc::new(policy)) })
     }
 
-    /// Returns true if the tool of this name may be used.
+    /// Returns true if the scope allows the tool of this name.
     pub fn allows_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(name))
     }
 
-    /// The folder that relative paths are relative to, with symbolic links resolved. `None` if unrestricted.
+    /// Returns the folder that relative paths are relative to, with symbolic links resolved. `None` if unrestricted.
     pub fn root(&self) -> Option<&Path> {
         self.policy.as_ref().map(|policy| policy.root.as_path())
     }
@@ -125,17 +125,17 @@ impl ParticipantScope {
         }
     }
 
-    /// Files as the participant may use them, for tools: checked and opened in one.
+    /// Returns the files in scope, for tools: each path is checked and opened in one step.
     pub fn files(&self) -> ScopedFiles {
         ScopedFiles::new(self.policy.clone())
     }
 
-    /// The same scope with these write paths in place of its own, and not beside them. What may be read only because
-    /// it may be written goes, too.
+    /// Returns the same scope with its write paths replaced by these. A path that was readable only because it was
+    /// writable is no longer readable.
     ///
     /// # Errors
     ///
-    /// [`ScopeError`] naming the path that is not inside of the scope's own write paths, or that must not be touched.
+    /// [`ScopeError`] with the path that is protected or is outside of the scope's own write paths.
     pub fn with_write_slice<P: Into<PathBuf>>(
         &self,
         paths: impl IntoIterator<Item = P>,
@@ -146,18 +146,18 @@ impl ParticipantScope {
         Ok(Self { tools: self.tools.clone(), policy: Some(Arc::new(PathPolicy { write, ..policy.clone() })) })
     }
 
-    /// Checks that each slice is inside of the scope's write paths and that no two have a place in common. Names that
-    /// some file system takes for the same are the same, and so is a folder that is mounted twice.
+    /// Checks that each slice is inside of the scope's write paths, and that no two slices overlap. Names that some
+    /// file system treats as equal count as equal. A folder that is mounted twice counts as one folder.
     ///
     /// # Errors
     ///
-    /// [`ScopeError`] naming the path that is outside, or the two slices and what both have.
+    /// [`ScopeError`] with the path that is outside, or with the two slices and their common path.
     pub fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
         self.policy.as_deref().ok_or(ScopeError::Unrestricted)?.check_slices(slices)
     }
 }
 
-/// The real path of a brief's root.
+/// Returns the real path of a brief's root.
 fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
     let wrong = |problem: &str| ScopeError::Root { root: root.to_owned(), problem: problem.to_owned() };
     if !root.is_absolute() {
@@ -176,7 +176,7 @@ fn root_of(root: &Path) -> Result<PathBuf, ScopeError> {
     Ok(real)
 }
 
-/// Paths as they were written, made real. The root may have been written by another name than its real one.
+/// Resolves the paths of a brief to real paths. The root may have been written under another name than its real one.
 fn grants(
     written_root: &Path,
     root: &Path,

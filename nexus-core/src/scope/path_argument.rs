@@ -1,4 +1,4 @@
-//! Arguments of tools that are paths, and why a path is refused.
+//! Path arguments of tools, and reasons for denying a path.
 
 use std::fmt;
 
@@ -20,9 +20,9 @@ pub struct PathArgument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathAccess {
-    /// It is read, or listed.
+    /// The tool reads or lists it.
     Read,
-    /// It is made, changed or removed.
+    /// The tool creates, changes or removes it.
     Write,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for PathAccess {
     }
 }
 
-/// Why a path is out of scope, in words that a model can act on.
+/// Reason why a path is out of scope, in words that a model can act on.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{path:?} cannot be {}: {reason}", match access { PathAccess::Read => "read", PathAccess::Write => "written" })]
@@ -49,7 +49,7 @@ pub struct PathDenial {
 }
 
 impl PathDenial {
-    /// `path` is refused for `reason`.
+    /// Creates the denial of `path` for `reason`.
     pub fn new(path: impl Into<String>, access: PathAccess, reason: impl Into<String>) -> Self {
         Self { path: path.into(), access, reason: reason.into() }
     }

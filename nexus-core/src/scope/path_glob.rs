@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 #[cfg(feature = "globs")]
 use super::path_key::folded;
 
-/// The glob of a rule, for absolute paths: as it is written, and as names are compared.
+/// The glob of a rule, for absolute paths. It has two forms: as written, and folded for comparing names.
 #[derive(Clone, Debug)]
 pub(super) struct PathGlob(Library);
 
@@ -30,7 +30,7 @@ impl PathGlob {
 
 #[cfg(feature = "globs")]
 impl PathGlob {
-    /// The glob `rule`, relative to `root`.
+    /// Compiles the glob `rule`, relative to `root`.
     pub(super) fn new(rule: &str, root: &str) -> Result<Self, String> {
         let ready = |fold| set_below(rule, root, fold).map_err(|problem| format!("is not a glob: {problem}"));
         Ok(Self([ready(str::to_owned)?, ready(folded)?]))
@@ -67,10 +67,10 @@ fn set_below(rule: &str, root: &str, fold: fn(&str) -> String) -> Result<GlobSet
     set.map_err(|error| error.kind().to_string())
 }
 
-/// A glob in which one character may be several bytes. [`globset`] goes by bytes: its `?` is half an `é`.
+/// Rewrites a glob so that it matches characters. [`globset`] matches bytes: its `?` matches half an `é`.
 #[cfg(feature = "globs")]
 fn glob_of_characters(glob: &str) -> Result<String, String> {
-    /// One of the bytes that a character has of which there are several.
+    /// Matches one byte of a multi-byte character.
     const BYTE: &str = "[!\u{1}-\u{7f}]";
     let one_or_more =
         |one: &str| format!("{{{one},{BYTE}{BYTE},{BYTE}{BYTE}{BYTE},{BYTE}{BYTE}{BYTE}{BYTE}}}");

@@ -4,27 +4,27 @@ use std::path::Path;
 
 use super::{file_id::FileId, path_key::key_of};
 
-/// A path by its names, as the laxest file system compares them, and by the ids of the files that exist on it: a folder can
-/// be mounted twice.
+/// A path in comparable form. It has the names, folded as the laxest file system compares them, and the ids of the existing
+/// files on the path. The ids are needed because a folder can be mounted twice.
 #[derive(Clone, Debug)]
 pub(super) struct PathIdentity {
     key: Vec<String>,
-    /// One for each name that exists, from the root of the file system down.
+    /// Id of each existing name, from the root of the file system down.
     trail: Vec<FileId>,
 }
 
 impl PathIdentity {
-    /// `path` is real, and `trail` has one for each of its names that exists.
+    /// `path` is a real path, and `trail` has the id of each existing name on it.
     pub(super) fn new(path: &Path, trail: Vec<FileId>) -> Self {
         Self { key: key_of(path), trail }
     }
 
-    /// A path of which nothing but the names is known.
+    /// Creates an identity from the names alone.
     pub(super) fn by_name(path: &Path) -> Self {
         Self::new(path, Vec::new())
     }
 
-    /// Returns true if it equals `other`, or is below it.
+    /// Returns true if this path equals `other`, or is below it.
     pub(super) fn is_below(&self, other: &Self) -> bool {
         if self.key.starts_with(&other.key) {
             return true;

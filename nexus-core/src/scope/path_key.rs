@@ -1,8 +1,7 @@
-//! The form in which names are compared where a difference that a file system may not see must not count.
+//! Folds names for comparison, so that no difference counts that some file system ignores.
 //!
-//! Some file systems take `Secret` and `secret` for one name, some two spellings of the same accented letter, and
-//! some leave out characters that do not show. Whether this one does is not asked: what must not be touched is
-//! protected under every such name.
+//! Some file systems treat `Secret` and `secret` as one name. Some ignore the Unicode form of an accented letter, and some drop
+//! invisible characters. The fold does not ask which file system is in use: a protected path is protected under every such name.
 
 use std::{
     borrow::Cow,
@@ -11,25 +10,25 @@ use std::{
 
 use unicode_normalization::UnicodeNormalization as _;
 
-/// The names of an absolute path, from the root of the file system down. Of a name that is not Unicode, what of it is,
-/// with `\u{fffd}` for the rest: what is below it is held against the rules, too.
+/// Returns the names of an absolute path, from the root of the file system down. Invalid Unicode becomes `\u{fffd}`, so that paths
+/// below such a name are checked against the rules too.
 pub(super) fn names(path: &Path) -> impl Iterator<Item = Cow<'_, str>> {
     let parts = path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
     parts.map(|part| part.as_os_str().to_string_lossy())
 }
 
-/// The names of a path as they are compared.
+/// Returns the folded names of a path.
 pub(super) fn key_of(path: &Path) -> Vec<String> {
     names(path).map(|name| folded_name(&name)).collect()
 }
 
-/// Names as one text, as globs are held against them.
+/// Joins names into one text, for matching against globs.
 pub(super) fn joined<N: AsRef<str>>(names: &[N]) -> String {
     names.iter().fold(String::new(), |text, name| text + "/" + name.as_ref())
 }
 
-/// A name without what some file system does not tell apart: case, Unicode forms, characters that do not show, and
-/// dots and spaces at its end.
+/// Folds a name: removes every difference that some file system ignores. These are case, Unicode forms, invisible characters, and
+/// dots and spaces at the end.
 pub fn folded_name(name: &str) -> String {
     let folded = folded(name);
     match folded.trim_end_matches(['.', ' ']) {
@@ -56,7 +55,7 @@ pub fn is_dot_git(name: &[u8]) -> bool {
     is(&text) || text.split('\\').any(stem)
 }
 
-/// The same for a text in which dots and spaces at the end count.
+/// As [`folded_name`], but retains dots and spaces at the end.
 pub(super) fn folded(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -68,10 +67,11 @@ pub(super) fn folded(text: &str) -> String {
 /// Folds a text without a slash. The result has no slash either.
 fn folded_part(text: &str) -> String {
     let shown = text.nfkd().filter(|character| !is_ignorable(*character));
-    // Up, then down: that joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas. Down before that: `ẞ` has no upper case but itself.
+    // Map to upper case and back, which joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas. Map to lower case first, because `ẞ`
+    // is its own upper case.
     let lower = shown.flat_map(char::to_lowercase).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     let folded = lower.nfkd().filter(|character| !is_ignorable(*character)).nfkc();
-    // Some characters are taken apart into several, one of which is a slash.
+    // Decomposition can produce a slash, which must not separate names.
     folded.map(|character| if character == '/' { '\u{2215}' } else { character }).collect()
 }
 

@@ -1,4 +1,4 @@
-//! The paths of a scope: where its participant may read and write, and what it must not touch.
+//! The paths of a scope: readable, writable and protected ones.
 
 use std::path::{Path, PathBuf};
 
@@ -12,21 +12,20 @@ use super::{
     rule_set::RuleSet,
 };
 
-/// Most entries that are looked through for what must not be touched, when a whole folder is to be written. Source: our
-/// own bound.
+/// Most entries that are searched for protected paths before a whole folder is written. Source: our own bound.
 const MAX_SEARCHED: usize = 50_000;
 
-/// Most places that a denial lists.
+/// Most paths that a denial lists.
 const MAX_LISTED: usize = 10;
 
-/// Characters of a path that a denial repeats.
+/// Longest path that a denial repeats, in characters.
 const MAX_SHOWN: usize = 300;
 
 /// Denial for an agent that tries to write into a repository.
 const IN_REPOSITORY: &str = "a name in it is `.git`, or a file system may read it as `.git`, and Git cannot \
                              commit it: leave it unchanged, or choose another name";
 
-/// The paths of a scope. Every path in it is absolute and real.
+/// The paths of a scope, all absolute and real.
 #[derive(Clone, Debug)]
 pub(super) struct PathPolicy {
     pub(super) root: PathBuf,
@@ -36,7 +35,7 @@ pub(super) struct PathPolicy {
     pub(super) allow_hard_links_for_reading: bool,
 }
 
-/// Present position of a protected path.
+/// Present target of a protected path.
 #[derive(Debug)]
 struct Protected<'f> {
     rule: &'f PathRule,
@@ -45,7 +44,7 @@ struct Protected<'f> {
 }
 
 impl PathPolicy {
-    /// The real path of `asked`, if this may be done there.
+    /// Returns the real path of `asked`, if the scope grants this access.
     pub(super) fn check(&self, asked: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
         self.checked(asked, access).map(|walked| walked.path).map_err(|reason| denial(asked, access, reason))
     }
@@ -64,7 +63,7 @@ impl PathPolicy {
         Ok(walked)
     }
 
-    /// Holds what a path leads to against grants and rules.
+    /// Checks the target of a path against grants and rules.
     pub(super) fn judge(&self, walked: &Walked, access: PathAccess) -> Result<(), String> {
         let is_granted = |access| self.grants(access).any(|grant| walked.path.starts_with(grant));
         // Writable paths are also readable.
@@ -106,9 +105,8 @@ impl PathPolicy {
         Ok(())
     }
 
-    /// Returns true if a name of the path, below the root or an outside grant, is a repository or can be
-    /// mistaken for one: a file written there, such as a hook, runs outside of every sandbox, and no commit
-    /// includes it.
+    /// Returns true if a name of the path, below the root or an outside grant, is `.git` or may be read as `.git`. A
+    /// file written there, such as a hook, runs outside of every sandbox, and no commit includes it.
     fn is_in_repository(&self, walked: &Walked) -> bool {
         let tops = || std::iter::once(&self.root).chain(&self.write);
         let mut places = walked.passed.iter().chain([&walked.path]);
@@ -118,7 +116,7 @@ impl PathPolicy {
         })
     }
 
-    /// Checks that a file of this kind may be used at all.
+    /// Checks that a file of this kind may be used.
     pub(super) fn judge_kind(&self, kind: PathKind, access: PathAccess) -> Result<(), String> {
         match kind {
             PathKind::Missing | PathKind::Folder => Ok(()),
@@ -157,7 +155,7 @@ impl PathPolicy {
         self.judge_opened(path, None, PathAccess::Write).is_ok()
     }
 
-    /// Refuses to make a folder that is out of scope for the sake of what is to be in it.
+    /// Returns the reason why a missing folder that is out of scope is not created.
     pub(super) fn not_made(&self, folder: &Path) -> String {
         let shown = folder.strip_prefix(&self.root).unwrap_or(folder);
         format!("the folder {shown:?} does not exist, and creating it is out of scope")
@@ -180,7 +178,7 @@ impl PathPolicy {
         found.chain(written).collect()
     }
 
-    /// Looks through a folder for what must not be touched.
+    /// Searches a folder for protected paths.
     fn search(&self, folder: &Path, protected: &[Protected<'_>]) -> Result<(), String> {
         let (mut folders, mut seen) = (vec![folder.to_owned()], 0);
         while let Some(folder) = folders.pop() {
@@ -199,7 +197,7 @@ impl PathPolicy {
                 if let Some(rule) = self.rules.rule_against(&path) {
                     return Err(holds_protected(rule));
                 }
-                // Asked for by name: of what is mounted here, the entry itself tells another number.
+                // Get the metadata by name: for a mount point, the directory entry reports another inode number.
                 let metadata = std::fs::symlink_metadata(&path).map_err(unseen)?;
                 let identity = FileId::of(&metadata);
                 let is_it = |place: &&Protected<'_>| identity.is_some() && place.identity == identity;
@@ -218,7 +216,7 @@ impl PathPolicy {
         format!("it is out of scope; {}", self.places(access))
     }
 
-    /// Lists the paths with this access.
+    /// Returns the list of paths with this access, for a message.
     fn places(&self, access: PathAccess) -> String {
         let mut shown: Vec<String> = Vec::new();
         for grant in self.grants(access) {
@@ -240,7 +238,8 @@ impl PathPolicy {
 
     /// Returns a path for a scope as an absolute path.
     ///
-    /// Below the root it must not contain a symbolic link: its creator would have chosen the granted path.
+    /// Below the root the path must not contain a symbolic link, because the link's creator would decide which path is
+    /// granted.
     pub(super) fn grant(root: &Path, path: &Path, place: impl Fn() -> String) -> Result<PathBuf, ScopeError> {
         let wrong = |problem: &str| ScopeError::Path {
             place: place(),

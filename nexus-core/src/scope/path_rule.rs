@@ -8,10 +8,10 @@ use crate::name_type;
 /// Longest rule, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 1024;
 
-/// Characters that make a glob of a rule.
+/// Characters that turn a rule into a glob.
 const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 
-/// Character that escapes the next one in a glob. On Windows it separates names.
+/// Escapes the next character in a glob. On Windows it separates names.
 const ESCAPE: char = '\\';
 
 name_type! {
@@ -26,9 +26,9 @@ name_type! {
     /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
     ///
     /// `?` stands for one character, `[ab]` for one of several, `{a,b}` for one of several texts. `\` escapes the next
-    /// character, and also makes the rule a glob; on Windows, where it separates names, it does neither in a rule
-    /// without the others. `~` and `$HOME` do not stand for a folder: rules that begin with them are refused. A glob
-    /// without a leading `/` is not matched against the name of the root, nor against the folders above it.
+    /// character, and also turns the rule into a glob. On Windows `\` separates names, and does neither in a rule
+    /// without other glob characters. Rules that begin with `~` or `$HOME` are rejected. A glob without a leading `/`
+    /// is not matched against the name of the root, nor against the folders above it.
     ///
     /// In doubt a rule denies: it applies to every spelling that some file system treats as the same name, such as
     /// other case and other Unicode forms. A rule that can be read as a glob also applies to the path with that
@@ -45,9 +45,9 @@ name_type! {
 }
 
 impl PathRule {
-    /// The path that is spelt like the rule.
+    /// Returns the path that a rule without glob syntax would name.
     pub(super) fn path_below(&self, root: &Path) -> PathBuf {
-        // Without `.` and doubled slashes; an absolute one takes the place of the root.
+        // `components` removes `.` and doubled slashes. `join` with an absolute rule drops the root.
         root.join(&*self.0).components().collect()
     }
 

@@ -1,4 +1,4 @@
-//! Finds out where a path leads, name by name, without opening anything on the way.
+//! Resolves a path name by name, without opening the files on it.
 
 use std::{
     ffi::OsString,
@@ -9,26 +9,26 @@ use std::{
 
 use super::{file_id::FileId, path_identity::PathIdentity};
 
-/// Most symbolic links that are followed for one path. Source: the bound of Linux.
+/// Most symbolic links that are followed for one path. Source: the limit of Linux.
 const MAX_LINKS: usize = 40;
 
-/// Most names that are gone through for one path, those in links included. Source: our own bound.
+/// Most names that are resolved for one path, including names in links. Source: our own bound.
 const MAX_STEPS: usize = 2048;
 
 /// Target of a path.
 #[derive(Debug)]
 pub(super) struct Walked {
-    /// The real path: absolute, and with no symbolic link in it. What does not exist yet is its end.
+    /// The real path: absolute and without symbolic links. Names that do not exist yet are at its end.
     pub(super) path: PathBuf,
     /// Kind of its target.
     pub(super) kind: PathKind,
-    /// Every place that was passed, symbolic links included, by its path.
+    /// Every path that was passed, including symbolic links.
     pub(super) passed: Vec<PathBuf>,
-    /// The symbolic links among them.
+    /// Symbolic links among the passed paths.
     pub(super) links: Vec<PathBuf>,
-    /// Identities of the existing parts of the path.
+    /// Identities of all existing files that were passed.
     pub(super) identities: Vec<FileId>,
-    /// The same of the real path alone: one for each of its names that exists, from the root of the file system down.
+    /// Identities of the existing names of the real path alone, from the root of the file system down.
     pub(super) trail: Vec<FileId>,
 }
 
@@ -38,7 +38,7 @@ impl Walked {
         if self.kind == PathKind::Missing { None } else { self.trail.last().copied() }
     }
 
-    /// The path, as it is compared with others.
+    /// Returns the path in comparable form.
     pub(super) fn path_identity(&self) -> PathIdentity {
         PathIdentity::new(&self.path, self.trail.clone())
     }
@@ -47,13 +47,13 @@ impl Walked {
 /// Kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathKind {
-    /// Nothing yet.
+    /// Nothing exists there yet.
     Missing,
     /// A folder.
     Folder,
     /// A file.
     File {
-        /// Number of its names.
+        /// Number of names (hard links).
         names: u64,
     },
     /// A pipe, a socket or a device.
@@ -83,13 +83,13 @@ fn name_count(_: &Metadata) -> u64 {
 /// Reason why the target of a path cannot be determined.
 #[derive(Debug)]
 pub(super) struct Astray {
-    /// The part that could be followed.
+    /// Path up to which the walk succeeded.
     pub(super) at: PathBuf,
-    /// The obstacle.
+    /// Reason why it stopped.
     pub(super) problem: String,
 }
 
-/// Follows `path`, which is absolute, from the root of the file system. So nothing on the way is taken for granted.
+/// Resolves `path`, which is absolute, from the root of the file system, so that every name on it is checked.
 pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
     let mut walk = Walk {
         here: PathBuf::new(),
@@ -122,7 +122,7 @@ struct Walk {
     passed: Vec<PathBuf>,
     identities: Vec<FileId>,
     trail: Vec<FileId>,
-    /// The names to come, the next one last.
+    /// Remaining names, the next one last.
     ahead: Vec<OsString>,
     links: Vec<PathBuf>,
 }
@@ -207,12 +207,12 @@ impl Walk {
     }
 }
 
-/// An error's words, without the number.
+/// Returns an error's message, without its number.
 pub(super) fn said(error: &io::Error) -> String {
     error.kind().to_string()
 }
 
-/// Returns true if the links of a folder may lead to other targets than they show, like those of `/proc`.
+/// Returns true for a folder such as `/proc`, whose links may lead to other targets than their text names.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_of_the_kernel(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)

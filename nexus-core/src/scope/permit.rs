@@ -15,16 +15,16 @@ use crate::{
     turn::Effects,
 };
 
-/// Answerer of a session's calls.
+/// Component that answers a session's calls.
 pub(super) enum Answerer {
-    /// Tools, once the session has let a call through.
+    /// Tools. They run once the session has allowed a call.
     Tools(Arc<dyn ToolRouter>),
-    /// Another session, which decides on them.
+    /// Another session, which decides on the calls.
     Session(Arc<dyn RemoteSession>),
 }
 
 impl Answerer {
-    /// Checks the arguments of a call, if that is possible here.
+    /// Checks the arguments of a call, if this side knows the tool.
     pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
         match self {
             Self::Tools(tools) => tools.check_arguments(tool, arguments),
@@ -58,19 +58,19 @@ impl<'s> Permit<'s> {
         Self { outcome, ..self }
     }
 
-    /// Returns the tool. In a [remote session](super::Session::remote) the tool may be missing: then only its
-    /// name is known.
+    /// Returns the definition of the tool. In a [remote session](super::Session::remote) the tool may be unknown: then the
+    /// definition has only its name.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// Returns the arguments for the tool: each path is the checked one. In a remote session they are as
-    /// received and unchecked.
+    /// Returns the arguments for the tool, with each path replaced by the checked path. In a remote session the arguments are
+    /// as received and unchecked.
     pub fn arguments(&self) -> &Value {
         &self.arguments
     }
 
-    /// Returns the definition, if this side has to ask its host about the call.
+    /// Returns the definition if this side has to request its host's approval.
     pub(super) fn needs_approval(&self) -> Option<Cow<'s, ToolDefinition>> {
         let asks_here = matches!(self.answerer, Answerer::Tools(_)) && self.definition.needs_approval;
         asks_here.then(|| self.definition.clone())
@@ -80,8 +80,8 @@ impl<'s> Permit<'s> {
         &self.outcome
     }
 
-    /// Asks the tool, or the session that decides. A panic becomes an error that says no more than that. A terminal tool that
-    /// succeeds closes the session.
+    /// Runs the tool, or forwards the call to the session that decides. A panic becomes an error that only names the panic. A
+    /// terminal tool that succeeds closes the session.
     pub(super) async fn answer(self, call: CallId) -> Result<ToolResult, Denial> {
         let Self { answerer, definition, arguments, audit_log, outcome } = self;
         let call = ToolCall::new(call, definition.name.as_str(), arguments);
@@ -89,7 +89,7 @@ impl<'s> Permit<'s> {
             let tool = &definition.name;
             Ok(ToolResult::error(format!("the tool {tool:?} panicked; part of its work may be done")))
         };
-        // Also the making of the future may panic, so that happens inside.
+        // Create the future inside, because its creation may panic too.
         let result = match answerer {
             Answerer::Tools(tools) => {
                 let asked = AssertUnwindSafe(async move { Ok(tools.call(call).await) });
@@ -117,7 +117,7 @@ impl<'s> Permit<'s> {
     }
 }
 
-/// A call that another session decides on, until it is answered. Dropped before that it counts all the same.
+/// A call that another session decides on. If it is dropped before the answer, the call still counts.
 struct LeftToOther<'a> {
     audit_log: &'a AuditLog,
     counts: Counts,

@@ -1,4 +1,4 @@
-//! The session that decides where a turn runs elsewhere than its caller.
+//! The session that decides on calls if a turn runs on another machine than its caller.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::tool::{ToolCall, ToolResult};
 
 /// The caller's session of a turn, as seen from another machine on which the turn runs.
 ///
-/// The caller retains its [`Session`]: tools, scope, budget, approver and decisions. The other machine opens a session
-/// by [`Session::remote`], which passes everything on to this trait; the caller answers with the session that it
-/// [opened for the turn], by the methods named below. So the decisions, their record, and the answers for the model
-/// are the same as for a turn beside its caller.
+/// The caller retains its [`Session`]: tools, scope, budget, approver and decisions. The other machine opens a session by
+/// [`Session::remote`], which forwards all calls through this trait. The caller answers them with the session that it [opened
+/// for the turn], by the methods named below. So the decisions, their record, and the answers for the model are the same as
+/// for a turn beside its caller.
 ///
-/// Requests keep their order: the caller learns of a withdrawal before the calls that were made after it.
+/// Requests arrive in order: a withdrawal reaches the caller before all later calls.
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;
@@ -68,23 +68,22 @@ pub trait RemoteSession: fmt::Debug + Send + Sync + 'static {
     /// Calls are passed on in the order in which their futures are first polled. Dropping a future cancels its
     /// call: its work should end.
     ///
-    /// A call whose answer is lost on the way is a [`ToolResult::error`] and not a denial: it may have been
-    /// made.
+    /// A call whose answer is lost in transit is a [`ToolResult::error`] and not a denial, because the call may have run.
     ///
     /// # Errors
     ///
     /// [`Denial`]: the tool did not run.
     async fn call(&self, call: ToolCall) -> Result<ToolResult, Denial>;
 
-    /// Lets the caller decide on a call of a program's own tool, by
-    /// [`Session::approve`](super::Session::approve). An answer that is lost on the way counts as a refusal.
+    /// Lets the caller decide on a call of a program's own tool, by [`Session::approve`](super::Session::approve). An answer
+    /// that is lost in transit counts as a refusal.
     ///
     /// # Errors
     ///
     /// [`Denial`]: the call may not be made.
     async fn approve(&self, request: ApprovalRequest) -> Result<(), Denial>;
 
-    /// Tells the caller that a tool cannot be offered to the model: [`Session::withdraw`](super::Session::withdraw). It waits
-    /// for nothing.
+    /// Reports to the caller that a tool cannot be offered to the model: [`Session::withdraw`](super::Session::withdraw).
+    /// Does not wait.
     fn withdraw(&self, tool: &str);
 }

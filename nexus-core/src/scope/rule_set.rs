@@ -1,4 +1,4 @@
-//! The rules of a scope, held against paths.
+//! Matches the rules of a scope against paths.
 
 use std::{
     borrow::Cow,
@@ -11,15 +11,15 @@ use super::{
     path_key::{joined, key_of, names},
 };
 
-/// The rules of a scope, made ready for absolute paths.
+/// The rules of a scope, compiled for absolute paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleSet {
     rules: Vec<CompiledRule>,
-    /// The names of the root.
+    /// Names of the root's path.
     root: Vec<String>,
 }
 
-/// Rule with its path as it is compared.
+/// A rule with its path in folded form.
 #[derive(Clone, Debug)]
 struct CompiledRule {
     rule: PathRule,
@@ -29,7 +29,7 @@ struct CompiledRule {
 }
 
 impl RuleSet {
-    /// `rules`, relative to `root`, which is absolute.
+    /// Compiles `rules`, relative to the absolute path `root`.
     pub(super) fn new(root: &Path, rules: &[PathRule]) -> Result<Self, ScopeError> {
         let root_names: Vec<String> = names(root).map(Cow::into_owned).collect();
         let root_text = joined(&root_names);
@@ -42,7 +42,7 @@ impl RuleSet {
         Ok(Self { rules: ready.collect::<Result<_, _>>()?, root: root_names })
     }
 
-    /// The rule that keeps off `path`, which is absolute, or something above it.
+    /// Returns the rule that protects `path`, which is absolute, or a folder above it.
     pub(super) fn rule_against(&self, path: &Path) -> Option<&PathRule> {
         let key = key_of(path);
         if let Some(ready) = self.rules.iter().find(|ready| key.starts_with(&ready.key)) {
@@ -54,7 +54,8 @@ impl RuleSet {
         for (index, (name, key)) in names(path).zip(&key).enumerate() {
             plain = plain + "/" + &name;
             loose = loose + "/" + key;
-            // The name of the root, and of what is above it, is not the participant's choice.
+            // The participant did not choose the names of the root and of the folders above it. Only absolute
+            // globs apply to them.
             is_above = is_above && self.root.get(index).is_some_and(|above| *above == name);
             let found = globs()
                 .filter(|(rule, _)| !is_above || rule.as_str().starts_with('/'))
@@ -66,12 +67,12 @@ impl RuleSet {
         None
     }
 
-    /// The rules that are spelt as a path, each with that path.
+    /// Returns all rules, each with the path that it names literally.
     pub(super) fn paths(&self) -> impl Iterator<Item = (&PathRule, &Path)> {
         self.rules.iter().map(|ready| (&ready.rule, ready.path.as_path()))
     }
 
-    /// Returns true if the content of a folder can only be judged by listing it.
+    /// Returns true if a rule is a glob, so that a folder must be listed to check its content.
     pub(super) fn has_globs(&self) -> bool {
         self.rules.iter().any(|ready| ready.glob.is_some())
     }

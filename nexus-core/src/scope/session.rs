@@ -1,4 +1,4 @@
-//! A session: the one place that decides on calls of a caller's tools.
+//! A session, which decides on all calls of a caller's tools.
 
 use std::{
     borrow::Cow,
@@ -26,11 +26,11 @@ use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use crate::turn::{Effects, ToolOrigin};
 
-/// Refused submissions after which a session is over that names no other number. Source: our own bound; a model that reads five times
-/// what is wrong and does not fix it learns nothing from a sixth, and each is a paid call.
+/// Default number of refused submissions that ends a session. Source: our own bound. A model that does not fix the fault after five
+/// messages does not learn from a sixth, and each is a paid call.
 pub const DEFAULT_REFUSED_SUBMISSIONS: u32 = 5;
 
-/// Longest fault of arguments in a message, in bytes. Source: our own bound.
+/// Longest fault of the arguments in a message, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
 /// Enforces the scope of one participant: every call of a tool passes [`Session::authorize`], over any transport.
@@ -54,10 +54,9 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 ///
 /// # The tool budget
 ///
-/// The budget belongs to the session alone. Allowed and denied calls both count: a model that repeatedly calls missing
-/// tools comes to an end, too. Terminal tools are exempt, so that an answer can always be submitted, and so are
-/// callers with a wrong token, and calls after the end. [`Session::over_budget_calls`] shows the code that runs the
-/// turn if the model ignores the budget.
+/// The budget belongs to the session alone. Allowed and denied calls both count: so a model that repeatedly calls missing tools also
+/// ends. Terminal tools are exempt, so that an answer can always be submitted. Callers with a wrong token and calls after the end are
+/// exempt too. [`Session::over_budget_calls`] shows the code that runs the turn if the model ignores the budget.
 ///
 /// # The submitted answer
 ///
@@ -65,16 +64,16 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 /// the answer is final, every later call is denied, and the turn ends well. A call that the tool answers with an error
 /// submits nothing.
 ///
-/// A submission that is denied or answered with an error is refused. It costs nothing of the tool budget, and has a
-/// bound of its own: after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number in [`Session::mint_with_bounds`],
-/// the session is over, and the turn ends with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+/// A submission that is denied or answered with an error is refused. It does not use the tool budget, and has a limit of its own:
+/// after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number in [`Session::mint_with_bounds`], the session is over, and the turn
+/// ends with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
 /// # Concurrent calls
 ///
-/// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded
-/// by that, and the decisions are in the order in which the calls took from it. Closing a session denies every later
-/// call; a call that was allowed before gets its answer. A transport whose calls have no order of their own waits for
-/// [`Session::in_order`], so that no other call runs while an answer is submitted.
+/// Calls may be decided on at the same time, and turns of one session may run at the same time. Concurrency never exceeds a budget,
+/// and decisions are in the order in which the calls used it. Closing a session denies every later call; a call that was allowed
+/// before gets its answer. A transport whose calls have no order of their own waits for [`Session::in_order`], so that no other call
+/// runs while an answer is submitted.
 pub struct Session {
     participant: ParticipantId,
     scope: Arc<ParticipantScope>,
@@ -85,11 +84,11 @@ pub struct Session {
     audit_log: Arc<AuditLog>,
     approver: Option<Approver>,
     redactor: Redactor,
-    /// Running calls lock it shared; a call that submits the answer locks it exclusively.
+    /// Running calls lock it shared; a call of a terminal tool locks it exclusively.
     running: RwLock<()>,
 }
 
-/// The place of a call among those of its session: see [`Session::in_order`].
+/// Order of a call among those of its session: see [`Session::in_order`].
 #[derive(Debug)]
 pub struct CallPlace<'s> {
     _running: Either<RwLockReadGuard<'s, ()>, RwLockWriteGuard<'s, ()>>,
@@ -101,24 +100,24 @@ pub struct CallPlace<'s> {
 pub struct SessionBounds {
     /// Most calls in total, without those of terminal tools. `None` means unlimited.
     pub tool_calls: Option<u32>,
-    /// Refused submissions: calls of terminal tools that hand nothing in.
+    /// Most refused submissions: calls of terminal tools that were denied or answered with an error.
     pub refused_submissions: u32,
 }
 
 impl SessionBounds {
-    /// No bound on calls, and [`DEFAULT_REFUSED_SUBMISSIONS`].
+    /// Returns bounds without a limit on calls, and with [`DEFAULT_REFUSED_SUBMISSIONS`].
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bounds the calls, those of terminal tools excepted.
+    /// Limits the calls, except those of terminal tools.
     #[must_use]
     pub fn with_tool_calls(mut self, tool_calls: impl Into<Option<u32>>) -> Self {
         self.tool_calls = tool_calls.into();
         self
     }
 
-    /// Bounds the refused submissions. 0 takes none at all.
+    /// Limits the refused submissions. 0 allows none.
     #[must_use]
     pub fn with_refused_submissions(mut self, refused_submissions: u32) -> Self {
         self.refused_submissions = refused_submissions;
@@ -139,8 +138,8 @@ struct Catalogue {
 }
 
 impl Session {
-    /// Creates a session of `participant` with the tools of `tools` that are in `scope`. The tools are listed
-    /// now: later ones are not in the session.
+    /// Creates a session of `participant` with the tools of `tools` that are in `scope`. The list of tools is fixed now; tools that
+    /// `tools` adds later are not in the session.
     pub fn mint(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -149,7 +148,7 @@ impl Session {
         Self::mint_with_budget(participant, scope, tools, None)
     }
 
-    /// [`Session::mint`] with at most `tool_calls` calls in total, without those of terminal tools.
+    /// As [`Session::mint`], with at most `tool_calls` calls in total, without those of terminal tools.
     pub fn mint_with_budget(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -159,7 +158,7 @@ impl Session {
         Self::mint_with_bounds(participant, scope, tools, SessionBounds::new().with_tool_calls(tool_calls))
     }
 
-    /// [`Session::mint`] with these bounds on calls.
+    /// As [`Session::mint`], with these bounds on calls.
     pub fn mint_with_bounds(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -173,21 +172,20 @@ impl Session {
         Self::of(participant.into(), scope, catalogue, audit_log)
     }
 
-    /// Creates a session of one turn for calls that another machine decides on: `remote` decides, and gets them
-    /// answered. `definitions` are those of the caller's session.
+    /// Creates a session of one turn for calls that another machine decides on. `remote` decides on them and answers them.
+    /// `definitions` are those of the caller's session.
     ///
-    /// The code that runs the turn uses it like any other session. [`Session::authorize`] allows every call
-    /// with the token, with any tool, arguments and paths; [`Session::answer`] may deny it. A call counts, and
-    /// has effects, once it is answered. A call that is cancelled before may have been made: it counts, and has
-    /// the effects of its tool, which are [`Effects::Unknown`] if the tool is not among the definitions.
+    /// The code that runs the turn uses it like any other session. [`Session::authorize`] allows every call with the token, with any
+    /// tool, arguments and paths; [`Session::answer`] may deny it. A call counts, and has effects, once it is answered. A call that
+    /// is cancelled before its answer may have run, so it counts and has the effects of its tool. The effects are
+    /// [`Effects::Unknown`] if the tool is not among the definitions.
     ///
-    /// It has no budget of its own, with any limit of a turn below it, takes as many submissions as the
-    /// caller's session, and asks no approver. Its host has an approver if the caller's has one: some programs
-    /// run differently if no approval is possible.
+    /// The session has no budget of its own, whatever limit a turn below it has. It accepts as many submissions as the caller's
+    /// session, and requests no approval itself. Its host has an approver if the caller's host has one, because some programs run
+    /// differently without possible approvals.
     ///
-    /// Once it is closed it denies calls itself. After a submitted answer, the caller's session is over too,
-    /// and denies later calls. [`Session::scope`] restricts nothing here, and [`Session::rewind`] resets
-    /// nothing at the caller's.
+    /// A closed session denies calls itself. After a submitted answer, the caller's session is over too, and denies later calls.
+    /// [`Session::scope`] restricts nothing here, and [`Session::rewind`] does not reset the caller's session.
     pub fn remote(
         participant: impl Into<ParticipantId>,
         definitions: Vec<ToolDefinition>,
@@ -216,8 +214,9 @@ impl Session {
         })
     }
 
-    /// A session below this one, for the same participant and with a token of its own. `tool_calls` is what it may make;
-    /// it may make no more than is left of this session's budget. `approver` is whom it asks, unless whom this one does.
+    /// Creates a session below this one, for the same participant and with a token of its own. It allows at most `tool_calls` calls,
+    /// and never more than remain in this session's budget. It requests approvals from `approver`, unless this session has an
+    /// approver.
     pub(super) fn below(&self, tool_calls: Option<u32>, approver: Option<&Approver>) -> Arc<Self> {
         Arc::new(Self {
             participant: self.participant.clone(),
@@ -247,10 +246,9 @@ impl Session {
         &self.token
     }
 
-    /// Returns the redactor, which removes its secrets from the calls of this session, but not from those of
-    /// sessions below: a model never needs a credential of the turn, so neither a tool nor a decision sees a
-    /// credential that a server repeats. The code that runs the turn adds the lent credentials, and removes the
-    /// same secrets from all output of the turn.
+    /// Returns the redactor. It removes secrets from the calls of this session, but not from calls of sessions below. A model never
+    /// needs a credential of the turn, so no tool and no decision receives one that a server repeats. The code that runs the turn
+    /// adds the lent credentials, and removes the same secrets from all output of the turn.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
@@ -260,8 +258,8 @@ impl Session {
         &self.catalogue.definitions
     }
 
-    /// Every decision so far, in order; those of the turns below are among them. Of very many (65,536, or 64 MiB) the
-    /// oldest are forgotten: [`Session::forgotten_decisions`].
+    /// Returns every decision so far in order, including those of sessions below. Beyond 65,536 decisions or 64 MiB the oldest are
+    /// dropped: [`Session::forgotten_decisions`].
     pub fn decisions(&self) -> Vec<Decision> {
         self.audit_log.decisions()
     }
@@ -275,9 +273,8 @@ impl Session {
     /// a call was denied, and each allowed one has succeeded. An allowed call that failed may be the call in
     /// question.
     ///
-    /// A denied call had no effects, and its status is
-    /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): a backend that learns of calls from a
-    /// vendor's program uses this method, and never reads the denial out of the answer's words.
+    /// A denied call had no effects, and its status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): A backend that
+    /// learns of calls from a vendor's program uses this method, and never infers the denial from the answer's text.
     pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
         let call = Clean::of(&self.redactor, tool, arguments);
         self.audit_log.was_denied(Fingerprint::of(&call.tool, &call.arguments))
@@ -294,9 +291,9 @@ impl Session {
         self.audit_log.mark()
     }
 
-    /// Resets the record to a mark, after the host restored the state before the calls since then:
-    /// [`Session::effects`] no longer includes them, and the budget gets them back, because the work will be
-    /// repeated. An answer that was submitted since then may be submitted again. The decisions stay.
+    /// Resets the record to a mark, after the host restored the state before the calls since then: [`Session::effects`] no longer
+    /// includes them, and they no longer count for the budget, because the work will be repeated. An answer that was submitted since
+    /// then may be submitted again. The decisions stay.
     ///
     /// This affects all users of the session: concurrent turns of one session have no common moment to return
     /// to, so give each such turn a session of its own.
@@ -304,18 +301,18 @@ impl Session {
         self.audit_log.rewind(mark);
     }
 
-    /// Calls that counted so far, those of the turns below among them.
+    /// Returns the number of calls that counted so far, including those of sessions below.
     pub fn calls_made(&self) -> u32 {
         self.audit_log.spent()
     }
 
-    /// Calls that were denied because the budget was used up, those of the turns below among them. Where there is a
-    /// [terminal tool](Session::has_terminal_tools) the first such denial tells the model to hand its answer in.
+    /// Returns the number of calls that were denied because the budget was used up, including those of sessions below. If the session
+    /// has a [terminal tool](Session::has_terminal_tools), the first such denial tells the model to submit its answer.
     pub fn over_budget_calls(&self) -> u32 {
         self.audit_log.over_budget()
     }
 
-    /// Submissions that were refused so far, those of the turns below among them.
+    /// Returns the number of refused submissions so far, including those of sessions below.
     pub fn refused_submissions(&self) -> u32 {
         self.audit_log.refused_submissions()
     }
@@ -325,7 +322,7 @@ impl Session {
         self.audit_log.is_out_of_submissions()
     }
 
-    /// Returns true if a tool may be called beyond the budget.
+    /// Returns true if the session has tools that may be called beyond the budget.
     pub fn has_terminal_tools(&self) -> bool {
         self.offered().any(|tool| tool.terminal)
     }
@@ -335,8 +332,7 @@ impl Session {
         self.offered().any(|offered| offered.terminal && offered.name == tool)
     }
 
-    /// Returns true if the answer was submitted: a terminal tool succeeded, of this session or of a session
-    /// below it.
+    /// Returns true if the answer was submitted: a terminal tool of this session or of a session below succeeded.
     pub fn is_handed_in(&self) -> bool {
         self.audit_log.is_handed_in()
     }
@@ -345,9 +341,9 @@ impl Session {
     /// calls before it, any other call for the terminal calls before it. Store the returned value until the
     /// call has ended.
     ///
-    /// It serves calls in no fixed order, as from a vendor's program. A loop that has the calls of a reply in
-    /// order need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission
-    /// of an answer until a time limit ends the turn; a tool that calls its own session may wait for itself.
+    /// Use it for calls without a fixed order, such as those from a vendor's program. A loop that has the calls of a reply in order
+    /// need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission of an answer until a time
+    /// limit ends the turn; a tool that calls its own session may wait for itself.
     pub async fn in_order(&self, tool: &str) -> CallPlace<'_> {
         let running = match self.is_terminal(tool) {
             true => Either::Right(self.running.write().await),
@@ -365,7 +361,7 @@ impl Session {
         }
     }
 
-    /// Ends the session and those below it: every later call is denied. Calls under way go on.
+    /// Ends the session and those below it: every later call is denied. Running calls continue.
     pub fn close(&self) {
         self.audit_log.close();
     }
@@ -393,8 +389,8 @@ impl Session {
         self.decide(token, tool, arguments, None)
     }
 
-    /// Denies a call on arguments that cannot be relied on, such as those of a message that was
-    /// [repaired](crate::lenient_json), and writes the decision down.
+    /// Denies a call on unreliable arguments, such as those of a message that was [repaired](crate::lenient_json), and records the
+    /// decision.
     pub fn deny_flawed(&self, token: &SessionToken, tool: &str, arguments: &Value, flaw: &str) -> Denial {
         match self.decide(token, tool, arguments, Some(flaw)) {
             Err(denial) => denial,
@@ -417,7 +413,7 @@ impl Session {
         let call = Clean::of(&self.redactor, tool, arguments);
         let (tool, arguments) = (&*call.tool, &*call.arguments);
         let empty = Value::Object(Map::new());
-        // No arguments at all are what some models write for a tool that takes none.
+        // Some models write `null` for a tool without arguments.
         let arguments = if arguments.is_null() { &empty } else { arguments };
         let definition = self.offered().find(|offered| offered.name == tool);
         if self.remote_session().is_some() && flaw.is_none() {
@@ -450,7 +446,7 @@ impl Session {
         })
     }
 
-    /// Lets a call through on which another session decides.
+    /// Allows a call so that another session decides on it.
     fn leave_to_other<'s>(
         &'s self,
         tool: &str,
@@ -459,7 +455,7 @@ impl Session {
     ) -> Result<Permit<'s>, Denial> {
         let definition = match definition {
             Some(definition) => Cow::Borrowed(definition),
-            // The other side has no such tool either, as far as it is known here.
+            // The caller's session has no such tool either, as far as this side knows.
             None => Cow::Owned(ToolDefinition::new(tool, "", Value::Object(Map::new()))),
         };
         let asked =
@@ -473,7 +469,7 @@ impl Session {
         })
     }
 
-    /// Returns the permit for a tool.
+    /// Returns the permit for a tool, with each path checked.
     fn permit<'s>(
         &'s self,
         definition: Cow<'s, ToolDefinition>,
@@ -510,13 +506,13 @@ impl Session {
         }
     }
 
-    /// Has a call answered by its tool, as the permit says. A terminal tool that succeeds closes the session. A call that needs an
-    /// approval waits for it first.
+    /// Answers a call with its tool, as the permit allows. Waits for approval first if the tool needs it. A terminal tool that
+    /// succeeds closes the session.
     ///
     /// # Errors
     ///
-    /// [`Denial::NotApproved`], [`Denial::Closed`] if the session ended while the approval was waited for, and [`Denial::Path`] if
-    /// a path leads elsewhere by then: the tool was not asked. In a [remote session](Session::remote) any [`Denial`].
+    /// [`Denial::NotApproved`]; [`Denial::Closed`] if the session ended during the wait for approval; [`Denial::Path`] if a path
+    /// leads elsewhere by then. The tool did not run. In a [remote session](Session::remote) any [`Denial`].
     pub async fn answer<'s>(&'s self, call: CallId, mut permit: Permit<'s>) -> Result<ToolResult, Denial> {
         if let Some(definition) = permit.needs_approval() {
             let (effects, is_terminal) = (definition.effects, definition.terminal);
@@ -531,7 +527,7 @@ impl Session {
             };
             let answer = self.ask(request).await;
             let outcome = permit.outcome().clone();
-            // While the host thought, others may have put links where the paths lead.
+            // Check the paths again: while the host decided, another program may have replaced them by links.
             let checked = answer.and_then(|()| self.permit(definition, permit.arguments()));
             let (answer, checked) = match checked {
                 Ok(checked) => (Ok(()), Some(checked)),
@@ -546,8 +542,7 @@ impl Session {
         permit.answer(call).await
     }
 
-    /// Asks the host about a call of a tool of the program's own that runs the turn. The answer is among the decisions, and costs
-    /// nothing of the budget.
+    /// Requests the host's approval for a call of the running program's own tool. Records the decision, and does not use the budget.
     ///
     /// # Errors
     ///
@@ -597,14 +592,13 @@ impl Session {
         answer.map_err(|why| Denial::not_approved(&tool, why))
     }
 
-    /// Decides on one call and answers it: with the tool's answer, or with the reason of the denial.
+    /// Decides on one call and answers it, with the tool's answer or the reason of the denial.
     pub async fn call(&self, token: &SessionToken, call: ToolCall) -> ToolResult {
         let answered = self.try_call(token, call).await;
         answered.unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
     }
 
-    /// [`Session::call`] with a denial as an error: [`Session::in_order`], [`Session::authorize`] and
-    /// [`Session::answer`].
+    /// As [`Session::call`], with a denial as an error. Runs [`Session::in_order`], [`Session::authorize`] and [`Session::answer`].
     ///
     /// # Errors
     ///
@@ -623,7 +617,7 @@ impl Session {
         self.catalogue.answerer.check_arguments(tool, arguments)
     }
 
-    /// The session that decides on the calls of this one, if another does.
+    /// Returns the session that decides on the calls of this session, if another one does.
     fn remote_session(&self) -> Option<&dyn RemoteSession> {
         match &self.catalogue.answerer {
             Answerer::Tools(_) => None,
@@ -631,7 +625,7 @@ impl Session {
         }
     }
 
-    /// The tools that are there.
+    /// Returns the tools that are not withdrawn.
     fn offered(&self) -> impl Iterator<Item = &ToolDefinition> + Clone {
         let withdrawn = self.withdrawn().clone();
         self.definitions().iter().filter(move |tool| !withdrawn.contains(&tool.name))
@@ -642,7 +636,7 @@ impl Session {
     }
 }
 
-/// A call without the secrets of the turn.
+/// A call after the removal of the turn's secrets.
 struct Clean<'a> {
     tool: Cow<'a, str>,
     arguments: Cow<'a, Value>,

@@ -1,4 +1,4 @@
-//! Parts of a scope's write paths, given to work that goes on side by side.
+//! Parts of a scope's write paths, for concurrent work.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,13 @@ pub struct WriteSlice {
 }
 
 impl WriteSlice {
-    /// The slice `name`, with these paths.
+    /// Creates the slice of the participant `name`, with these paths.
     pub fn new<P: Into<PathBuf>>(name: impl Into<String>, paths: impl IntoIterator<Item = P>) -> Self {
         Self { name: name.into(), paths: paths.into_iter().map(Into::into).collect() }
     }
 }
 
-/// Path of a slice, and the identity that it is compared by.
+/// Path of a slice, and its form for comparison.
 struct SlicePath<'s> {
     slice: &'s WriteSlice,
     path: PathBuf,
@@ -32,7 +32,7 @@ struct SlicePath<'s> {
 }
 
 impl PathPolicy {
-    /// The paths of a slice, made real. Each is inside of what may be written.
+    /// Returns the real paths of a slice. Each must be inside of a write path.
     pub(super) fn slice(&self, slice: &[PathBuf], name: Option<&str>) -> Result<Vec<PathBuf>, ScopeError> {
         let mut found = Vec::new();
         for (index, path) in slice.iter().enumerate() {
@@ -53,7 +53,7 @@ impl PathPolicy {
         Ok(found)
     }
 
-    /// Checks that each slice is inside of what may be written, and that no two have a place in common.
+    /// Checks that each slice is inside of the write paths, and that no two slices overlap.
     pub(super) fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
         let mut pieces: Vec<SlicePath<'_>> = Vec::new();
         for slice in slices {

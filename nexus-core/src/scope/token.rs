@@ -10,17 +10,17 @@ use crate::secret::Secret;
 /// Length of a token's randomness, in bytes.
 const RANDOM_BYTES: usize = 32;
 
-/// A random text that belongs to one session. It lives in memory only, prints as `[redacted]`, and is compared in
-/// constant time.
+/// Random text that authorises calls of one session. It exists only in memory, prints as `[redacted]`, and is
+/// compared in constant time.
 #[derive(Clone)]
 pub struct SessionToken(Secret);
 
 impl SessionToken {
-    /// A new one, of 256 bits from the operating system's generator.
+    /// Creates a token of 256 bits from the operating system's generator.
     ///
     /// # Panics
     ///
-    /// If the operating system has no random numbers to give, which leaves nothing safe to do.
+    /// If the operating system returns no random numbers, because no safe token exists then.
     pub(super) fn random() -> Self {
         let mut bytes = zeroize::Zeroizing::new([0; RANDOM_BYTES]);
         if let Err(error) = getrandom::fill(bytes.as_mut()) {
@@ -34,7 +34,7 @@ impl SessionToken {
         Self(Secret::new(text))
     }
 
-    /// The text itself: letters, digits, `-` and `_`. Every call is a place to look at in a review.
+    /// Returns the text: letters, digits, `-` and `_`. Review every call of this method.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }

@@ -6,7 +6,7 @@ use crate::name_type;
 const MAX_BYTES: usize = 64;
 
 name_type! {
-    /// The name of a tool, or a pattern in which `*` stands for any run of characters, also for none.
+    /// The name of a tool, or a pattern in which `*` stands for any number of characters, including none.
     ///
     /// ```
     /// use nexus_core::ToolPattern;
@@ -19,7 +19,7 @@ name_type! {
 }
 
 impl ToolPattern {
-    /// Every tool.
+    /// Returns the pattern for every tool.
     pub fn every() -> Self {
         Self("*".into())
     }
@@ -30,7 +30,7 @@ impl ToolPattern {
     }
 }
 
-/// Matches from left to right, and takes up the last `*` again where the rest does not fit.
+/// Matches from left to right. At a mismatch, extends the last `*` by one character.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
     let mut last_star = None;

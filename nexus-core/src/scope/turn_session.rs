@@ -1,4 +1,4 @@
-//! Sessions as others hold them: for one turn, and as a router.
+//! A session for one turn, and a session as a tool router.
 
 use std::{ops::Deref, sync::Arc};
 
@@ -9,19 +9,19 @@ use super::Session;
 use crate::approval::Approver;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 
-/// The session of one turn, closed when this is dropped.
+/// The session of one turn. Dropping this value closes it.
 #[derive(Debug)]
 pub struct TurnSession(Arc<Session>);
 
 impl Session {
-    /// A session for one turn of this one's participant: with a token of its own, and closed when the guard is
-    /// dropped. `tool_calls` is what the turn may make; it may make no more than is left of this session's budget.
-    /// It asks whom this session asks.
+    /// Creates a session for one turn of this session's participant. It has a token of its own, and closes when
+    /// the guard is dropped. It allows at most `tool_calls` calls, and never more than remain in this session's
+    /// budget. It requests approvals from the same approver.
     pub fn for_turn(&self, tool_calls: Option<u32>) -> TurnSession {
         self.for_turn_asking(tool_calls, None)
     }
 
-    /// [`Session::for_turn`] that asks `approver`, if it is set, about calls that need an approval.
+    /// As [`Session::for_turn`], with `approver` for calls that need an approval, if it is set.
     pub(crate) fn for_turn_asking(
         &self,
         tool_calls: Option<u32>,
@@ -30,15 +30,14 @@ impl Session {
         TurnSession(self.below(tool_calls, approver))
     }
 
-    /// The session as a router, for a loop that knows nothing of tokens.
+    /// Returns the session as a router, for a loop that does not use tokens.
     pub fn router(self: &Arc<Self>) -> Arc<dyn ToolRouter> {
         Arc::new(SessionRouter(Arc::clone(self)))
     }
 }
 
 impl TurnSession {
-    /// Shares the session with a server for as long as the turn runs. Dropping this guard closes it all the
-    /// same.
+    /// Shares the session with a server for as long as the turn runs. Dropping this guard still closes it.
     pub fn share(&self) -> Arc<Session> {
         Arc::clone(&self.0)
     }
@@ -58,7 +57,7 @@ impl Drop for TurnSession {
     }
 }
 
-/// Calls through the session, with the session's own token.
+/// Routes calls through the session with the session's own token.
 #[derive(Debug)]
 struct SessionRouter(Arc<Session>);
 
