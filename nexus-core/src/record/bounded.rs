@@ -18,12 +18,13 @@ use crate::{
     },
 };
 
-/// Texts up to this length, mostly names, are always stored, with any other content of the line.
+/// Texts up to this length, mostly names, are stored whatever else the line contains.
 const SHORT_BYTES: usize = 256;
-/// Deepest nesting of a JSON value that stays one. A reader takes 128 levels, those of the line among them.
+/// Deepest nesting at which a JSON value is stored as one. The reader accepts 128 levels, including those of
+/// the line.
 const MAX_DEPTH: usize = 64;
 
-/// Cuts of one line, and the bytes that it may still have.
+/// Cuts made in one line, and its remaining bytes.
 #[derive(Debug)]
 pub(super) struct Bounded<'a> {
     redactor: &'a Redactor,
@@ -33,7 +34,7 @@ pub(super) struct Bounded<'a> {
 }
 
 impl<'a> Bounded<'a> {
-    /// For a line about `part` of a record.
+    /// Creates the limits for a line about `part` of a record.
     pub(super) fn new(redactor: &'a Redactor, part: impl Into<Cow<'static, str>>) -> Self {
         Self { redactor, part: part.into(), left: MAX_LINE_BYTES, cuts: Vec::new() }
     }
@@ -69,7 +70,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    /// A value that is too large, or too deep to be read back, becomes the beginning of its text.
+    /// Replaces a value that is too large or too deep to read back by the beginning of its text.
     fn value(&mut self, field: &str, value: &mut Value) {
         if let Some(clean) = self.redactor.value_without_secrets(value) {
             *value = clean;
@@ -278,7 +279,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    /// A handle is stored whole or not at all: a piece of it is useless.
+    /// Stores a resume handle completely or not at all, because a part of it is useless.
     fn resume(&mut self, resume: &mut Option<ResumeHandle>) {
         let Some(handle) = resume else { return };
         let clean = self.redactor.value_without_secrets(handle.state());
@@ -293,7 +294,7 @@ impl<'a> Bounded<'a> {
     }
 }
 
-/// JSON has no number for the rest.
+/// Drops a cost that JSON cannot represent, such as NaN.
 fn finite(cost: &mut Option<Cost>) {
     *cost = cost.filter(|cost| is_number(&cost.usd));
 }
@@ -302,7 +303,7 @@ fn is_number(usd: &Usd) -> bool {
     usd.0.is_finite()
 }
 
-/// Earlier times cannot be written.
+/// Raises a time before 1970 to 1970, because it could not be written.
 fn since_1970(time: &mut SystemTime) {
     *time = (*time).max(UNIX_EPOCH);
 }

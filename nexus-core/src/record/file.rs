@@ -1,4 +1,4 @@
-//! Writes turns down as they run.
+//! Writes records of turns while they run.
 
 use std::{
     fs::{File, OpenOptions},
@@ -23,10 +23,10 @@ use crate::{
     turn::{EventEnvelope, EventSink, TurnRequest, TurnResult},
 };
 
-/// Bytes of a file that are checked to recognise a file of records.
+/// Number of bytes that are checked to recognise a record file.
 const LOOKED_AT_BYTES: u64 = 64 << 10;
 
-/// A file of records, open for more. Clones share it: turns that run at once may be written by one, and by several processes.
+/// A record file, open for appending. Clones share it. Concurrent turns and several processes may write to one file.
 ///
 /// ```
 /// use nexus_core::{NullSink, RecordFile, RecordLog, TurnHost, TurnRequest};
@@ -58,7 +58,7 @@ struct LockedFile {
     file: Mutex<File>,
 }
 
-/// A record could not be written. What was written before is still there.
+/// Error of writing a record. Everything that was written before is still in the file.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -77,7 +77,7 @@ pub enum RecordError {
         path: PathBuf,
         /// Number of lines.
         lines: u64,
-        /// Why the first was not.
+        /// Error of the first such line.
         #[source]
         source: Arc<io::Error>,
     },
@@ -86,7 +86,7 @@ pub enum RecordError {
     HandleTooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
+        /// Size of the handle.
         bytes: u64,
     },
 }
@@ -96,11 +96,11 @@ impl RecordFile {
     ///
     /// # Errors
     ///
-    /// [`RecordError::Unusable`]: an error of the file system, or the file is not a record; it is not changed.
+    /// [`RecordError::Unusable`]: an error of the file system, or an existing file is not a record file. Such a file is not changed.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let unusable = |reason: String| RecordError::Unusable { path: path.clone(), reason };
-        // A pipe or a device would hold the call up, or lose what is written.
+        // Reject other kinds of files: a pipe or a device would block the call or lose the data.
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => {
                 return Err(unusable("this is a folder; name a file for the record".into()));
@@ -126,13 +126,13 @@ impl RecordFile {
         Ok(Self(Arc::new(LockedFile { path, file: Mutex::new(file) })))
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// Begins the record of a turn, which goes by `name`. It is on the disk when the call returns: call it before anything is
-    /// spent. The file is written in the calling thread, here and later.
+    /// Begins the record of a turn with the display name `name`. The data is on the disk when the call returns, so call it before the
+    /// turn causes any cost. This and later calls write in the calling thread.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl RecordFile {
         Ok(recording)
     }
 
-    /// Writes down that the conversation of a turn was deleted: [`TurnRecord::resume`](super::TurnRecord::resume) then has no handle.
+    /// Records that the conversation of a turn was deleted. [`TurnRecord::resume`](super::TurnRecord::resume) then returns no handle.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl RecordFile {
         RecordError::Unwritten { path: self.0.path.clone(), lines, source }
     }
 
-    /// Appends a line by one write. What a writer before left torn is ended first.
+    /// Appends a line in one write. If an earlier writer left an incomplete line, ends that line first.
     fn write(&self, turn: &str, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) -> io::Result<()> {
         let data = serde_json::to_value(data)?;
         let line = Line { turn: turn.to_owned(), kind: kind.to_owned(), data, cuts };
@@ -205,12 +205,12 @@ pub struct TurnRecording {
 }
 
 impl TurnRecording {
-    /// The turn's name in the file.
+    /// Returns the id of the turn in the file.
     pub fn id(&self) -> &str {
         &self.turn
     }
 
-    /// Writes an event down, unless it is for display alone.
+    /// Records an event, unless it is only for display.
     pub fn event(&mut self, envelope: &EventEnvelope) {
         if envelope.event.is_display_only() {
             return;
@@ -222,16 +222,16 @@ impl TurnRecording {
         self.write(EVENT, &envelope, cuts);
     }
 
-    /// A sink that writes events down and hands them on to `sink`.
+    /// Returns a sink that records events and forwards them to `sink`.
     pub fn beside<'a>(&'a mut self, sink: &'a mut dyn EventSink) -> RecordedSink<'a> {
         RecordedSink { recording: self, sink }
     }
 
-    /// Writes down how the turn ended. It is on the disk when the call returns.
+    /// Records the end of the turn. The data is on the disk when the call returns.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Unwritten`], also if a line before could not be written; [`RecordError::HandleTooLarge`].
+    /// [`RecordError::Unwritten`], also if an earlier line could not be written; [`RecordError::HandleTooLarge`].
     pub fn end(mut self, outcome: &Result<TurnResult, TurnError>) -> Result<(), RecordError> {
         let (mut result, mut error) = match outcome {
             Ok(result) => (Some(result.clone()), None),
@@ -278,7 +278,7 @@ impl EventSink for TurnRecording {
     }
 }
 
-/// Writes the events of a turn down, and hands them on: see [`TurnRecording::beside`].
+/// Records the events of a turn and forwards them: see [`TurnRecording::beside`].
 pub struct RecordedSink<'a> {
     recording: &'a mut TurnRecording,
     sink: &'a mut dyn EventSink,
@@ -340,11 +340,11 @@ fn is_record(file: &mut File) -> io::Result<bool> {
     Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
 }
 
-/// Returns a name for a turn: 64 random bits. It is not a secret.
+/// Returns a random id for a turn, of 64 bits. It is not a secret.
 fn new_id() -> String {
     let mut bytes = [0; 8];
     if getrandom::fill(&mut bytes).is_err() {
-        // Never seen; a name that is not random still differs from those of other times.
+        // If the system has no randomness, use the time, so that ids still differ.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         bytes = (since.as_nanos() as u64).to_be_bytes();
     }

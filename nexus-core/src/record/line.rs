@@ -1,4 +1,4 @@
-//! One line of the file.
+//! One line of a record file.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::RecordedRequest;
 use crate::{error::TurnErrorReport, turn::TurnResult};
 
-/// The version of the lines, stored in the first line of a turn.
+/// Version of the format, stored in the first line of a turn.
 pub(super) const VERSION: u32 = 1;
 
 /// Types of lines.
@@ -17,10 +17,10 @@ pub(super) const EVENT: &str = "event";
 pub(super) const ENDED: &str = "ended";
 pub(super) const FORGOTTEN: &str = "forgotten";
 
-/// One line. What is in `data` goes by `kind`, so that a line of a kind that is not known can still be named.
+/// One line. `kind` determines the content of `data`, so that a reader can name a line of an unknown kind.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Line {
-    /// The turn's name in the file.
+    /// Id of the turn in the file.
     pub(super) turn: String,
     #[serde(rename = "type")]
     pub(super) kind: String,
@@ -30,17 +30,17 @@ pub(super) struct Line {
     pub(super) cuts: Vec<Cut>,
 }
 
-/// Something that is not in the record whole.
+/// A part of the record that was cut or left out.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Where: the part of the record and the field, such as `event 7: output`.
+    /// Position: the part of the record and the field, such as `event 7: output`.
     pub place: String,
-    /// Number of bytes that are left out.
+    /// Number of omitted bytes.
     pub bytes: u64,
 }
 
-/// The data of the line that begins a turn.
+/// Data of the line that begins a turn.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Began {
     pub(super) version: u32,
@@ -49,11 +49,11 @@ pub(super) struct Began {
     pub(super) request: RecordedRequest,
 }
 
-/// The data of the line that ends a turn: a result or an error.
+/// Data of the line that ends a turn: a result or an error.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ended {
     pub(super) took: Duration,
-    /// Lines of the turn that could not be written.
+    /// Number of the turn's lines that could not be written.
     #[serde(default)]
     pub(super) lost_lines: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

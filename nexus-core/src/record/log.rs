@@ -1,4 +1,4 @@
-//! Reads a file of records.
+//! Reads a record file.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,8 @@ use super::{
 };
 use crate::turn::EventEnvelope;
 
-/// Longest line that is read, in bytes: a whole one has less, also with every letter of its texts escaped.
+/// Longest line that is read, in bytes. Every complete line is shorter, even if all letters of its texts are
+/// escaped.
 const MAX_READ_BYTES: usize = MAX_HANDLE_BYTES + 8 * MAX_LINE_BYTES;
 
 /// Content of a file of records.
@@ -24,7 +25,7 @@ const MAX_READ_BYTES: usize = MAX_HANDLE_BYTES + 8 * MAX_LINE_BYTES;
 pub struct RecordLog {
     /// The turns, in the order in which they began.
     pub turns: Vec<TurnRecord>,
-    /// Lines that were not read, or not completely. The rest of the file is read nevertheless.
+    /// Lines that could not be read, or only in part. The rest of the file is read nevertheless.
     pub unread: Vec<UnreadLine>,
 }
 
@@ -32,44 +33,44 @@ pub struct RecordLog {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadLine {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// Why.
+    /// Fault of the line.
     pub fault: LineFault,
 }
 
-/// Why a line could not be read.
+/// Reason why a line could not be read.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineFault {
-    /// It breaks off: its writer was stopped in the middle.
+    /// The line is incomplete, because its writer was stopped in the middle.
     #[error("it is incomplete, because its writer was stopped")]
     Torn,
-    /// It is not UTF-8.
+    /// The line is not UTF-8.
     #[error("it is not UTF-8")]
     NotUtf8,
-    /// It is longer than any line of a record.
+    /// The line is longer than any line of a record.
     #[error("it has {bytes} bytes, more than any line of a record")]
     TooLong {
-        /// Its length.
+        /// Length of the line.
         bytes: u64,
     },
-    /// It is not a line of a record.
+    /// The line does not belong to a record.
     #[error("it is not a line of a record: {reason}")]
     NoRecord {
-        /// The fault.
+        /// Fault of the line.
         reason: String,
     },
-    /// It is of a kind that this version does not know.
+    /// This version does not know the line's kind.
     #[error("it is of the kind {name:?}, which this version does not know")]
     UnknownKind {
-        /// The kind: that of the line, or `event NAME`.
+        /// The kind of the line, or `event NAME`.
         name: String,
     },
-    /// It belongs to a turn whose beginning could not be read.
+    /// The line belongs to a turn whose first line could not be read.
     #[error("it belongs to turn {turn:?}, whose first line is missing")]
     Orphan {
-        /// The turn.
+        /// Id of the turn.
         turn: String,
     },
 }
@@ -84,7 +85,7 @@ impl RecordLog {
         Self::read_from(BufReader::new(File::open(path)?))
     }
 
-    /// Reads what `reader` gives, as the content of a file.
+    /// Reads a record file from `reader`.
     ///
     /// # Errors
     ///
@@ -101,12 +102,12 @@ impl RecordLog {
 /// Bytes of one line.
 enum LineBytes {
     Whole(Vec<u8>),
-    /// The last of the file, without an end.
+    /// Last line of the file, without a line end.
     Open(Vec<u8>),
     TooLong(u64),
 }
 
-/// The next line. What is too long is passed over without being held.
+/// Reads the next line. Skips a line that is too long without storing it.
 fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
     let (mut line, mut length, mut has_end) = (Vec::new(), 0_u64, false);
     while !has_end {
@@ -214,7 +215,7 @@ impl LogReader {
 fn event(data: Value) -> Result<EventEnvelope, LineFault> {
     let name = data.pointer("/event/type").and_then(Value::as_str).map(str::to_owned);
     serde_json::from_value(data).map_err(|error| match name {
-        // The kind is of a later version, or has changed since.
+        // The event's kind is from a later version, or its format has changed.
         Some(name) => LineFault::UnknownKind { name: format!("event {name}") },
         None => no_record(&error),
     })

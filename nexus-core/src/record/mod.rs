@@ -3,15 +3,15 @@
 //! | to | see |
 //! | --- | --- |
 //! | record turns as they run | [`RecordFile`], [`TurnRecording`] |
-//! | read them back | [`RecordLog::read`], [`TurnRecord`] |
+//! | read records | [`RecordLog::read`], [`TurnRecord`] |
 //!
 //! # The file
 //!
 //! A line is one JSON document: the turn that it belongs to, its type, its data, and its cuts. A turn has a
-//! line for its beginning, a line for each recorded event, and a line for its end. So a killed program leaves
-//! everything up to the line that it was writing, and a turn without an end was interrupted. Lines of several
-//! turns may alternate, as for the seats of a panel, and several processes may append to one file. The file has
-//! mode 0600.
+//! line for its beginning, a line for each recorded event, and a line for its end. A killed program thus leaves
+//! everything up to the line that it was writing. A turn without an end was interrupted or still runs. Lines of
+//! several turns may alternate, as for the seats of a panel, and several processes may append to one file. The
+//! file has mode 0600.
 //!
 //! **Left out**: text deltas, because messages are recorded when they end; pictures, except for their size; the
 //! handle of the earlier turn. **Never recorded**: credentials, values of environment variables, and
@@ -35,9 +35,9 @@ pub use log::{LineFault, RecordLog, UnreadLine};
 pub use request::{RecordedBlock, RecordedRequest};
 pub use turn_record::{RecordedOutcome, TurnRecord};
 
-/// Longest text in a record, in bytes of UTF-8.
+/// Longest text in a record, in UTF-8 bytes.
 pub const MAX_TEXT_BYTES: usize = 256 << 10;
-/// Most bytes of UTF-8 of one line's texts together, without the resume handle.
+/// Largest total of the texts in one line, in UTF-8 bytes, without the resume handle.
 pub const MAX_LINE_BYTES: usize = 4 << 20;
-/// Longest handle that is written, in bytes of JSON.
+/// Longest resume handle in a record, in bytes of JSON.
 pub const MAX_HANDLE_BYTES: usize = 32 << 20;

@@ -12,44 +12,44 @@ use crate::{
     turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest},
 };
 
-/// A [`TurnRequest`] in the form of a record, without data that belongs in no file. It cannot be run again,
-/// because long texts are cut and pictures are left out.
+/// A [`TurnRequest`] without the data that must not be in a file. It cannot be run again, because long texts
+/// are cut and pictures are left out.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedRequest {
     /// The prompt, in order.
     pub prompt: Vec<RecordedBlock>,
-    /// Instructions that stood above the prompt.
+    /// System text of the request.
     pub system: Option<String>,
     /// The requested model.
     pub model: Option<ModelId>,
     /// The requested effort.
     pub effort: Option<Effort>,
-    /// Working directory of the turn; `None`: a private folder.
+    /// Working directory of the turn. `None` stands for a private folder.
     pub working_directory: Option<PathBuf>,
     /// Further folders of the sandbox.
     pub extra_roots: Vec<PathBuf>,
-    /// Names of the environment variables that tools were shown. No record has their values.
+    /// Names of the environment variables that the tools could see. Their values are never recorded.
     pub environment: Vec<String>,
     /// Tools that the turn could use.
     pub tool_access: ToolAccess,
     /// Names of the caller's tools in scope.
     pub tools: Vec<String>,
-    /// Its limits.
+    /// Limits of the turn.
     #[serde(deserialize_with = "known_limits")]
     pub limits: Limits,
     /// The JSON Schema that the answer had to fit.
     pub output_schema: Option<Value>,
     /// True if the conversation was to be stored.
     pub keeps_conversation: bool,
-    /// The backend whose conversation the turn went on from. The handle is with the earlier turn.
+    /// Backend whose conversation the turn resumed. The handle is in the record of the earlier turn.
     pub resumes: Option<BackendId>,
-    /// Labels of the caller's.
+    /// Labels that the caller set.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A piece of a recorded prompt.
+/// One part of a recorded prompt.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
@@ -59,14 +59,14 @@ pub enum RecordedBlock {
         /// The text.
         text: String,
     },
-    /// A picture, which is left out.
+    /// A picture, without its content.
     Image {
         /// Media type, such as `image/png`.
         media_type: String,
-        /// Its size.
+        /// Size of the picture.
         bytes: u64,
     },
-    /// A piece of a kind that this version does not know.
+    /// A part of a kind that this version does not know.
     #[serde(other)]
     Unknown,
 }
@@ -74,7 +74,7 @@ pub enum RecordedBlock {
 impl RecordedRequest {
     /// Converts `request`, with the tools of `host`.
     pub fn new(request: &TurnRequest, host: &TurnHost) -> Self {
-        // Every field is named, so that a new one cannot be forgotten here.
+        // Name every field, so that the compiler reports a new field that is missing here.
         let TurnRequest {
             prompt,
             system,
@@ -96,7 +96,7 @@ impl RecordedRequest {
             effort: *effort,
             working_directory: working_directory.clone(),
             extra_roots: extra_roots.clone(),
-            // A name is what stands before the first `=`: nothing of a value is taken for one.
+            // Only the text before the first `=` is a name, so that no part of a value is stored.
             environment: environment.iter().map(|name| variable_name(name)).collect(),
             tool_access: *tool_access,
             tools: host.session().definitions().iter().map(|tool| tool.name.clone()).collect(),
@@ -108,7 +108,7 @@ impl RecordedRequest {
         }
     }
 
-    /// The texts of the prompt, joined by a blank line.
+    /// Returns the texts of the prompt, joined by blank lines.
     pub fn prompt_text(&self) -> String {
         let texts = self.prompt.iter().filter_map(|block| match block {
             RecordedBlock::Text { text } => Some(text.as_str()),
@@ -132,7 +132,8 @@ fn variable_name(name: &str) -> String {
     name.split('=').next().unwrap_or_default().to_owned()
 }
 
-/// Reads limits, also of a later version: a request refuses unknown limits, but a record shows the known ones.
+/// Reads limits that a later version may have written. A request rejects unknown limits, but a record keeps
+/// the known ones.
 fn known_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
     let mut written = Value::deserialize(deserializer)?;
     if let Ok(known) = serde_json::to_value(Limits::default()) {

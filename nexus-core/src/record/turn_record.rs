@@ -1,4 +1,4 @@
-//! One turn, as it is read back.
+//! The record of one turn, as read from a file.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,25 +15,25 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
-    /// Names the turn in its file.
+    /// Id of the turn in the file.
     pub id: String,
-    /// Its purpose, in the words of the recording program, such as a work-kind or a seat.
+    /// Purpose of the turn, in the words of the recording program, such as a work-kind or a seat.
     pub name: String,
-    /// Time of its beginning.
+    /// Time at which the turn began.
     pub began: SystemTime,
-    /// Its request.
+    /// Request of the turn.
     pub request: RecordedRequest,
-    /// Its events in order, without text deltas.
+    /// Events of the turn in order, without text deltas.
     pub events: Vec<EventEnvelope>,
-    /// Its end. `None`: it was interrupted, or still runs.
+    /// End of the turn. `None` if the turn was interrupted or still runs.
     pub outcome: Option<RecordedOutcome>,
-    /// Its duration.
+    /// Duration of the turn.
     pub took: Option<Duration>,
-    /// Lines of it that could not be written, as on a full disk.
+    /// Number of lines that could not be written, for example because the disk was full.
     pub lost_lines: u64,
-    /// True if its conversation was deleted afterwards.
+    /// True if the turn's conversation was deleted afterwards.
     pub is_forgotten: bool,
-    /// Parts that are not recorded whole.
+    /// Parts of the record that were cut or left out.
     pub cuts: Vec<Cut>,
 }
 
@@ -42,16 +42,16 @@ pub struct TurnRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedOutcome {
-    /// Well.
+    /// The turn succeeded.
     Result(Box<TurnResult>),
-    /// Badly.
+    /// The turn failed.
     Error(Box<TurnErrorReport>),
-    /// In a way that this version cannot read.
+    /// An end that this version cannot read.
     Unknown(Value),
 }
 
 impl TurnRecord {
-    /// The answer, if it ended well.
+    /// Returns the result, if the turn succeeded.
     pub fn result(&self) -> Option<&TurnResult> {
         match &self.outcome {
             Some(RecordedOutcome::Result(result)) => Some(result),
@@ -59,7 +59,7 @@ impl TurnRecord {
         }
     }
 
-    /// Why it failed, if it did.
+    /// Returns the error, if the turn failed.
     pub fn error(&self) -> Option<&TurnErrorReport> {
         match &self.outcome {
             Some(RecordedOutcome::Error(error)) => Some(error),
@@ -67,7 +67,7 @@ impl TurnRecord {
         }
     }
 
-    /// Returns the backend that ran it, if its end names one.
+    /// Returns the provenance of the turn, if its end has one.
     pub fn provenance(&self) -> Option<&Provenance> {
         match (self.result(), self.error()) {
             (Some(result), _) => Some(&result.provenance),
@@ -76,14 +76,14 @@ impl TurnRecord {
         }
     }
 
-    /// Tokens used, as far as it ended.
+    /// Returns the token usage, if the turn ended.
     pub fn usage(&self) -> Option<Usage> {
         let failed = self.error().map(|error| error.partial.usage);
         self.result().map(|result| result.usage).or(failed)
     }
 
-    /// Returns the token usage: of an ended turn its total; of an interrupted turn the sum of its messages
-    /// until then.
+    /// Returns the token usage. Of an ended turn it is the total; of an interrupted turn it is the sum of the
+    /// recorded messages.
     pub fn usage_so_far(&self) -> Usage {
         self.usage().unwrap_or_else(|| {
             let reported = self.events.iter().filter_map(|envelope| match &envelope.event {
@@ -94,19 +94,19 @@ impl TurnRecord {
         })
     }
 
-    /// Returns its cost, if it is known.
+    /// Returns the cost of the turn, if it is known.
     pub fn cost(&self) -> Option<Cost> {
         let failed = || self.error().and_then(|error| error.partial.cost);
         self.result().and_then(|result| result.cost).or_else(failed)
     }
 
-    /// Returns its possible effects, which are unknown for an interrupted turn.
+    /// Returns the possible effects of the turn. They are unknown for an interrupted turn.
     pub fn effects(&self) -> Effects {
         let failed = self.error().map(|error| error.partial.effects);
         self.result().map(|result| result.effects).or(failed).unwrap_or(Effects::Unknown)
     }
 
-    /// Returns the handle for resuming: `None` if its conversation was not stored, or was deleted.
+    /// Returns the resume handle. `None` if the conversation was not stored or was deleted.
     pub fn resume(&self) -> Option<&ResumeHandle> {
         let failed = || self.error().and_then(|error| error.partial.resume.as_ref());
         let handle = self.result().and_then(|result| result.resume.as_ref()).or_else(failed);

@@ -215,8 +215,7 @@ impl Session {
     }
 
     /// Creates a session below this one, for the same participant and with a token of its own. It allows at most `tool_calls` calls,
-    /// and never more than remain in this session's budget. It requests approvals from `approver`, unless this session has an
-    /// approver.
+    /// and never more than remain in this session's budget. It requests approvals from `approver`; if that is `None`, from this session's approver.
     pub(super) fn below(&self, tool_calls: Option<u32>, approver: Option<&Approver>) -> Arc<Self> {
         Arc::new(Self {
             participant: self.participant.clone(),

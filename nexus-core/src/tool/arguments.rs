@@ -1,4 +1,4 @@
-//! Reading what a model wrote as arguments, and telling it what is wrong with them.
+//! Reads the arguments that a model wrote, and reports their faults to the model.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -7,22 +7,22 @@ use serde_path_to_error::{Path, Segment};
 use super::ToolDefinition;
 use crate::json_schema::SchemaChecker;
 
-/// Longest description of a problem that is sent back, in bytes: a reader quotes what it refuses, and a model
-/// may have written megabytes. Source: our own bound.
+/// Longest description of a fault for the model, in bytes. The parser quotes the rejected text, which may
+/// have megabytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 600;
 
-/// Longest schema that is repeated beside the problem, in bytes. Source: our own bound.
+/// Longest schema that is repeated beside the fault, in bytes. Source: our own bound.
 const MAX_SCHEMA_BYTES: usize = 2_000;
 
-/// Most violations of a schema in one message.
+/// Most schema violations in one message.
 const MAX_VIOLATIONS: usize = 5;
 
-/// No arguments at all are the empty object: models write `null` or nothing for a tool that needs none.
+/// Replaces `null` by the empty object: some models write `null` or nothing for a tool without arguments.
 pub(super) fn or_empty(arguments: Value) -> Value {
     if arguments.is_null() { Value::Object(Map::new()) } else { arguments }
 }
 
-/// Reads arguments as `A`. The problem says where it is, as a JSON Pointer.
+/// Deserializes arguments as `A`. The error has the position of the fault, as a JSON Pointer.
 pub(super) fn read<A: DeserializeOwned>(arguments: &Value) -> Result<A, String> {
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let place = pointer(error.path());
@@ -37,7 +37,7 @@ pub(super) fn check(arguments: &Value, checker: &SchemaChecker) -> Result<(), St
     if violations.is_empty() { Ok(()) } else { Err(violations.join("; ")) }
 }
 
-/// The problem, and the schema if it is short.
+/// Returns the fault, and the schema if it is short.
 pub(super) fn with_schema(definition: &ToolDefinition, problem: &str) -> String {
     let mut text = shortened(problem, MAX_PROBLEM_BYTES);
     let schema = definition.input_schema.to_string();
@@ -48,7 +48,7 @@ pub(super) fn with_schema(definition: &ToolDefinition, problem: &str) -> String 
     text
 }
 
-/// At most `limit` bytes of `text`, cut between characters, with a mark where something is missing.
+/// Returns at most `limit` bytes of `text`, cut between characters, with a mark at the cut.
 pub(crate) fn shortened(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

@@ -1,20 +1,20 @@
-//! Results within what a model can be shown at once.
+//! Limits results to the size that a model accepts.
 
 use super::{ToolContent, ToolResult};
 use crate::picture::MAX_PICTURE_BYTES;
 
-/// Largest answer of a tool, in bytes of text. Source: the most that the harnesses of all vendors pass on whole, as measured.
+/// Largest answer of a tool, in bytes of text. Source: measured; every vendor's harness passes on this much uncut.
 pub const MAX_ANSWER_BYTES: usize = 10_000;
 
-/// Room for the note at the end of an answer that is cut, in bytes.
+/// Space for the note at the end of a cut answer, in bytes.
 const NOTE_BYTES: usize = 300;
 
 impl ToolResult {
-    /// The result with at most `most_bytes` bytes of texts and JSON values, and [`MAX_PICTURE_BYTES`] of pictures. A longer text is
-    /// cut, a picture without room is left out, and a note at the end says how much is missing and how to get it.
+    /// Limits the result to `most_bytes` bytes of texts and JSON values, and [`MAX_PICTURE_BYTES`] of pictures. Cuts a longer text
+    /// and leaves out pictures that do not fit. A note at the end states how much is missing and how to get it.
     ///
-    /// For answers of tools that do not bound themselves, such as those of other people's servers: a model that is shown one of
-    /// several megabytes takes no further request.
+    /// Use it for tools without a limit of their own, such as those of other people's servers. After an answer of several megabytes
+    /// a model accepts no further request.
     ///
     /// ```
     /// use nexus_core::{MAX_ANSWER_BYTES, ToolContent, ToolResult};
@@ -32,7 +32,7 @@ impl ToolResult {
     fn bounded(mut self, most_bytes: usize, most_picture_bytes: usize) -> Self {
         let texts = self.content.iter().map(text_bytes).sum::<usize>();
         let pictures = self.content.iter().map(picture_bytes).sum::<usize>();
-        // The last one is parted from nothing.
+        // No separator follows the last text.
         if texts.saturating_sub(1) <= most_bytes && pictures <= most_picture_bytes {
             return self;
         }
@@ -61,7 +61,7 @@ impl ToolResult {
             if end > 0 {
                 kept.push(ToolContent::text(&text[..end]));
             }
-            // Later texts are left out whole.
+            // Leave out all later texts.
             room = 0;
         }
         let missing = match (missing_bytes, missing_pictures) {
@@ -81,7 +81,7 @@ impl ToolResult {
     }
 }
 
-/// The length of a text or of a value as JSON, with what parts it from the next one.
+/// Returns the length of a text, or of a value as JSON, including the separator to the next one.
 fn text_bytes(content: &ToolContent) -> usize {
     match content {
         ToolContent::Text { text } => text.len() + 1,

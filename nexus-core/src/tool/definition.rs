@@ -14,31 +14,31 @@ use crate::{
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
-    /// The name by which the model calls it.
+    /// Name by which the model calls the tool.
     pub name: String,
-    /// Its purpose, for the model.
+    /// Purpose of the tool, for the model.
     pub description: String,
     /// JSON Schema of the arguments: an object.
     pub input_schema: Value,
     /// Possible effects of a call.
     pub effects: Effects,
-    /// True if it submits the answer. Such a tool is exempt from the tool budget, so that an agent can always
-    /// finish, and its first call that succeeds ends the turn.
+    /// True if the tool submits the answer. Such a tool is exempt from the tool budget, so that an agent can
+    /// always finish. Its first successful call ends the turn.
     pub terminal: bool,
-    /// True if a call may be repeated without a further effect. A backend that continues another one's work
-    /// gets this information.
+    /// True if repeating a call has no further effect. A backend that continues another backend's work learns
+    /// this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
     /// True if the host has to approve each call: see [`Approver`](crate::Approver).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_approval: bool,
-    /// Arguments that are paths, with the access to them. A session checks them against its scope.
+    /// Arguments that are paths, with the access that the tool needs. A session checks them against its scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathArgument>,
 }
 
 impl ToolDefinition {
-    /// A tool whose effects are [`Effects::Unknown`] and which is not terminal.
+    /// Creates a definition with effects [`Effects::Unknown`] that is not terminal.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
         Self {
             name: name.into(),
@@ -52,7 +52,7 @@ impl ToolDefinition {
         }
     }
 
-    /// States what a call may change.
+    /// Sets the possible effects of a call.
     #[must_use]
     pub fn with_effects(mut self, effects: Effects) -> Self {
         self.effects = effects;
@@ -80,7 +80,7 @@ impl ToolDefinition {
         self
     }
 
-    /// States that the argument at `pointer` is a path, and what is done there; see [`PathArgument`].
+    /// Declares the argument at `pointer` as a path, with the tool's access to it; see [`PathArgument`].
     #[must_use]
     pub fn with_path(mut self, pointer: impl Into<String>, access: PathAccess) -> Self {
         self.paths.push(PathArgument { pointer: pointer.into(), access });
@@ -88,11 +88,11 @@ impl ToolDefinition {
     }
 }
 
-/// One call: as the model made it, or as a session lets it through.
+/// One call, as the model wrote it or as a session allows it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Pairs the call with its result.
+    /// Id that pairs the call with its result.
     pub call: CallId,
     /// The tool's name.
     pub name: String,
@@ -101,13 +101,13 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// A call of `name` with `arguments`.
+    /// Creates a call of `name` with `arguments`.
     pub fn new(call: impl Into<CallId>, name: impl Into<String>, arguments: Value) -> Self {
         Self { call: call.into(), name: name.into(), arguments }
     }
 }
 
-/// A piece of what a tool answered.
+/// One part of a tool's answer.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
@@ -132,12 +132,12 @@ pub enum ToolContent {
 }
 
 impl ToolContent {
-    /// Text.
+    /// Creates a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// A JSON value.
+    /// Creates a JSON value.
     pub fn json(value: Value) -> Self {
         Self::Json { value }
     }
@@ -161,17 +161,17 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// A call that went well.
+    /// Creates the result of a successful call.
     pub fn ok(content: Vec<ToolContent>) -> Self {
         Self { content, is_error: false }
     }
 
-    /// A call that went well and answers with text.
+    /// Creates the result of a successful call, with text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::ok(vec![ToolContent::text(text)])
     }
 
-    /// A call that failed, with what the model should know about it.
+    /// Creates the result of a failed call, with the reason for the model.
     pub fn error(text: impl Into<String>) -> Self {
         Self { content: vec![ToolContent::text(text)], is_error: true }
     }

@@ -1,4 +1,4 @@
-//! The caller's own tools: what a tool is, who answers a call, and how to make tools from closures.
+//! The caller's tools: their definitions, the router that answers their calls, and tools made from closures.
 
 mod arguments;
 mod bounded;

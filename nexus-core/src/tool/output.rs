@@ -10,8 +10,8 @@ use super::{ToolContent, ToolResult};
 /// A value that a tool's handler may return.
 ///
 /// Text, numbers and [`Json`] become content; a [`Picture`] becomes a picture; a [`ToolResult`] stays as it
-/// is. `Err` becomes an error that the model can read, written with `{:#}`: an error of `anyhow` tells its
-/// whole chain that way. For any other error, return [`ToolFault`] and use `?`.
+/// is. `Err` becomes an error that the model can read, formatted with `{:#}`, so that an `anyhow` error
+/// includes its whole chain. For any other error, return [`ToolFault`] and use `?`.
 ///
 /// ```
 /// use nexus_core::{IntoToolResult, ToolResult};
@@ -30,7 +30,7 @@ use super::{ToolContent, ToolResult};
 /// assert_eq!(result, ToolResult::text("cranes: 3\nherons: 2"));
 /// ```
 pub trait IntoToolResult {
-    /// The result that the model reads.
+    /// Converts the value to the result that the model reads.
     fn into_tool_result(self) -> ToolResult;
 }
 
@@ -52,7 +52,7 @@ impl IntoToolResult for Vec<ToolContent> {
     }
 }
 
-/// The model reads `done`: an empty answer would leave it guessing, and some servers refuse one.
+/// The model reads `done`. An empty answer would be ambiguous, and some servers reject it.
 impl IntoToolResult for () {
     fn into_tool_result(self) -> ToolResult {
         ToolResult::text("done")
@@ -98,7 +98,7 @@ impl<T: IntoToolResult, E: fmt::Display> IntoToolResult for Result<T, E> {
 /// Answers with a value as JSON. A value that cannot be serialised becomes an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(
-    /// The value.
+    /// Value for the answer.
     pub T,
 );
 
@@ -114,7 +114,7 @@ impl<T: Serialize> IntoToolResult for Json<T> {
 /// Answers with a picture, given by its bytes. Bytes that are not PNG, JPEG, GIF or WebP become an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Picture<B>(
-    /// The bytes of the file.
+    /// Content of the picture file.
     pub B,
 );
 
@@ -127,10 +127,10 @@ impl<B: AsRef<[u8]>> IntoToolResult for Picture<B> {
     }
 }
 
-/// Why a tool failed, in words for the model.
+/// Reason why a tool failed, in words for the model.
 ///
-/// `?` makes one of any error, with the whole chain of its causes; so what the chain says is what the model
-/// reads. Like `anyhow::Error` it is not itself a [`std::error::Error`].
+/// `?` converts any error, with the whole chain of its causes, so the model reads that chain. Like
+/// `anyhow::Error`, this type is not itself a [`std::error::Error`].
 ///
 /// ```
 /// use nexus_core::ToolFault;
@@ -147,7 +147,7 @@ impl<B: AsRef<[u8]>> IntoToolResult for Picture<B> {
 pub struct ToolFault(String);
 
 impl ToolFault {
-    /// A failure in words of your own.
+    /// Creates a failure with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -165,7 +165,7 @@ impl<E: Error> From<E> for ToolFault {
         let mut cause = error.source();
         while let Some(error) = cause {
             let own = error.to_string();
-            // Some errors repeat their cause in their own words.
+            // Some errors already repeat their cause in their own message.
             if !text.ends_with(&own) {
                 text = format!("{text}: {own}");
             }

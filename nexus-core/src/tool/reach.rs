@@ -1,7 +1,8 @@
-//! Target of a path's pointer in the schema of a tool's arguments, and the keys on the way.
+//! Follows a path argument's pointer through the schema of a tool's arguments, and checks the keys of the
+//! objects that it passes.
 //!
-//! A schema without keys of an object leaves them open; a schema with some keys, and without
-//! `additionalProperties`, is treated as closed here, although JSON Schema itself would let other keys pass.
+//! A schema that describes no keys of an object allows any key. A schema that describes some keys, without
+//! `additionalProperties`, is treated as closed here, although JSON Schema itself would allow other keys.
 
 use serde_json::{Map, Value};
 
@@ -14,10 +15,10 @@ const KEYS: [&str; 4] = ["properties", "patternProperties", "additionalPropertie
 /// Keywords by which a schema describes the items of a list.
 const ITEMS: [&str; 3] = ["items", "prefixItems", "additionalItems"];
 
-/// Keywords by which a schema is put together from others.
+/// Keywords by which a schema includes other schemas.
 const PARTS: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "then", "else"];
 
-/// Returns true if a value that fits the schema `root` may exist at `pointer`, as far as the schema shows.
+/// Returns true if the schema `root` allows a value at `pointer`, as far as its shape shows.
 pub(super) fn leads_somewhere(root: &Value, pointer: &str) -> bool {
     let mut here = ApplicableSchemas::of(root, [root]);
     for step in pointer.split('/').skip(1) {
@@ -29,17 +30,17 @@ pub(super) fn leads_somewhere(root: &Value, pointer: &str) -> bool {
     true
 }
 
-/// Looks for a key that the schema `root` does not have, in the objects on the way of `pointer`.
+/// Checks the objects that `pointer` passes through for keys that the schema `root` does not have.
 ///
 /// # Errors
 ///
-/// The key and its place, for the model.
+/// The unknown key and its position, for the model.
 pub(super) fn check_keys(arguments: &Value, root: &Value, pointer: &str) -> Result<(), String> {
     let steps: Vec<&str> = pointer.split('/').skip(1).collect();
     check(arguments, &ApplicableSchemas::of(root, [root]), &steps, "")
 }
 
-/// `place` is where `value` stands, `steps` lead on from there.
+/// Checks `value`, which is at `place`. `steps` are the remaining steps of the pointer.
 fn check(value: &Value, here: &ApplicableSchemas<'_>, steps: &[&str], place: &str) -> Result<(), String> {
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let on = |key: &str, value: &Value| {
@@ -69,11 +70,11 @@ fn unescaped(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Schemas that may apply at one position of a value.
+/// Schemas that may apply at one position in a value.
 struct ApplicableSchemas<'s> {
     root: &'s Value,
     schemas: Vec<&'s Map<String, Value>>,
-    /// True if any value may stand there.
+    /// True if any value is allowed at the position.
     is_open: bool,
 }
 
@@ -86,14 +87,14 @@ impl<'s> ApplicableSchemas<'s> {
         reach
     }
 
-    /// Adds a schema with what it refers to and is put together from.
+    /// Adds a schema, with all schemas that it references or includes.
     fn add(&mut self, schema: &'s Value) {
         let object = match schema {
             Value::Object(object) if !object.is_empty() => object,
             Value::Bool(false) => return,
             _ => return self.is_open = true,
         };
-        // A schema that refers to itself is already in the list.
+        // Skip a schema that is already in the list, because schemas may refer to themselves.
         if self.schemas.iter().any(|known| std::ptr::eq(*known, object)) {
             return;
         }
@@ -110,7 +111,7 @@ impl<'s> ApplicableSchemas<'s> {
             let target = target.as_str().and_then(|path| path.strip_prefix('#'));
             match target.and_then(|path| self.root.pointer(path)) {
                 Some(target) => self.add(target),
-                // It may be anything that is kept elsewhere.
+                // The reference leads to another document, so any value is possible.
                 None => self.is_open = true,
             }
         }
@@ -150,7 +151,7 @@ impl<'s> ApplicableSchemas<'s> {
         next
     }
 
-    /// Returns true if an object here may have this key.
+    /// Returns true if an object at this position may have this key.
     fn has_key(&self, key: &str) -> bool {
         let says = |schema: &&Map<String, Value>| {
             let is_named = schema.get("properties").is_some_and(|fields| fields.get(key).is_some());
@@ -160,7 +161,8 @@ impl<'s> ApplicableSchemas<'s> {
         self.is_open || self.is_silent("object", &KEYS) || self.schemas.iter().any(says)
     }
 
-    /// Returns true if a `kind` of value may stand here whose content no schema describes.
+    /// Returns true if a value of type `kind` is allowed at this position and no schema describes its
+    /// content.
     fn is_silent(&self, kind: &str, keywords: &[&str]) -> bool {
         let speaks =
             |schema: &Map<String, Value>| keywords.iter().any(|keyword| schema.contains_key(*keyword));

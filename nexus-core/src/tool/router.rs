@@ -1,4 +1,4 @@
-//! Answers to tool calls.
+//! Answers calls of the caller's tools.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::scope::Denial;
 /// A call never fails the turn: an error is a [`ToolResult::error`] that the model can read. Several calls may
 /// run at once. Dropping the future of [`ToolRouter::call`] cancels the call.
 ///
-/// Calls run where the turn runs: a call that blocks its thread, by waiting or by computing, blocks its turn,
-/// its deadline and the calls beside it. Such work belongs on a thread of its own, as with
+/// Calls run on the turn's task. A call that blocks its thread, by waiting or by computing, also blocks the
+/// turn, its deadline and concurrent calls. Run such work on another thread, for example with
 /// `tokio::task::spawn_blocking`.
 #[async_trait]
 pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
-    /// The tools, in the order in which the model should see them.
+    /// Returns the tools, in the order for the model.
     fn definitions(&self) -> Vec<ToolDefinition>;
 
-    /// Checks arguments for `tool` without running it; `Err` is the fault, for the model. A session refuses
-    /// such a call, so that it is known to have no effects.
+    /// Checks arguments for `tool` without running it; `Err` is the fault, for the model. A session denies a
+    /// call with faulty arguments, so that the call certainly has no effects.
     ///
     /// A router that cannot check before the call returns `Ok` and answers the call with an error. A wrapper
     /// delegates to the wrapped router.
@@ -36,7 +36,7 @@ pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     async fn call(&self, call: ToolCall) -> ToolResult;
 }
 
-/// No tools at all.
+/// A router without tools.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTools;
 

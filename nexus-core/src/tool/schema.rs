@@ -1,15 +1,15 @@
-//! The schema of a tool's arguments: derived from a type, and checked before it is offered.
+//! The schema of a tool's arguments: derives it from a type, and checks it before the tool is offered.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Map, Value, json};
 
 use crate::json_schema::SchemaChecker;
 
-/// Depth to which a schema is followed to find out if it admits an object. Source: our own bound.
+/// Deepest nesting that is searched for an object type. Source: our own bound.
 const MAX_DEPTH: usize = 32;
 
-/// Returns the schema of `A` in its plainest form: references are replaced by their targets where possible, and
-/// the names of the Rust type and of its integer types are left out.
+/// Returns the schema of `A` in its simplest form. Replaces references by their targets where possible. Leaves
+/// out the names of the Rust type and of integer formats.
 pub(crate) fn of<A: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -20,7 +20,7 @@ pub(crate) fn of<A: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// `"format": "int64"` does not exist in JSON Schema, and helps no model.
+/// Removes formats such as `"int64"`, which JSON Schema does not define and which help no model.
 fn forget_number_formats(schema: &mut Schema) {
     let is_number = |name: &Value| matches!(name.as_str(), Some("integer" | "number"));
     let numeric = match schema.get("type") {
@@ -34,21 +34,22 @@ fn forget_number_formats(schema: &mut Schema) {
     transform_subschemas(&mut forget_number_formats, schema);
 }
 
-/// The schema of a tool without arguments.
+/// Returns the schema of a tool without arguments.
 pub(super) fn of_nothing() -> Value {
     json!({ "type": "object", "properties": {}, "additionalProperties": false })
 }
 
-/// Why a schema cannot be that of a tool's arguments.
+/// Reason why a schema cannot describe a tool's arguments.
 pub(super) enum Unfit {
-    /// It is not a JSON Schema.
+    /// The value is not a JSON Schema.
     NotASchema(String),
-    /// No object fits it, and arguments are always an object.
+    /// No object fits the schema, but arguments are always an object.
     NotAnObject,
 }
 
-/// Checks a schema and adds that arguments are an object, unless it states their type. A derived schema has no
-/// `checker`; a hand-written schema has its checker, or the reason why it cannot be compiled.
+/// Checks a schema, and adds `"type": "object"` unless the schema has a type. A derived schema has no
+/// `checker`. For a hand-written schema, `checker` is its checker or the reason why the schema does not
+/// compile.
 pub(super) fn checked(
     schema: &mut Value,
     checker: Option<Result<SchemaChecker, String>>,

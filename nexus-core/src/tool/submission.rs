@@ -1,4 +1,4 @@
-//! An answer that a tool call submits, as a value of the caller's type.
+//! An answer that a tool call submits, as a value of a caller's type.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use crate::turn::Effects;
 /// Answer to the model after an accepted submission.
 const TAKEN: &str = "The answer is submitted. Your work is done.";
 
-/// Check of a submitted value. Its error tells the model what is wrong.
+/// Check of a submitted value. Its error is the message for the model.
 type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
 /// Receiver of an answer that a tool submits: [`Tool::submit`]. Clones share the value.
@@ -54,33 +54,33 @@ pub struct Submission<T> {
 }
 
 impl<T> Submission<T> {
-    /// A place where nothing lies yet.
+    /// Creates a receiver without a value.
     pub fn new() -> Self {
         Self { place: Arc::default(), check: None }
     }
 
-    /// Takes only values that pass `check`; its error is what the model reads.
+    /// Accepts only values that pass `check`. The model reads the error of `check`.
     #[must_use]
     pub fn checked_by(mut self, check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.check = Some(Arc::new(check));
         self
     }
 
-    /// Takes out the submitted value. Another one can be submitted afterwards.
+    /// Removes and returns the submitted value. Afterwards another value can be submitted.
     pub fn take(&self) -> Option<T> {
         self.place().take()
     }
 
-    /// Returns true if a submitted value was not taken out yet.
+    /// Returns true if a value was submitted and not taken yet.
     pub fn is_there(&self) -> bool {
         self.place().is_some()
     }
 
-    /// Submits a value, for a caller's own tool: [`Tool::submit`] is the common one.
+    /// Submits a value from a caller's own tool. [`Tool::submit`] is the usual tool for that.
     ///
     /// # Errors
     ///
-    /// The fault, for the model: the message of the check, or that a value was submitted before.
+    /// The reason for the model: the message of the check, or that a value was already submitted.
     pub fn hand_in(&self, value: T) -> Result<(), String> {
         if let Some(check) = &self.check {
             check(&value)?;
@@ -99,9 +99,8 @@ impl<T> Submission<T> {
 }
 
 impl Tool {
-    /// Creates a [terminal](Tool::terminal) tool that submits a `T`: the first valid value is stored in
-    /// `place`, and ends the turn. A value that cannot be read, or that the check of `place` refuses, is
-    /// answered with its fault, and the model may try again.
+    /// Creates a [terminal](Tool::terminal) tool that submits a `T`. The first valid value is stored in `place`, and ends
+    /// the turn. If a value cannot be read or fails the check of `place`, the model gets the fault and may try again.
     pub fn submit<T>(name: impl Into<String>, description: impl Into<String>, place: &Submission<T>) -> Self
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,

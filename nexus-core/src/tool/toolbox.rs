@@ -1,4 +1,4 @@
-//! Tools made from closures, gathered into a [`ToolRouter`].
+//! Combines tools made from closures into a [`ToolRouter`].
 
 use std::{collections::HashMap, fmt};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, reach, schema, typed::CheckedTool};
 use crate::scope::Denial;
 
-/// Longest name of a tool, in characters. Source: what every vendor's function calling takes.
+/// Longest name of a tool, in characters. Source: the limit of every vendor's function calling.
 const MAX_NAME: usize = 64;
 
 /// The caller's tools, created from async closures.
@@ -57,7 +57,7 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// An empty one.
+    /// Creates an empty toolbox.
     pub fn new() -> Self {
         Self::default()
     }
@@ -77,7 +77,7 @@ impl Toolbox {
         self
     }
 
-    /// The tools that were left out.
+    /// Returns the tools that were left out, with the reasons.
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
@@ -143,7 +143,7 @@ impl fmt::Debug for Toolbox {
 pub struct Quarantined {
     /// The tool's name, as it was given.
     pub name: String,
-    /// Why it cannot be offered.
+    /// Reason why the tool cannot be offered.
     pub reason: QuarantineReason,
 }
 
@@ -153,7 +153,7 @@ impl fmt::Display for Quarantined {
     }
 }
 
-/// Why a tool cannot be offered.
+/// Reason why a tool cannot be offered.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuarantineReason {
@@ -166,14 +166,14 @@ pub enum QuarantineReason {
         /// Its fault, with its position.
         problem: String,
     },
-    /// No object fits the schema of the arguments, and arguments are always an object.
+    /// No object fits the schema of the arguments, but arguments are always an object.
     NotAnObjectSchema,
     /// The pointer to a path is not a JSON Pointer to an argument.
     NotAPointer {
         /// The pointer.
         pointer: String,
     },
-    /// The schema has nothing where a path should stand: that path would be checked never.
+    /// The schema has no argument at the pointer, so the path would never be checked.
     NoSuchArgument {
         /// The pointer.
         pointer: String,

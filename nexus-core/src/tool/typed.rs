@@ -1,4 +1,4 @@
-//! One tool, made from an async closure.
+//! A tool made from an async closure.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, sync::Arc};
 
@@ -14,10 +14,10 @@ use crate::{
     turn::Effects,
 };
 
-/// Reads the arguments, then works. `Err` is what is wrong with the arguments, for the model.
+/// Parses the arguments and returns the future of the call. `Err` is the fault of the arguments, for the model.
 type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, String> + Send + Sync>;
 
-/// Reads the arguments, and no more.
+/// Parses the arguments, to check them only.
 type Reader = fn(&Value) -> Result<(), String>;
 
 /// One tool: its definition for the model, and the closure that answers a call.
@@ -68,15 +68,15 @@ pub struct Tool {
     definition: ToolDefinition,
     handler: Handler,
     reader: Reader,
-    /// Checker of the arguments if the schema is their only description, or the reason why the schema is
-    /// invalid. `None` if the schema is derived from the type that reads them.
+    /// Checks the arguments against a hand-written schema, or is the reason why the schema is invalid. `None` if the schema is derived from
+    /// the type that parses the arguments.
     checker: Option<Result<SchemaChecker, String>>,
 }
 
 impl Tool {
-    /// A tool whose arguments are an `A`. Its effects are [`Effects::Unknown`] until they are stated.
+    /// Creates a tool whose arguments are an `A`. Its effects are [`Effects::Unknown`] until the caller sets them.
     ///
-    /// Nothing is checked here: a [`Toolbox`](super::Toolbox) leaves out what cannot be offered, and says why.
+    /// This function checks nothing. A [`Toolbox`](super::Toolbox) leaves out an invalid tool and reports the reason.
     pub fn new<A, H, F>(name: impl Into<String>, description: impl Into<String>, handler: H) -> Self
     where
         A: DeserializeOwned + JsonSchema,
@@ -89,7 +89,7 @@ impl Tool {
         Self { definition, handler: Arc::new(handler), reader, checker: None }
     }
 
-    /// A tool that needs no arguments. What the model writes as arguments is not looked at, as long as it is an object.
+    /// Creates a tool without arguments. Any object that the model writes as arguments is ignored.
     pub fn without_arguments<H, F>(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -104,8 +104,8 @@ impl Tool {
         Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checker: None }
     }
 
-    /// A tool whose schema comes from elsewhere. Of the feature `schema`. The arguments are checked against it, then handed over as
-    /// they are.
+    /// Creates a tool with a hand-written schema. Checks the arguments against the schema, then passes them on unchanged. Needs the feature
+    /// `schema`.
     ///
     /// ```
     /// use nexus_core::{Json, Tool};
@@ -134,52 +134,50 @@ impl Tool {
         Self { definition, handler: Arc::new(handler), reader: |_| Ok(()), checker: Some(checker) }
     }
 
-    /// States that a call reads and changes nothing.
+    /// Declares that a call only reads.
     #[must_use]
     pub fn read_only(self) -> Self {
         self.with_effects(Effects::Read)
     }
 
-    /// States what a call may change.
+    /// Sets the possible effects of a call.
     #[must_use]
     pub fn with_effects(mut self, effects: Effects) -> Self {
         self.definition = self.definition.with_effects(effects);
         self
     }
 
-    /// Marks the tool as one for submitting the answer: it is exempt from the tool budget, its first call that
-    /// succeeds closes the [`Session`](crate::Session), and ends the turn well
-    /// ([`FinishReason::Submitted`](crate::FinishReason::Submitted)), unless the request has an output schema:
-    /// then that answer is required too. See [`Tool::submit`].
+    /// Marks the tool as one for submitting the answer. It is exempt from the tool budget. Its first successful call closes the
+    /// [`Session`](crate::Session) and ends the turn successfully ([`FinishReason::Submitted`](crate::FinishReason::Submitted)). If the
+    /// request has an output schema, the turn still needs an answer of that form. See [`Tool::submit`].
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.definition = self.definition.terminal();
         self
     }
 
-    /// Marks it as one whose calls may be repeated: see [`ToolDefinition::idempotent`].
+    /// Marks the tool as one whose calls may be repeated: see [`ToolDefinition::idempotent`].
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.definition = self.definition.idempotent();
         self
     }
 
-    /// Has each call approved by the host: see [`Approver`](crate::Approver).
+    /// Requires the host's approval of each call: see [`Approver`](crate::Approver).
     #[must_use]
     pub fn needs_approval(mut self) -> Self {
         self.definition = self.definition.needs_approval();
         self
     }
 
-    /// States that the argument at `pointer` is a path that is read. A session lets a call through only if the path
-    /// is in its scope, and the closure gets the path that was checked; see
-    /// [`PathArgument`](crate::PathArgument).
+    /// Declares the argument at `pointer` as a path that the tool reads. A session allows a call only if the path is in its scope, and the
+    /// closure receives the checked path; see [`PathArgument`](crate::PathArgument).
     ///
-    /// What stands at the pointer is checked and nothing else. So that no path is written by another name, such as that
-    /// of a `#[serde(alias)]`, a tool made by [`Tool::new`] takes no key that its schema does not have, in the objects that
-    /// the pointer leads through, those with `additionalProperties` excepted. The closure of [`Tool::with_schema`] is to
-    /// look for its path nowhere else. A pointer that leads nowhere in the schema keeps the tool out of a
-    /// [`Toolbox`](super::Toolbox). A schema's own constraints on the path hold for it as the closure gets it.
+    /// Only the value at the pointer is checked. A model could pass a path under another key, such as a `#[serde(alias)]`. Therefore a tool
+    /// from [`Tool::new`] rejects keys that its schema does not have, in all objects that the pointer passes through, except those with
+    /// `additionalProperties`. The closure of [`Tool::with_schema`] must read its path only at the pointer. A [`Toolbox`](super::Toolbox)
+    /// leaves out a tool whose pointer has no target in the schema. The schema's own constraints apply to the path that the closure
+    /// receives.
     ///
     /// ```
     /// # use nexus_core::Tool;
@@ -196,7 +194,7 @@ impl Tool {
         self.with_path(pointer, PathAccess::Read)
     }
 
-    /// [`Tool::reading`] for a path that is written.
+    /// As [`Tool::reading`], for a path that the tool writes.
     #[must_use]
     pub fn writing(self, pointer: impl Into<String>) -> Self {
         self.with_path(pointer, PathAccess::Write)
@@ -212,7 +210,7 @@ impl Tool {
         &self.definition
     }
 
-    /// Checks the schema and makes it ready to be offered.
+    /// Checks the schema, and returns the tool ready for use.
     pub(super) fn prepared(mut self) -> Result<CheckedTool, schema::Unfit> {
         let checker = schema::checked(&mut self.definition.input_schema, self.checker.take())?;
         Ok(CheckedTool { checker, tool: self })
@@ -237,10 +235,9 @@ impl CheckedTool {
         &self.tool.definition
     }
 
-    /// Answers a call. A panic ends here.
+    /// Answers a call. Catches a panic.
     pub(super) async fn call(&self, arguments: Value) -> ToolResult {
-        // The state that a panic may leave half changed belongs to the closure, which any later call of it
-        // sees through its own locks.
+        // A panic may leave only the closure's own state half changed, and later calls access that state through the closure's own locks.
         let answer = AssertUnwindSafe(async { self.answer(arguments).await }).catch_unwind().await;
         answer.unwrap_or_else(|_panic| {
             ToolResult::error(format!(

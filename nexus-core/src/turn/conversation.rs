@@ -1,4 +1,4 @@
-//! Storing a turn's conversation, and resuming it by a later turn.
+//! Modes of a conversation: forget it, store it, or resume an earlier one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,21 +10,21 @@ use crate::id::BackendId;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "mode", try_from = "WrittenMode")]
 pub enum ConversationMode {
-    /// Nothing is kept after the turn.
+    /// Nothing of the conversation is stored after the turn.
     #[default]
     Ephemeral,
-    /// The conversation is stored; the result has the handle for resuming it.
+    /// The conversation is stored, and the result contains its resume handle.
     Keep,
     /// Resumes the conversation of an earlier turn, and stores it.
     Resume {
         /// Handle from the earlier turn's result.
         handle: ResumeHandle,
-        /// Reaction to a conversation that no longer exists.
+        /// What happens if the conversation no longer exists.
         on_lost: OnLost,
     },
 }
 
-/// The keys of a mode as it is stored. An enum with a tag would take unknown keys beside a variant without any.
+/// Stored form of a mode. An enum with a tag would accept unknown keys beside a variant without fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenMode {
@@ -56,12 +56,12 @@ impl TryFrom<WrittenMode> for ConversationMode {
 }
 
 impl ConversationMode {
-    /// Resumes an earlier turn; a lost conversation is an error.
+    /// Resumes an earlier turn. A lost conversation is an error.
     pub fn resume(handle: ResumeHandle) -> Self {
         Self::Resume { handle, on_lost: OnLost::Fail }
     }
 
-    /// Returns the handle of the turn to resume.
+    /// Returns the handle of the conversation to resume.
     pub fn handle(&self) -> Option<&ResumeHandle> {
         match self {
             Self::Resume { handle, .. } => Some(handle),
@@ -70,7 +70,7 @@ impl ConversationMode {
     }
 }
 
-/// Reaction to a conversation that no longer exists.
+/// What happens if the conversation no longer exists.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -78,13 +78,13 @@ pub enum OnLost {
     /// End the turn with [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost).
     #[default]
     Fail,
-    /// Start afresh, with a warning event.
+    /// Start a new conversation, with a warning event.
     Fresh,
 }
 
 /// A handle for resuming a conversation. Only the backend that created it can use it.
 ///
-/// It is plain data: it may be stored and used by another process on the same machine.
+/// A handle is plain data. It may be stored, and used by another process on the same machine.
 ///
 /// A handle may be used more than once. A handle that contains its conversation
 /// ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)) always resumes it after its own turn, so that
@@ -99,13 +99,13 @@ pub struct ResumeHandle {
 }
 
 impl ResumeHandle {
-    /// For backends: `state` has any data that the backend needs to find the conversation. It must contain no
-    /// secret.
+    /// Creates a handle, for backends. `state` contains all data that the backend needs to find the
+    /// conversation. It must contain no secret.
     pub fn new(backend: BackendId, state: Value) -> Self {
         Self { backend, state }
     }
 
-    /// The backend that made the handle.
+    /// Returns the backend that created the handle.
     pub fn backend(&self) -> &BackendId {
         &self.backend
     }

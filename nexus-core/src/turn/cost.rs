@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// United States dollars.
+/// An amount in United States dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Usd(pub f64);
@@ -19,9 +19,10 @@ impl fmt::Display for Usd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostSource {
-    /// The vendor's server.
+    /// The vendor's server reported the cost.
     Reported,
-    /// A price list held by the vendor's program or by us. On a plan nothing of it may be charged.
+    /// The cost was computed from a price list of the vendor's program or of Nexus. On a plan the actual
+    /// charge may be zero.
     Estimated,
 }
 
@@ -30,6 +31,6 @@ pub enum CostSource {
 pub struct Cost {
     /// The amount.
     pub usd: Usd,
-    /// Its source.
+    /// Source of the amount.
     pub source: CostSource,
 }

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Possible changes by a turn, or by one tool call, outside of itself.
+/// Possible changes by a turn or a tool call outside of itself.
 ///
-/// Ordered by the care that they require: the effects of several calls are the greatest of them.
+/// The order is that of the care needed: the effects of several calls are the greatest among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {
@@ -20,13 +20,13 @@ pub enum Effects {
 }
 
 impl Effects {
-    /// The greater of the two.
+    /// Returns the greater of the two effects.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         self.max(other)
     }
 
-    /// Returns true if the same work may be given to another backend without doing it twice.
+    /// Returns true if another backend may do the same work without repeating a change.
     pub fn allow_another_try(self) -> bool {
         matches!(self, Self::None | Self::Read)
     }

@@ -21,23 +21,23 @@ use serde::{Deserialize, Serialize};
 pub enum Effort {
     /// The least that the model supports.
     Minimal,
-    /// Little.
+    /// Little reasoning.
     Low,
-    /// The usual amount.
+    /// The usual amount of reasoning.
     Medium,
-    /// Much.
+    /// Much reasoning.
     High,
-    /// Very much.
+    /// Very much reasoning.
     XHigh,
     /// The most that the model supports.
     Max,
 }
 
 impl Effort {
-    /// Every step, lowest first.
+    /// All levels, lowest first.
     pub const ALL: [Self; 6] = [Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
 
-    /// The step's name, as in `nexus.yaml`.
+    /// Returns the name of the level, as in `nexus.yaml`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Minimal => "minimal",
@@ -49,7 +49,8 @@ impl Effort {
         }
     }
 
-    /// The step of `offered` nearest to this one; of two as near, the lower. `None` if the offered is empty.
+    /// Returns the level in `offered` that is nearest to this one; of two equally near, the lower. `None` if
+    /// `offered` is empty.
     pub fn clamp_to(self, offered: &[Self]) -> Option<AppliedEffort> {
         let distance = |step: &Self| ((*step as i8 - self as i8).abs(), *step);
         let applied = *offered.iter().min_by_key(|step| distance(step))?;
@@ -71,7 +72,7 @@ impl FromStr for Effort {
     }
 }
 
-/// The text names no step of [`Effort`].
+/// Error for a text that is not a level of [`Effort`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownEffort(String);
 

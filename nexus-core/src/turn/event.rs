@@ -1,7 +1,7 @@
 //! Events of a turn, as they happen.
 //!
-//! Every variant has a struct with a constructor, so that a backend outside of this workspace can create it and
-//! a new field breaks no code.
+//! Every variant has a struct with a constructor. Backends outside of this workspace can create it, and a new
+//! field breaks no code.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,11 +16,11 @@ use crate::{
     tool::ToolContent,
 };
 
-/// An event with its place in the turn.
+/// An event with its position in the turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventEnvelope {
-    /// Counts the events of one `run_turn` from zero, without gaps, across retries and fallbacks.
+    /// Number of the event within one `run_turn`: from zero, without gaps, across retries and fallbacks.
     pub sequence: u64,
     /// Time since the turn was first polled.
     pub elapsed: Duration,
@@ -29,7 +29,7 @@ pub struct EventEnvelope {
 }
 
 impl EventEnvelope {
-    /// Puts an event in its place. Backends let [`Outbox`](crate::Outbox) do this.
+    /// Creates an envelope. Backends use [`Outbox`](crate::Outbox), which numbers events itself.
     pub fn new(sequence: u64, elapsed: Duration, event: TurnEvent) -> Self {
         Self { sequence, elapsed, event }
     }
@@ -37,15 +37,15 @@ impl EventEnvelope {
 
 /// One thing that happened in a turn.
 ///
-/// Deltas are for display. What counts is the [`TurnResult`](super::TurnResult): a message that a retry or a
-/// fallback replaces is taken back by [`TurnEvent::MessageVoided`] and never appears there.
+/// Deltas are only for display; the [`TurnResult`](super::TurnResult) is authoritative. A message that a retry
+/// or a fallback replaces is withdrawn by [`TurnEvent::MessageVoided`] and is not in the result.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum TurnEvent {
-    /// The turn waits for a place, because the backend runs as many as it may.
+    /// The turn waits for a permit, because the backend runs its maximum number of turns.
     Queued(Queued),
-    /// A backend took the turn up.
+    /// A backend began the turn.
     Started(Started),
     /// A piece of text to append to a message.
     TextDelta(TextDelta),
@@ -61,19 +61,19 @@ pub enum TurnEvent {
     InputReceived(InputReceived),
     /// A message is complete.
     MessageEnded(MessageEnded),
-    /// A message is taken back; forget its deltas.
+    /// A message was withdrawn. Discard its deltas.
     MessageVoided(MessageVoided),
-    /// The vendor said something about its limits.
+    /// The vendor reported the state of its limits.
     RateLimit(RateLimitNotification),
-    /// The same backend tries again.
+    /// The same backend repeats a request.
     Retrying(Retrying),
-    /// Another backend takes over.
+    /// Another backend takes over the turn.
     Fallback(Fallback),
-    /// Something the caller should know, which does not end the turn.
+    /// A message for the caller about a problem that does not end the turn.
     Warning(Warning),
-    /// Something the vendor sent that we do not know, kept word for word.
+    /// Data from the vendor that Nexus does not know, unchanged.
     Unrecognized(Unrecognized),
-    /// Something the vendor sent that is not quite JSON, and was read after a repair.
+    /// Data from the vendor that was not valid JSON, and was read after a repair.
     Repaired(RepairedLine),
 }
 
@@ -83,7 +83,7 @@ impl TurnEvent {
         matches!(self, Self::TextDelta(_) | Self::ThinkingDelta(_))
     }
 
-    /// A warning.
+    /// Creates a warning.
     pub fn warning(text: impl Into<String>) -> Self {
         Self::Warning(Warning::new(text))
     }
@@ -107,30 +107,30 @@ into_event! {
     Unrecognized(Unrecognized), Repaired(RepairedLine),
 }
 
-/// The turn waits for a place.
+/// The turn waits for a permit to run on a backend.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Queued {
-    /// The backend that it waits for.
+    /// Backend that the turn waits for.
     pub backend: BackendId,
-    /// Turns the backend runs at once.
+    /// Limit on the backend's concurrent turns.
     pub limit: usize,
 }
 
 impl Queued {
-    /// A turn that waits, as `limit` turns run on the backend.
+    /// Creates the event of a turn that waits because `limit` turns run on the backend.
     pub fn new(backend: BackendId, limit: usize) -> Self {
         Self { backend, limit }
     }
 }
 
-/// A backend took the turn up.
+/// A backend began the turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
     /// Name of the backend.
     pub backend: BackendId,
-    /// The model, as the vendor named it, where it did.
+    /// The model, as the vendor named it, if it did.
     pub model: Option<ModelId>,
     /// The requested effort and the applied one, if the request has one.
     pub effort: Option<AppliedEffort>,
@@ -139,26 +139,26 @@ pub struct Started {
 }
 
 impl Started {
-    /// `backend` took the turn up.
+    /// Creates the event that `backend` began the turn.
     pub fn new(backend: BackendId) -> Self {
         Self { backend, model: None, effort: None, version: None }
     }
 
-    /// Names the model.
+    /// Sets the model.
     #[must_use]
     pub fn with_model(mut self, model: Option<ModelId>) -> Self {
         self.model = model;
         self
     }
 
-    /// States the effort.
+    /// Sets the effort.
     #[must_use]
     pub fn with_effort(mut self, effort: Option<AppliedEffort>) -> Self {
         self.effort = effort;
         self
     }
 
-    /// States the version.
+    /// Sets the version.
     #[must_use]
     pub fn with_version(mut self, version: Option<String>) -> Self {
         self.version = version;
@@ -172,21 +172,21 @@ macro_rules! delta {
         #[non_exhaustive]
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub struct $name {
-            /// The message it belongs to.
+            /// Message that the text belongs to.
             pub message: MessageId,
-            /// The call of the sub-agent that speaks; `None` is the turn's own agent.
+            /// Tool call that started the sub-agent which wrote the text. `None` for the turn's own agent.
             pub parent: Option<CallId>,
-            /// The piece to append, never the text so far.
+            /// Text to append. It is never the whole text so far.
             pub text: String,
         }
 
         impl $name {
-            /// A piece of a message of the turn's own agent.
+            /// Creates a piece of a message of the turn's own agent.
             pub fn new(message: MessageId, text: impl Into<String>) -> Self {
                 Self { message, parent: None, text: text.into() }
             }
 
-            /// Says that a sub-agent speaks.
+            /// Sets the tool call whose sub-agent wrote the text.
             #[must_use]
             pub fn with_parent(mut self, parent: Option<CallId>) -> Self {
                 self.parent = parent;
@@ -209,11 +209,11 @@ delta! {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallStarted {
-    /// Pairs the events of one call.
+    /// Id that links all events of one call.
     pub call: CallId,
-    /// The call of the sub-agent that called; `None` is the turn's own agent.
+    /// Tool call that started the sub-agent which made this call. `None` for the turn's own agent.
     pub parent: Option<CallId>,
-    /// The tool's name: the caller's own, or the harness's word for its tool.
+    /// Name of the tool: the caller's name, or the harness's name for its own tool.
     pub name: String,
     /// Owner of the tool.
     pub origin: ToolOrigin,
@@ -222,12 +222,12 @@ pub struct ToolCallStarted {
 }
 
 impl ToolCallStarted {
-    /// A call by the turn's own agent.
+    /// Creates a call by the turn's own agent.
     pub fn new(call: CallId, name: impl Into<String>, origin: ToolOrigin, effects: Effects) -> Self {
         Self { call, parent: None, name: name.into(), origin, effects }
     }
 
-    /// Says that a sub-agent called.
+    /// Sets the tool call whose sub-agent made this call.
     #[must_use]
     pub fn with_parent(mut self, parent: Option<CallId>) -> Self {
         self.parent = parent;
@@ -239,14 +239,14 @@ impl ToolCallStarted {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallArguments {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// The arguments, as far as the vendor shows them. Text that is not JSON is a JSON string.
+    /// The arguments, if the vendor shows them. Text that is not JSON is a JSON string.
     pub arguments: Value,
 }
 
 impl ToolCallArguments {
-    /// The arguments of `call`.
+    /// Creates the event with the arguments of `call`.
     pub fn new(call: CallId, arguments: Value) -> Self {
         Self { call, arguments }
     }
@@ -256,23 +256,23 @@ impl ToolCallArguments {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallFinished {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// Its end.
+    /// Status of the call at its end.
     pub status: ToolCallStatus,
-    /// Its output, as far as the vendor shows it.
+    /// Output of the call, as far as the vendor shows it.
     pub output: Vec<ToolContent>,
 }
 
 impl ToolCallFinished {
-    /// The end of `call`.
+    /// Creates the end of `call`.
     pub fn new(call: CallId, status: ToolCallStatus, output: Vec<ToolContent>) -> Self {
         Self { call, status, output }
     }
 }
 
-/// Input by [`Steering`](crate::Steering) was passed to the agent during the turn: the next model request has
-/// it, after everything before this event.
+/// Input by [`Steering`](crate::Steering) was passed to the agent during the turn. The next model request
+/// contains it, after everything before this event.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputReceived {
@@ -281,7 +281,7 @@ pub struct InputReceived {
 }
 
 impl InputReceived {
-    /// `text` was handed over.
+    /// Creates the event that the agent received `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
@@ -291,40 +291,40 @@ impl InputReceived {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageEnded {
-    /// The message.
+    /// Id of the message.
     pub message: MessageId,
-    /// The call of the sub-agent that spoke; `None` is the turn's own agent.
+    /// Tool call that started the sub-agent which wrote the message. `None` for the turn's own agent.
     pub parent: Option<CallId>,
-    /// The whole text, from the vendor's record where it keeps one. May be empty, as when the message only
+    /// The whole text, from the vendor's record if it has one. It may be empty, for example if the message only
     /// calls tools.
     pub text: String,
     /// Usage of the model call, if it is reported per message.
     pub usage: Option<Usage>,
-    /// Why the model stopped, where it is reported by message.
+    /// Reason why the model stopped, if the vendor reports it per message.
     pub finish: Option<FinishReason>,
 }
 
 impl MessageEnded {
-    /// The end of a message of the turn's own agent.
+    /// Creates the end of a message of the turn's own agent.
     pub fn new(message: MessageId, text: impl Into<String>) -> Self {
         Self { message, parent: None, text: text.into(), usage: None, finish: None }
     }
 
-    /// Says that a sub-agent spoke.
+    /// Sets the tool call whose sub-agent wrote the message.
     #[must_use]
     pub fn with_parent(mut self, parent: Option<CallId>) -> Self {
         self.parent = parent;
         self
     }
 
-    /// States the usage.
+    /// Sets the usage.
     #[must_use]
     pub fn with_usage(mut self, usage: Option<Usage>) -> Self {
         self.usage = usage;
         self
     }
 
-    /// States why the model stopped.
+    /// Sets the stop reason.
     #[must_use]
     pub fn with_finish(mut self, finish: Option<FinishReason>) -> Self {
         self.finish = finish;
@@ -332,48 +332,48 @@ impl MessageEnded {
     }
 }
 
-/// Why a message was taken back.
+/// Reason why a message was withdrawn.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VoidCause {
-    /// The model call was repeated.
+    /// The backend repeated the model call.
     Retry,
-    /// The answer did not have the requested shape, so the model has to write it again.
+    /// The answer did not fit the output schema, so the model has to write it again.
     Repair,
     /// Another backend took over.
     Fallback,
-    /// The vendor's record does not hold it.
+    /// The vendor's record does not contain the message.
     NotInRecord,
 }
 
-/// A message is taken back.
+/// A message was withdrawn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageVoided {
-    /// The message.
+    /// Id of the message.
     pub message: MessageId,
-    /// Why.
+    /// Reason for the withdrawal.
     pub cause: VoidCause,
 }
 
 impl MessageVoided {
-    /// Takes `message` back.
+    /// Creates the withdrawal of `message`.
     pub fn new(message: MessageId, cause: VoidCause) -> Self {
         Self { message, cause }
     }
 }
 
-/// Distance to a limit.
+/// State of a limit.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateLimitStatus {
-    /// There is room.
+    /// The limit is not near.
     Allowed,
-    /// There is little room.
+    /// The limit is near.
     Warning,
-    /// The limit is reached: requests are refused.
+    /// The limit is reached, and the vendor rejects requests.
     Rejected,
 }
 
@@ -381,37 +381,37 @@ pub enum RateLimitStatus {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimitNotification {
-    /// Distance to the limit.
+    /// State of the limit.
     pub status: RateLimitStatus,
     /// Name of the limit, in the vendor's words.
     pub window: Option<String>,
-    /// Used part, in percent.
+    /// Used part of the limit, in percent.
     pub used_percent: Option<f64>,
-    /// Time of its reset.
+    /// Time at which the limit is reset.
     pub resets_at: Option<SystemTime>,
 }
 
 impl RateLimitNotification {
-    /// One reported limit.
+    /// Creates a report on one limit.
     pub fn new(status: RateLimitStatus) -> Self {
         Self { status, window: None, used_percent: None, resets_at: None }
     }
 
-    /// Names the limit.
+    /// Sets the name of the limit.
     #[must_use]
     pub fn with_window(mut self, window: Option<String>) -> Self {
         self.window = window;
         self
     }
 
-    /// States how much is used, in percent.
+    /// Sets the used part, in percent.
     #[must_use]
     pub fn with_used_percent(mut self, used_percent: Option<f64>) -> Self {
         self.used_percent = used_percent;
         self
     }
 
-    /// States when it is reset.
+    /// Sets the time of the reset.
     #[must_use]
     pub fn with_resets_at(mut self, resets_at: Option<SystemTime>) -> Self {
         self.resets_at = resets_at;
@@ -423,7 +423,7 @@ impl RateLimitNotification {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retrying {
-    /// The attempt that is about to be made; the first retry is 2.
+    /// Number of the next attempt. The first retry is 2.
     pub attempt: u32,
     /// Wait before the retry, if it is known.
     pub delay: Option<Duration>,
@@ -434,19 +434,19 @@ pub struct Retrying {
 }
 
 impl Retrying {
-    /// A retry, and what it is for.
+    /// Creates a retry with its reason.
     pub fn new(attempt: u32, reason: impl Into<String>) -> Self {
         Self { attempt, delay: None, kind: None, reason: reason.into() }
     }
 
-    /// States the wait.
+    /// Sets the wait.
     #[must_use]
     pub fn with_delay(mut self, delay: Option<Duration>) -> Self {
         self.delay = delay;
         self
     }
 
-    /// States the kind.
+    /// Sets the kind.
     #[must_use]
     pub fn with_kind(mut self, kind: Option<ErrorKind>) -> Self {
         self.kind = kind;
@@ -465,65 +465,65 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// `to` takes over.
+    /// Creates the event that `to` takes over.
     pub fn new(skipped: Skipped, to: BackendId) -> Self {
         Self { skipped, to }
     }
 }
 
-/// Something the caller should know.
+/// A message for the caller about a problem.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What, in one sentence.
+    /// The message, in one sentence.
     pub text: String,
 }
 
 impl Warning {
-    /// A warning.
+    /// Creates a warning.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
     }
 }
 
-/// Something the vendor sent that we do not know.
+/// Data from the vendor that Nexus does not know.
 ///
-/// In a turn that has tools it may be a call, or the answer to one. So the turn's effects are
-/// [`Unknown`](super::Effects::Unknown) from then on, and no other backend takes it over by itself.
+/// In a turn with tools it may be a call or the answer to a call. The turn's effects are then
+/// [`Unknown`](super::Effects::Unknown), and no other backend takes over automatically.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unrecognized {
-    /// The vendor's name of it, if it could be read.
+    /// The vendor's name for the data, if it could be read.
     pub name: Option<String>,
     /// The received data; text that is not JSON is a JSON string.
     pub raw: Value,
-    /// Length of the original in bytes, if `raw` is only its beginning.
+    /// Length of the original in bytes, if `raw` contains only its beginning.
     pub truncated_from_bytes: Option<u64>,
-    /// True if it cannot be a call, so that the turn's effects stay known.
+    /// True if the data cannot be a call, so that the turn's effects stay known.
     #[serde(default)]
     pub is_harmless: bool,
 }
 
 impl Unrecognized {
-    /// Keeps `raw` word for word.
+    /// Creates the event with `raw`, unchanged.
     pub fn new(name: Option<String>, raw: Value) -> Self {
         Self { name, raw, truncated_from_bytes: None, is_harmless: false }
     }
 
-    /// Keeps a line word for word: as JSON if it is, else as text.
+    /// Creates the event from a line: as JSON if it is valid JSON, else as text.
     pub fn of_line(name: Option<String>, line: &[u8]) -> Self {
         let text = || Value::String(String::from_utf8_lossy(line).into_owned());
         Self::new(name, serde_json::from_slice(line).unwrap_or_else(|_| text()))
     }
 
-    /// Says that it stands where no call can be, such as in what another line confirms.
+    /// Declares that the data cannot be a call, for example because another line confirms the same content.
     #[must_use]
     pub fn harmless(mut self) -> Self {
         self.is_harmless = true;
         self
     }
 
-    /// Says that `raw` is only the beginning.
+    /// Declares that `raw` contains only the beginning of `bytes` bytes.
     #[must_use]
     pub fn truncated_from(mut self, bytes: u64) -> Self {
         self.truncated_from_bytes = Some(bytes);
@@ -535,14 +535,14 @@ impl Unrecognized {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairedLine {
-    /// The line or event as it came. Bytes that are not UTF-8 are U+FFFD.
+    /// The line or event as received. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub raw: String,
-    /// The repairs, for a person.
+    /// Description of the repairs, for people.
     pub repairs: String,
 }
 
 impl RepairedLine {
-    /// `raw` was read after `repairs`.
+    /// Creates the event that `raw` was read after `repairs`.
     pub fn new(raw: &[u8], repairs: &Repairs) -> Self {
         Self { raw: String::from_utf8_lossy(raw).into_owned(), repairs: repairs.to_string() }
     }

@@ -10,31 +10,32 @@ use crate::error::Phase;
 /// Limits of a turn, which end it with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
 /// `None` means unlimited. [`Capabilities::limits`](crate::Capabilities::limits) names the enforcer of each
-/// limit on a given backend; a limit that the backend cannot enforce is refused before the turn starts.
+/// limit on a given backend; A turn with a limit that the backend cannot enforce is rejected before it
+/// starts.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// The whole turn, from the first poll to the return.
+    /// Longest duration of the turn, from the first poll to the return.
     pub deadline: Option<Duration>,
-    /// Silence, by phase.
+    /// Longest silence, by phase.
     pub idle: IdleLimits,
-    /// Tool calls started, terminal tools of the caller's excepted.
+    /// Most tool calls, without the caller's terminal tools.
     pub tool_calls: Option<u32>,
-    /// Requests to the model. A vendor's program may report a request only after it and its tools have ended:
-    /// then the request above the limit was made, and the next may be running.
+    /// Most requests to the model. A vendor's program may report a request only after the request and its
+    /// tools have ended. The request above the limit has then already run, and the next one may be running.
     pub model_calls: Option<u32>,
-    /// Output tokens as the vendor counts them, reasoning included. Checked after each model call.
+    /// Most output tokens as the vendor counts them, including reasoning. Checked after each model call.
     pub output_tokens: Option<u64>,
-    /// Cost. Checked after each model call, so a turn may overshoot by one.
+    /// Highest cost. Checked after each model call, so a turn may exceed the limit by one call.
     pub cost: Option<Usd>,
 }
 
 /// Longest silence in each phase of a turn, which ends it with
 /// [`ErrorKind::Starved`](crate::ErrorKind::Starved).
 ///
-/// A running tool is not silence of the model: while a tool runs, only [`IdleLimits::tool`] counts, and by
-/// default nothing but the deadline ends it.
+/// A running tool does not count as silence of the model. While a tool runs, only [`IdleLimits::tool`]
+/// applies; by default only the deadline ends the turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -45,7 +46,7 @@ pub struct IdleLimits {
     pub first_byte: Option<Duration>,
     /// Between two signs of an answer. Default: 300 seconds.
     pub model: Option<Duration>,
-    /// While a tool runs. Default: none.
+    /// While a tool runs. Default: no limit.
     pub tool: Option<Duration>,
 }
 
@@ -61,7 +62,7 @@ impl Default for IdleLimits {
 }
 
 impl IdleLimits {
-    /// No limit in any phase.
+    /// Returns limits that are disabled in every phase.
     pub fn none() -> Self {
         Self { start: None, first_byte: None, model: None, tool: None }
     }
@@ -79,7 +80,7 @@ impl IdleLimits {
         self
     }
 
-    /// The limit of one phase.
+    /// Returns the limit of one phase.
     pub fn of(&self, phase: Phase) -> Option<Duration> {
         match phase {
             Phase::Start => self.start,
@@ -91,12 +92,12 @@ impl IdleLimits {
 }
 
 impl Limits {
-    /// No limit but the default idle ones.
+    /// Returns limits with only the default idle limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bounds the whole turn.
+    /// Limits the duration of the turn.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -110,28 +111,28 @@ impl Limits {
         self
     }
 
-    /// Bounds the number of tool calls.
+    /// Limits the number of tool calls.
     #[must_use]
     pub fn with_tool_calls(mut self, calls: u32) -> Self {
         self.tool_calls = Some(calls);
         self
     }
 
-    /// Bounds the number of requests to the model.
+    /// Limits the number of requests to the model.
     #[must_use]
     pub fn with_model_calls(mut self, calls: u32) -> Self {
         self.model_calls = Some(calls);
         self
     }
 
-    /// Bounds the output tokens.
+    /// Limits the output tokens.
     #[must_use]
     pub fn with_output_tokens(mut self, tokens: u64) -> Self {
         self.output_tokens = Some(tokens);
         self
     }
 
-    /// Bounds the cost.
+    /// Limits the cost.
     #[must_use]
     pub fn with_cost(mut self, cost: Usd) -> Self {
         self.cost = Some(cost);

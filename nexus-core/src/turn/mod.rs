@@ -1,4 +1,4 @@
-//! One turn: the request, what happens in it, and how it ends.
+//! One turn: its request, its events, and its result.
 
 mod conversation;
 mod cost;

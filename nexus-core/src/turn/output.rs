@@ -1,7 +1,7 @@
-//! The shape that an answer must have: one contract for every backend.
+//! The schema of an answer, with the same contract for every backend.
 //!
-//! A vendor that accepts a schema gets it; otherwise the model gets it as an instruction. In both cases the
-//! answer is checked here, and an answer that does not fit is returned to the model a bounded number of times.
+//! A vendor that accepts a schema receives it; otherwise the model receives it as an instruction. In both cases Nexus checks the answer. An
+//! answer that does not fit is returned to the model a limited number of times.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ use crate::lenient_json::read_decision;
 #[cfg(feature = "schema")]
 use crate::tool::schema;
 
-/// Most violations of a schema in one message to the model.
+/// Most schema violations in one message to the model.
 const MAX_VIOLATIONS: usize = 20;
 
-/// A JSON Schema for the answer, checked when it is made.
+/// A JSON Schema for the answer, checked when it is created.
 ///
-/// It is made by the items of the feature `schema`. Without that feature no answer can be checked, so none can be made, and
-/// a stored request that has one is refused.
+/// Its constructors need the feature `schema`. Without that feature no answer can be checked. So no schema can be created, and a stored
+/// request with a schema is rejected.
 ///
 /// ```
 /// use nexus_core::OutputSchema;
@@ -60,36 +60,36 @@ impl OutputSchema {
     /// Default number of repairs of an answer that does not fit.
     pub const DEFAULT_REPAIRS: u32 = 2;
 
-    /// Checks `schema` and keeps it. Of the feature `schema`. References to other documents are not followed.
+    /// Checks `schema` and stores it. References to other documents are not followed. Needs the feature `schema`.
     ///
     /// # Errors
     ///
-    /// [`InvalidSchema`] if it is not a JSON Schema.
+    /// [`InvalidSchema`] if `schema` is not a JSON Schema.
     #[cfg(feature = "schema")]
     pub fn new(schema: Value) -> Result<Self, InvalidSchema> {
         let checker = SchemaChecker::new(&schema).map_err(|problem| InvalidSchema { problem })?;
         Ok(Self { schema, repairs: Self::DEFAULT_REPAIRS, checker })
     }
 
-    /// The schema of a type, derived by [`schemars`](crate::schemars). Of the feature `schema`. [`TurnResult::output_as`](crate::TurnResult)
-    /// reads the answer back.
+    /// Derives the schema of a type with [`schemars`](crate::schemars). [`TurnResult::output_as`](crate::TurnResult) reads the answer back.
+    /// Needs the feature `schema`.
     ///
     /// # Errors
     ///
-    /// [`InvalidSchema`] if what `T` derives is not a JSON Schema; a derived one always is.
+    /// [`InvalidSchema`] if the implementation of `T` returns an invalid schema. A derived implementation never does.
     #[cfg(feature = "schema")]
     pub fn of<T: JsonSchema>() -> Result<Self, InvalidSchema> {
         Self::new(schema::of::<T>())
     }
 
-    /// Sets how often an answer that does not fit is sent back.
+    /// Sets how often an answer that does not fit is returned to the model.
     #[must_use]
     pub fn with_repairs(mut self, repairs: u32) -> Self {
         self.repairs = repairs;
         self
     }
 
-    /// The schema itself.
+    /// Returns the schema.
     pub fn schema(&self) -> &Value {
         &self.schema
     }
@@ -99,12 +99,12 @@ impl OutputSchema {
         self.repairs
     }
 
-    /// Reads an answer: one JSON value that fits the schema, alone or as the only fenced block of the text. Thinking before it,
-    /// which some servers leave in the text, is passed over.
+    /// Reads an answer: one JSON value that fits the schema, alone or as the only fenced block of the text. Skips thinking before it, which
+    /// some servers leave in the text.
     ///
     /// # Errors
     ///
-    /// [`OutputProblem`], which says what the model should mend.
+    /// [`OutputProblem`], which names the fault for the model.
     pub fn read(&self, answer: &str) -> Result<Value, OutputProblem> {
         let read = |answer: &str| {
             let trimmed = answer.trim();
@@ -120,11 +120,11 @@ impl OutputSchema {
         Ok(value)
     }
 
-    /// Checks a value.
+    /// Checks a value against the schema.
     ///
     /// # Errors
     ///
-    /// [`OutputProblem::Violations`], at most twenty of them.
+    /// [`OutputProblem::Violations`], with at most twenty violations.
     pub fn check(&self, value: &Value) -> Result<(), OutputProblem> {
         let found = self.checker.violations(value, MAX_VIOLATIONS).into_iter();
         let describe = |(place, problem): (String, _)| {
@@ -149,11 +149,11 @@ impl OutputSchema {
     }
 }
 
-/// Ends of thinking that servers without a parser for it leave in the text. The beginning may be missing: some chat templates
-/// write it into the prompt. Source: the reasoning parsers of vLLM.
+/// End marks of thinking that some servers leave in the text. The start mark may be missing, because some chat templates put it into the
+/// prompt. Source: the reasoning parsers of vLLM.
 const THINKING_ENDS: [&str; 4] = ["</think>", "</thinking>", "</seed:think>", "[/THINK]"];
 
-/// The text after the thinking: after the first end of it, and after the last, as a thought may quote one.
+/// Returns the text after the thinking: after the first end mark, and after the last one, because the thinking may quote an end mark.
 fn after_thinking(text: &str) -> impl Iterator<Item = &str> {
     let ends = THINKING_ENDS.into_iter().filter_map(move |end| {
         let first = text.split_once(end)?.1;
@@ -162,7 +162,7 @@ fn after_thinking(text: &str) -> impl Iterator<Item = &str> {
     ends.flatten()
 }
 
-/// The inside of the only fenced block of `text`.
+/// Returns the content of the only fenced block in `text`.
 fn fenced_block(text: &str) -> Option<&str> {
     let mut parts = text.split("```");
     let (_, block, _) = (parts.next()?, parts.next()?, parts.next()?);
@@ -194,7 +194,7 @@ impl TryFrom<Written> for OutputSchema {
     }
 }
 
-/// No answer is taken unchecked.
+/// Rejects a stored schema without the feature `schema`, so that no answer is accepted unchecked.
 #[cfg(not(feature = "schema"))]
 impl TryFrom<Written> for OutputSchema {
     type Error = &'static str;
@@ -219,13 +219,13 @@ pub struct InvalidSchema {
     problem: String,
 }
 
-/// Why an answer cannot be used.
+/// Reason why an answer cannot be used.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputProblem {
     /// The answer contains no JSON value.
     NotJson {
-        /// Error of the parser.
+        /// Message of the JSON parser.
         reason: String,
     },
     /// The value does not fit the schema.

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::{ConversationMode, Effort, Limits, OutputSchema};
 use crate::{id::ModelId, picture};
 
-/// A piece of the prompt.
+/// One part of the prompt.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type", deny_unknown_fields)]
 pub enum PromptBlock {
-    /// Text, sent as it is: no slash command, no `@file` and no option is read out of it.
+    /// Text, sent unchanged. Slash commands, `@file` and options in it have no effect.
     Text {
         /// The text.
         text: String,
@@ -27,7 +27,7 @@ pub enum PromptBlock {
 }
 
 impl PromptBlock {
-    /// Text.
+    /// Creates a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
@@ -39,7 +39,8 @@ impl PromptBlock {
         Some(Self::Image { media_type, data })
     }
 
-    /// The width and the height of a picture, in pixels. `None` for text, and for a picture whose beginning does not tell them.
+    /// Returns the width and height of a picture, in pixels. `None` for text, and for a picture whose header does not contain
+    /// its size.
     pub fn image_size(&self) -> Option<(u32, u32)> {
         match self {
             Self::Image { data, .. } => picture::size(data),
@@ -50,28 +51,28 @@ impl PromptBlock {
 
 /// Tools that a turn may use.
 ///
-/// A backend that cannot enforce a level answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); it
-/// never runs the turn with wider access.
+/// A backend that cannot enforce a level returns [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported). It never runs the
+/// turn with wider access.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToolAccess {
-    /// The caller's tools and nothing else. Without any, the turn is pure text.
+    /// Only the caller's tools. Without caller's tools the turn is pure text.
     #[default]
     ScopedOnly,
-    /// The harness's own tools as far as they only read, and the caller's.
+    /// The harness's read-only tools, and the caller's tools.
     ReadOnly,
-    /// The harness's own tools, writing inside the working directory and the extra roots, and the caller's.
+    /// The harness's tools, which may write in the working directory and the extra roots, and the caller's tools.
     WorkspaceWrite,
-    /// The harness's own tools without a sandbox, and the caller's.
+    /// The harness's tools without a sandbox, and the caller's tools.
     Unrestricted,
 }
 
 impl ToolAccess {
-    /// Every level, narrowest first.
+    /// All levels, narrowest first.
     pub const ALL: [Self; 4] = [Self::ScopedOnly, Self::ReadOnly, Self::WorkspaceWrite, Self::Unrestricted];
 
-    /// The level's name, as on the wire.
+    /// Returns the name of the level, as on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ScopedOnly => "scoped-only",
@@ -82,8 +83,7 @@ impl ToolAccess {
     }
 }
 
-/// One turn of agent work. Data only: what lives, such as tools and cancellation, is in
-/// [`TurnHost`](crate::TurnHost).
+/// One turn of agent work, as plain data. Tools, cancellation and other live objects are in [`TurnHost`](crate::TurnHost).
 ///
 /// ```
 /// use std::time::Duration;
@@ -101,46 +101,45 @@ impl ToolAccess {
 pub struct TurnRequest {
     /// The prompt, in order.
     pub prompt: Vec<PromptBlock>,
-    /// Instructions that stand above the prompt.
+    /// System text: instructions before the prompt.
     pub system: Option<String>,
     /// The model. `None` leaves the choice to the backend.
     pub model: Option<ModelId>,
     /// Reasoning effort of the model. `None` leaves it to the vendor.
     pub effort: Option<Effort>,
-    /// Working directory of the turn. It must exist. `None`: an empty private folder, which is removed
-    /// afterwards.
+    /// Working directory of the turn, which must exist. `None` uses an empty private folder, which is removed afterwards.
     pub working_directory: Option<PathBuf>,
     /// Further folders that the working directory's sandbox includes.
     pub extra_roots: Vec<PathBuf>,
-    /// Names of environment variables of the host's that the agent's tools may see. Nothing else of the
-    /// host's environment reaches them, but what a shell cannot do without.
+    /// Names of the host's environment variables that the agent's tools may see. Other variables do not reach the tools, except
+    /// those that a shell needs.
     pub environment: Vec<String>,
     /// Tools that the turn may use.
     pub tool_access: ToolAccess,
     /// Limits of the turn.
     pub limits: Limits,
-    /// The shape the answer must have.
+    /// Schema that the answer must fit.
     pub output: Option<OutputSchema>,
     /// Mode of the conversation.
     pub conversation: ConversationMode,
-    /// Labels of the caller's, for logs. No agent sees them.
+    /// Labels that the caller sets, for logs. No agent sees them.
     pub labels: BTreeMap<String, String>,
 }
 
 impl TurnRequest {
-    /// Asks `prompt`, with [`ToolAccess::ScopedOnly`] and nothing kept.
+    /// Creates a request with this prompt, [`ToolAccess::ScopedOnly`] and an ephemeral conversation.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self { prompt: vec![PromptBlock::text(prompt)], ..Self::default() }
     }
 
-    /// Adds a piece to the prompt.
+    /// Adds a part to the prompt.
     #[must_use]
     pub fn with_block(mut self, block: PromptBlock) -> Self {
         self.prompt.push(block);
         self
     }
 
-    /// Sets the instructions that stand above the prompt.
+    /// Sets the system text.
     #[must_use]
     pub fn with_system(mut self, system: impl Into<String>) -> Self {
         self.system = Some(system.into());
@@ -161,7 +160,7 @@ impl TurnRequest {
         self
     }
 
-    /// Sets where the turn works.
+    /// Sets the working directory.
     #[must_use]
     pub fn in_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.working_directory = Some(directory.into());
@@ -182,28 +181,28 @@ impl TurnRequest {
         self
     }
 
-    /// Sets which tools the turn may use.
+    /// Sets the tools that the turn may use.
     #[must_use]
     pub fn with_tool_access(mut self, access: ToolAccess) -> Self {
         self.tool_access = access;
         self
     }
 
-    /// Sets what the turn may use before it is stopped.
+    /// Sets the limits of the turn.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the shape the answer must have.
+    /// Sets the schema that the answer must fit.
     #[must_use]
     pub fn with_output(mut self, output: OutputSchema) -> Self {
         self.output = Some(output);
         self
     }
 
-    /// Sets whether the conversation is kept.
+    /// Sets the mode of the conversation.
     #[must_use]
     pub fn with_conversation(mut self, conversation: ConversationMode) -> Self {
         self.conversation = conversation;
@@ -217,7 +216,7 @@ impl TurnRequest {
         self
     }
 
-    /// The text blocks of the prompt.
+    /// Returns the text blocks of the prompt.
     pub fn prompt_texts(&self) -> impl Iterator<Item = &str> {
         self.prompt.iter().filter_map(|block| match block {
             PromptBlock::Text { text } => Some(text.as_str()),
@@ -225,7 +224,7 @@ impl TurnRequest {
         })
     }
 
-    /// The text blocks of the prompt, joined by a blank line.
+    /// Returns the text blocks of the prompt, joined by blank lines.
     pub fn prompt_text(&self) -> String {
         self.prompt_texts().collect::<Vec<_>>().join("\n\n")
     }

@@ -1,4 +1,4 @@
-//! Result of a turn that ended well.
+//! Result of a successful turn.
 
 use std::fmt;
 
@@ -18,24 +18,23 @@ use crate::{
 pub struct TurnResult {
     /// The answer: the text of the last message of the turn's own agent.
     pub text: String,
-    /// The answer as a value, where the request set a schema. It satisfies the schema.
+    /// The answer as a value that fits the schema, if the request has one.
     pub output: Option<Value>,
-    /// Every message that was not voided, in order; those of sub-agents name their call.
+    /// All messages that were not voided, in order. A message of a sub-agent names the call that started the sub-agent.
     pub messages: Vec<Message>,
-    /// Every tool call, in the order of their beginnings; calls of reverted attempts are among them, and
-    /// marked.
+    /// All tool calls, in the order in which they began. Calls of reverted attempts are included and marked.
     pub tool_calls: Vec<ToolCallRecord>,
-    /// Tokens used.
+    /// Tokens that the turn used.
     pub usage: Usage,
-    /// Its cost, if it is known.
+    /// Cost of the turn, if it is known.
     pub cost: Option<Cost>,
     /// Why the model stopped.
     pub finish: FinishReason,
     /// Possible effects of the turn, without reverted ones.
     pub effects: Effects,
-    /// Handle for resuming, if the request stores the conversation.
+    /// Resume handle, if the request stores the conversation.
     pub resume: Option<ResumeHandle>,
-    /// Backend that ran it. For logs; never shown to an agent.
+    /// Backend that ran the turn. For logs; never shown to an agent.
     pub provenance: Provenance,
 }
 
@@ -76,12 +75,12 @@ pub enum NotOfType {
     /// The request set no schema.
     #[error("there is no structured answer: set an output schema in the request")]
     Missing,
-    /// A value that does not fit.
+    /// The value does not fit the type.
     #[error("the structured answer does not fit at {place}: {reason}")]
     Mismatch {
-        /// Where, as a path of keys and indices; `.` is the whole value.
+        /// Position of the fault, as a path of keys and indices; `.` is the whole value.
         place: String,
-        /// Why.
+        /// Fault of the value.
         reason: String,
     },
 }
@@ -90,44 +89,44 @@ pub enum NotOfType {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Its name within the turn.
+    /// Id of the message within the turn.
     pub id: MessageId,
-    /// The call of the sub-agent that spoke; `None` is the turn's own agent.
+    /// Tool call that started the sub-agent which wrote the message. `None` for the turn's own agent.
     pub parent: Option<CallId>,
-    /// Its text.
+    /// Text of the message.
     pub text: String,
-    /// Its thinking, as far as it was shown.
+    /// Thinking of the message, as far as the vendor showed it.
     pub thinking: String,
-    /// True if it was complete when the turn ended.
+    /// True if the message was complete when the turn ended.
     pub complete: bool,
 }
 
 impl Message {
-    /// A message without text yet.
+    /// Creates a message without text.
     pub fn new(id: MessageId, parent: Option<CallId>) -> Self {
         Self { id, parent, text: String::new(), thinking: String::new(), complete: false }
     }
 }
 
-/// Why the model stopped.
+/// Reason why the model stopped.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It was done.
+    /// The model finished its answer.
     #[default]
     Stop,
-    /// It met a stop sequence.
+    /// The model wrote a stop sequence.
     StopSequence,
-    /// It called tools.
+    /// The model called tools.
     ToolCalls,
-    /// It submitted its answer by a [terminal tool](crate::Tool::terminal), which ended the turn.
+    /// The model submitted its answer with a [terminal tool](crate::Tool::terminal), which ended the turn.
     Submitted,
-    /// It ran out of output tokens.
+    /// The model reached the limit on output tokens.
     Length,
-    /// It paused, and may be resumed.
+    /// The model paused, and may be resumed.
     Paused,
-    /// Anything else, in the vendor's spelling.
+    /// Any other reason, in the vendor's spelling.
     Other(String),
 }
 
@@ -153,7 +152,7 @@ pub struct Provenance {
     pub backend: BackendId,
     /// The model, as the vendor named it, else as requested.
     pub model: Option<ModelId>,
-    /// The effort asked for and the one given.
+    /// The requested effort and the applied one.
     pub effort: Option<AppliedEffort>,
     /// The version of the program or service.
     pub version: Option<String>,
@@ -161,12 +160,12 @@ pub struct Provenance {
     pub containment: Option<Containment>,
     /// Number of starts of the backend for this turn: 1, and one more for each repair or respawn.
     pub attempts: u32,
-    /// Backends that failed before or were skipped, with the reasons.
+    /// Backends that failed or were skipped, with the reasons.
     pub skipped: Vec<Skipped>,
 }
 
 impl Provenance {
-    /// One attempt by `backend`.
+    /// Creates the provenance of one attempt by `backend`.
     pub fn new(backend: BackendId) -> Self {
         Self {
             backend,

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 
 use super::EventEnvelope;
 
-/// Takes the events of a turn.
+/// Receives the events of a turn.
 ///
-/// A sink that needs time says so in [`EventSink::poll_ready`]; the turn goes on meanwhile. Any closure that
-/// takes an [`EventEnvelope`] is a sink that is always ready:
+/// A sink that needs time returns `Pending` from [`EventSink::poll_ready`]; the turn continues meanwhile. Any
+/// closure that takes an [`EventEnvelope`] is a sink that is always ready:
 ///
 /// ```
 /// use nexus_core::{EventEnvelope, EventSink};
@@ -22,10 +22,12 @@ use super::EventEnvelope;
 /// let _: &mut dyn EventSink = &mut sink;
 /// ```
 pub trait EventSink: Send {
-    /// Ready if the sink can take one more event. `Pending` must wake the task once it can.
+    /// Returns `Ready` if the sink can take one more event. After `Pending` the sink must wake the task once
+    /// it can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Takes one event. Called only after [`EventSink::poll_ready`] said so; must not block.
+    /// Takes one event. The turn calls it only after [`EventSink::poll_ready`] returned `Ready`. Must not
+    /// block.
     fn accept(&mut self, event: EventEnvelope);
 }
 
@@ -42,7 +44,7 @@ where
     }
 }
 
-/// An [`EventSink`] that is always ready and drops every event, for a caller that wants the result alone.
+/// An [`EventSink`] that drops every event, for a caller that needs only the result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NullSink;
 
@@ -54,10 +56,10 @@ impl EventSink for NullSink {
     fn accept(&mut self, _event: EventEnvelope) {}
 }
 
-/// Conveniences over [`EventSink`].
+/// Extension methods for [`EventSink`].
 #[async_trait]
 pub trait EventSinkExt: EventSink {
-    /// Waits until the sink is ready, then hands the event over.
+    /// Waits until the sink is ready, then passes the event to it.
     async fn send(&mut self, event: EventEnvelope) {
         poll_fn(|context| self.poll_ready(context)).await;
         self.accept(event);

@@ -1,4 +1,4 @@
-//! The tool calls of a turn, as its result keeps them.
+//! Tool calls of a turn, as its result records them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,26 +11,26 @@ use crate::{id::CallId, tool::ToolContent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolOrigin {
-    /// The caller's, answered by the [`ToolRouter`](crate::ToolRouter).
+    /// A tool of the caller, answered by the [`ToolRouter`](crate::ToolRouter).
     Caller,
-    /// The vendor's harness's own.
+    /// A tool of the vendor's harness.
     Harness,
-    /// The vendor's server's own.
+    /// A tool of the vendor's server.
     Hosted,
 }
 
-/// End of a tool call.
+/// Status of a tool call at its end.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
-    /// It had not ended when the turn did.
+    /// The call had not ended when the turn ended.
     Unfinished,
-    /// It went well.
+    /// The call succeeded.
     Succeeded,
-    /// It failed, and the model got the error.
+    /// The call failed, and the model received the error.
     Failed,
-    /// It was denied, and the model got the reason. The tool did not run.
+    /// The call was denied, and the model received the reason. The tool did not run.
     Denied,
 }
 
@@ -38,9 +38,9 @@ pub enum ToolCallStatus {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCallRecord {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// The call of the sub-agent that called; `None` is the turn's own agent.
+    /// Tool call that started the sub-agent which made this call. `None` for the turn's own agent.
     pub parent: Option<CallId>,
     /// The tool's name.
     pub name: String,
@@ -48,14 +48,14 @@ pub struct ToolCallRecord {
     pub origin: ToolOrigin,
     /// The arguments, as far as the vendor shows them.
     pub arguments: Option<Value>,
-    /// Its end.
+    /// Status of the call at its end.
     pub status: ToolCallStatus,
-    /// Its output, as far as the vendor shows it.
+    /// Output of the call, as far as the vendor shows it.
     pub output: Vec<ToolContent>,
-    /// Its possible effects.
+    /// Possible effects of the call.
     pub effects: Effects,
-    /// True for a call of a failed attempt whose changes were reverted before another backend took the turn
-    /// over. Its effects do not count for the turn.
+    /// True for a call of a failed attempt whose changes were reverted before another backend took over. The
+    /// effects of such a call do not count for the turn.
     #[serde(default)]
     pub is_undone: bool,
 }

@@ -1,47 +1,47 @@
-//! Tokens, as the vendor counted them.
+//! Token counts, as the vendor reports them.
 
 use serde::{Deserialize, Serialize};
 
-/// Tokens in disjoint buckets, as the vendor counted them: no token is in two buckets.
+/// Token counts of a turn in disjoint fields: no token is counted in two fields.
 ///
-/// `None` is "not reported", which is not zero.
+/// `None` means that the vendor did not report the count. It does not mean zero.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Input that came from no cache and was written to none, in tokens.
+    /// Input tokens that were neither read from a cache nor written to one.
     pub input_tokens: Option<u64>,
-    /// Input read from the vendor's cache, in tokens.
+    /// Input tokens read from the vendor's cache.
     pub cache_read_tokens: Option<u64>,
-    /// Input written to the vendor's cache, in tokens.
+    /// Input tokens written to the vendor's cache.
     pub cache_write_tokens: Option<u64>,
-    /// Output, in tokens; without [`Usage::reasoning_tokens`] where the vendor reports those.
+    /// Output tokens; without [`Usage::reasoning_tokens`] if the vendor reports those separately.
     pub output_tokens: Option<u64>,
-    /// Reasoning, in tokens, where the vendor reports it apart.
+    /// Reasoning tokens, if the vendor reports them separately.
     pub reasoning_tokens: Option<u64>,
 }
 
 impl Usage {
-    /// Nothing reported.
+    /// Returns a usage without any reported count.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Everything the vendor counted as input, from a cache or not.
+    /// Returns all input tokens, with and without a cache.
     pub fn all_input_tokens(&self) -> Option<u64> {
         sum(self.input_tokens, sum(self.cache_read_tokens, self.cache_write_tokens))
     }
 
-    /// Everything the vendor counted as output, reasoning included.
+    /// Returns all output tokens, including reasoning.
     pub fn all_output_tokens(&self) -> Option<u64> {
         sum(self.output_tokens, self.reasoning_tokens)
     }
 
-    /// Everything the vendor counted. `None` if it reported nothing.
+    /// Returns all reported tokens. `None` if the vendor reported none.
     pub fn total_tokens(&self) -> Option<u64> {
         sum(self.all_input_tokens(), self.all_output_tokens())
     }
 
-    /// The sum, bucket by bucket.
+    /// Returns the sum of each field.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
