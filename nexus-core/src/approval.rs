@@ -1,4 +1,4 @@
-//! Approval: calls of an agent that need consent, and the host that decides on them.
+//! Approval: the host's consent to single calls of an agent.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{id::ParticipantId, turn::ToolOrigin};
 
-/// Default wait for an answer.
+/// Default time limit for an answer.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// Kind of action that a call needs approval for.
+/// Kind of the action that needs approval.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,10 +24,10 @@ pub enum ApprovalAction {
     Execute,
     /// It loads something from the network.
     Fetch,
-    /// It calls a tool of the caller's that was marked with
+    /// It calls a caller's tool that was marked with
     /// [`ToolDefinition::needs_approval`](crate::ToolDefinition::needs_approval).
     Tool,
-    /// Anything else, or it is not known what.
+    /// Another or unknown action.
     Other,
 }
 
@@ -40,22 +40,22 @@ pub enum ApprovalAction {
 pub struct ApprovalRequest {
     /// Participant of the session.
     pub participant: ParticipantId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
     /// Owner of the tool.
     pub origin: ToolOrigin,
     /// Kind of action.
     pub action: ApprovalAction,
-    /// The program's own title of the call, such as the command line.
+    /// The program's title for the call, such as the command line.
     pub title: Option<String>,
-    /// The files that it names, if the program names any. A command may touch others.
+    /// Files that the program names, if any. A command may touch others.
     pub paths: Vec<PathBuf>,
     /// The arguments.
     pub arguments: Value,
 }
 
 impl ApprovalRequest {
-    /// A call of a tool of the program's own. The session that asks fills in whose it is.
+    /// Creates a request for a call of a program's own tool. The session fills in the participant.
     pub fn of_harness(tool: impl Into<String>, action: ApprovalAction, arguments: Value) -> Self {
         Self {
             participant: "".into(),
@@ -68,14 +68,14 @@ impl ApprovalRequest {
         }
     }
 
-    /// Says what the program calls it.
+    /// Sets the program's title for the call.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// Names the files.
+    /// Sets the files that the program names.
     #[must_use]
     pub fn with_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.paths.extend(paths);
@@ -87,23 +87,23 @@ impl ApprovalRequest {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// This call may be made. It holds for no other.
+    /// The call may run. The approval covers no other call.
     Granted,
-    /// It may not.
+    /// The call must not run.
     Refused {
-        /// Why, for the model.
+        /// Reason for the refusal, for the model.
         reason: Option<String>,
     },
 }
 
-/// Why a call was not approved.
+/// Reason why a call was not approved.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "because")]
 pub enum NotApproved {
-    /// The host said no.
+    /// The host refused the call.
     Refused {
-        /// Why, for the model.
+        /// Reason for the refusal, for the model.
         reason: Option<String>,
     },
     /// The host did not answer in time.
@@ -129,8 +129,8 @@ pub enum NotApproved {
 /// [`Session::decisions`](crate::Session::decisions) records every answer.
 ///
 /// Several calls may wait at the same time; submitting an answer waits for them. The turn's deadline, its limit
-/// on silent tools and its cancellation apply meanwhile, and drop the approver's future. A turn that ends so
-/// counts the effects of the call as if it had been made.
+/// on silent tools and its cancellation apply meanwhile. Each of them drops the approver's future, and the turn
+/// then counts the effects of the call as if it had run.
 ///
 /// The future is polled within the turn. A future that blocks its thread, for example by reading from a
 /// terminal, blocks the turn and all of its limits: do such work on a thread of its own.
@@ -155,7 +155,7 @@ pub struct Approver {
 type Ask = dyn Fn(ApprovalRequest) -> BoxFuture<'static, Approval> + Send + Sync;
 
 impl Approver {
-    /// Asks by `ask`.
+    /// Creates an approver that calls `ask` for each request.
     pub fn new<A, F>(ask: A) -> Self
     where
         A: Fn(ApprovalRequest) -> F + Send + Sync + 'static,
@@ -164,21 +164,21 @@ impl Approver {
         Self { ask: Arc::new(move |request| ask(request).boxed()), time_limit: TIME_LIMIT }
     }
 
-    /// Waits for each answer for at most so long. Default: 5 minutes.
+    /// Sets the longest wait for each answer. Default: 5 minutes.
     #[must_use]
     pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
         self.time_limit = time_limit;
         self
     }
 
-    /// Asks about one call.
+    /// Requests the host's decision on one call.
     ///
     /// # Errors
     ///
-    /// [`NotApproved`]: the call may not be made.
+    /// [`NotApproved`]: the call must not run.
     pub(crate) async fn approve(&self, request: ApprovalRequest) -> Result<(), NotApproved> {
         let ask = Arc::clone(&self.ask);
-        // Also the making of the future may panic, so that happens inside.
+        // Create the future inside, because its creation may panic too.
         let asked = AssertUnwindSafe(async move { ask(request).await }).catch_unwind();
         match tokio::time::timeout(self.time_limit, asked).await {
             Ok(Ok(Approval::Granted)) => Ok(()),

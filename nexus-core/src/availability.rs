@@ -16,19 +16,19 @@ pub enum Availability {
         /// Remarks for its user, such as an untested version.
         notes: Vec<String>,
     },
-    /// The program is not there.
+    /// The program is missing.
     NotInstalled {
         /// Paths that were searched.
         looked_in: Vec<PathBuf>,
-        /// Advice.
+        /// Advice about how to install it.
         remedy: String,
     },
     /// The credential is missing or unusable.
     Unauthenticated {
-        /// Advice.
+        /// Advice about how to log in.
         remedy: String,
     },
-    /// It is there, and cannot be used for another reason.
+    /// The backend exists but cannot be used for another reason.
     Unusable {
         /// The reason, with advice.
         reason: String,
@@ -36,7 +36,7 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// A turn could start, on this version.
+    /// Creates a ready state with this version.
     pub fn ready(version: Option<String>) -> Self {
         Self::Ready { version, notes: Vec::new() }
     }

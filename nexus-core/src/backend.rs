@@ -1,4 +1,4 @@
-//! The seam: who runs a turn.
+//! The backend trait, and the host objects of a turn.
 
 use std::{fmt, sync::Arc};
 
@@ -134,20 +134,20 @@ use crate::{
 /// The conformance suite of `nexus-turn-testkit` verifies this contract for any implementation.
 #[async_trait]
 pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
-    /// Names this backend in logs, in errors, and in `nexus.yaml`.
+    /// Returns the id of this backend, for logs, errors and `nexus.yaml`.
     fn id(&self) -> &BackendId;
 
-    /// States what this backend supports. The answer never changes for a given value.
+    /// Returns the abilities of this backend. They never change for a given value.
     fn capabilities(&self) -> Capabilities;
 
-    /// Says whether a turn could start now: no model call, no side effect. It may ask whether a server answers.
+    /// Checks if a turn could start now, without a model call or a side effect. It may contact a server.
     async fn probe(&self) -> Availability;
 
     /// Runs one turn to its end.
     ///
     /// # Errors
     ///
-    /// Every [`ErrorKind`](crate::ErrorKind) but `Exhausted`, which only a router makes.
+    /// Every [`ErrorKind`](crate::ErrorKind) except `Exhausted`, which only a router returns.
     async fn run_turn(
         &self,
         request: TurnRequest,
@@ -155,17 +155,17 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError>;
 
-    /// Deletes what this backend stores of a conversation that it kept. No model call, and no credential is needed. Asked
-    /// again, it finds nothing: [`Forgotten::WasGone`].
+    /// Deletes the data that this backend stores of a conversation. Needs no model call and no credential. A second call returns
+    /// [`Forgotten::WasGone`].
     ///
     /// # Errors
     ///
-    /// [`ForgetError::InvalidHandle`], [`InUse`](ForgetError::InUse), [`Unsupported`](ForgetError::Unsupported): nothing was
-    /// deleted. [`Failed`](ForgetError::Failed): a part may be.
+    /// [`ForgetError::InvalidHandle`], [`InUse`](ForgetError::InUse), [`Unsupported`](ForgetError::Unsupported): nothing was deleted.
+    /// [`Failed`](ForgetError::Failed): a part may be deleted.
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError>;
 }
 
-/// A pointer to a backend is a backend.
+/// Implements the trait for a pointer to a backend.
 macro_rules! backend_behind {
     ($($pointer:ident),*) => {$(
         #[async_trait]
@@ -208,9 +208,8 @@ backend_behind!(Arc, Box);
 
 /// Objects that live beside a request while its turn runs.
 ///
-/// The caller's tools are always behind a [`Session`]: no backend gets the tools themselves. Clones share the
-/// session, its budget and its decisions; give participants that must be distinguished, such as the seats of a
-/// panel, a session each.
+/// The caller's tools are always behind a [`Session`]: no backend receives the tools themselves. Clones share the session, its budget
+/// and its decisions. Give each participant that must be distinguished, such as a seat of a panel, a session of its own.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -234,20 +233,20 @@ backend_behind!(Arc, Box);
 #[derive(Clone, Debug)]
 pub struct TurnHost {
     session: Arc<Session>,
-    /// Stops the turn from outside.
+    /// Token by which the caller stops the turn.
     pub cancel: CancelToken,
-    /// Context of the turn's span, for the programs that run it. It is not sent to servers, which belong to
-    /// other people.
+    /// Context of the turn's span, for the programs that run the turn. It is not sent to servers, because those belong to other
+    /// people.
     pub trace_context: Option<TraceContext>,
-    /// Puts back what a failed attempt changed, for the fallback rule `restore`. A backend leaves it alone.
+    /// Hook that reverts the changes of a failed attempt, for the fallback rule `restore`. A backend does not use it.
     pub before_retry: Option<BeforeRetry>,
-    /// Says what changed in the turn's files, for the fallback rule `continue`. A backend leaves it alone.
+    /// Hook that reports the changes in the turn's files, for the fallback rule `continue`. A backend does not use it.
     pub file_changes: Option<FileChanges>,
-    /// Decides on calls that need an approval. The session of the turn asks it ([`TurnHost::open_turn`]).
+    /// Decides on calls that need approval. The session of the turn uses it ([`TurnHost::open_turn`]).
     pub approver: Option<Approver>,
-    /// Says something to the agent while the turn runs. A backend reads it by [`TurnHost::steered`].
+    /// Sends input to the agent while the turn runs. A backend reads it with [`TurnHost::steered`].
     pub steering: Option<Steering>,
-    /// Resources that this turn shares with others. The router enforces it, and passes no budget to a backend.
+    /// Budget that this turn shares with others. The router enforces it and passes no budget to a backend.
     pub budget: Option<Budget>,
 }
 
@@ -266,30 +265,28 @@ impl TurnHost {
         }
     }
 
-    /// Offers tools to the agent, all of them and for every path. To hold the agent to a scope, give a session:
-    /// [`TurnHost::with_session`].
+    /// Offers all of these tools to the agent, on every path. To restrict the agent to a scope, use [`TurnHost::with_session`].
     #[must_use]
     pub fn with_tools(mut self, tools: Arc<dyn ToolRouter>) -> Self {
         self.session = unscoped(tools);
         self
     }
 
-    /// Offers the tools that are in a session's scope. What is called, and what was decided, is in the session
-    /// afterwards.
+    /// Offers the tools in a session's scope. Afterwards the session has the calls and the decisions.
     #[must_use]
     pub fn with_session(mut self, session: Arc<Session>) -> Self {
         self.session = session;
         self
     }
 
-    /// Lets `cancel` stop the turn.
+    /// Stops the turn when `cancel` is cancelled.
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = cancel;
         self
     }
 
-    /// Hands the trace on to the programs that run the turn.
+    /// Passes the trace context to the programs that run the turn.
     #[must_use]
     pub fn with_trace_context(mut self, trace_context: impl Into<Option<TraceContext>>) -> Self {
         self.trace_context = trace_context.into();
@@ -315,71 +312,70 @@ impl TurnHost {
         self
     }
 
-    /// Lets `hook` describe the changes in the turn's files for a backend that continues the work of another
-    /// one. The fallback rule `continue` calls it; without it that backend gets only the calls.
+    /// Lets `hook` describe the changes in the turn's files for a backend that continues the work of another one. The fallback rule
+    /// `continue` calls the hook. Without a hook that backend receives only the record of the calls.
     ///
-    /// A change during the run of a backend that reports no effects ends the turn. So a change by another
-    /// program has the same result.
+    /// If files change during the run of a backend that reports no effects, the chain ends. A change by another program has the same
+    /// result.
     #[must_use]
     pub fn with_file_changes(mut self, hook: FileChanges) -> Self {
         self.file_changes = Some(hook);
         self
     }
 
-    /// Lets `approver` decide on the calls that need an approval. Without an approver every such call is
-    /// refused.
+    /// Lets `approver` decide on calls that need approval. Without an approver every such call is denied.
     #[must_use]
     pub fn with_approver(mut self, approver: Approver) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// Lets `steering` say something to the agent while the turn runs. One serves one turn: hosts that share it, as clones of one do,
-    /// share what it sends, and each input goes to one of their turns.
+    /// Lets `steering` send input to the agent while the turn runs. Use one `steering` per turn. If several hosts share it, for
+    /// example as clones, each input goes to only one of their turns.
     #[must_use]
     pub fn with_steering(mut self, steering: Steering) -> Self {
         self.steering = Some(steering);
         self
     }
 
-    /// Begins to accept steering input, or to refuse it, for the code that runs the turn. It ends when the
-    /// returned value is dropped, so store that value until the turn's outcome is known. A layer above
-    /// backends, such as a router, has one of its own around them.
+    /// Begins to accept or refuse steering input, for the code that runs the turn. The input ends when the returned value is dropped,
+    /// so store the value until the turn's outcome is known. A layer above backends, such as a router, has a value of its own around
+    /// those of the backends.
     #[must_use = "the turn ends for its senders when this is dropped"]
     pub fn steered(&self, support: Support) -> SteeredTurn {
         SteeredTurn::begin(self.steering.clone(), support)
     }
 
-    /// Counts the turn in a budget that it shares with others, and limits it by the rest. The router does that;
-    /// a program that runs a backend without a router reserves and settles on its own ([`Budget::reserve`]).
+    /// Books the turn in a shared budget, and limits it by the rest of the budget. The router does both. A program without a router
+    /// reserves and settles itself ([`Budget::reserve`]).
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
         self
     }
 
-    /// The caller's session. A turn does not call with it, but with one of its own: [`TurnHost::open_turn`].
+    /// Returns the caller's session. A turn uses a session of its own: [`TurnHost::open_turn`].
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The caller's tools behind the caller's session, for a layer that wraps them. A backend opens a turn instead.
+    /// Returns the caller's tools behind the caller's session, for a layer that wraps them. A backend opens a turn instead.
     pub fn tools(&self) -> Arc<dyn ToolRouter> {
         Session::router(&self.session)
     }
 
-    /// Opens the session of one turn, from which a backend serves the caller's tools. It ends when it is
-    /// dropped. It enforces the limit on tool calls of `request` in addition to the session's own rules, and
-    /// asks the host's approver.
+    /// Opens the session of one turn, from which a backend serves the caller's tools. The session ends when it is dropped. It
+    /// enforces the limit on tool calls of `request` in addition to the session's own rules, and requests approvals from the host's
+    /// approver.
     ///
-    /// A layer that gives one request to several backends, one after the other, lowers that limit by the number
-    /// of earlier calls. The budget of the caller's session covers all of them.
+    /// A layer that gives one request to several backends in turn must lower that limit by the number of earlier calls. The budget of
+    /// the caller's session covers all of them.
     pub fn open_turn(&self, request: &TurnRequest) -> TurnSession {
         self.session.for_turn_asking(request.limits.tool_calls, self.approver.as_ref())
     }
 }
 
-/// The session of a host that brought tools without one.
+/// Creates an unrestricted session for tools that came without one.
 fn unscoped(tools: Arc<dyn ToolRouter>) -> Arc<Session> {
     Session::mint("caller", ParticipantScope::unrestricted(), tools)
 }

@@ -1,4 +1,4 @@
-//! Conveniences over [`ExecutionBackend`], written once.
+//! Extension methods for [`ExecutionBackend`].
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ use crate::{
     turn::{EventEnvelope, NullSink, TurnRequest, TurnResult},
 };
 
-/// Ways to run a turn that every backend has.
+/// Methods that every backend has.
 pub trait ExecutionBackendExt: ExecutionBackend {
     /// Runs a turn without observing its events, and returns its result.
     ///
@@ -49,9 +49,9 @@ impl<B: ExecutionBackend + ?Sized> ExecutionBackendExt for B {}
     reason = "one outcome comes after many events, and how large it is depends on the features of `serde_json` that others ask for"
 )]
 pub enum StreamItem {
-    /// Something happened.
+    /// An event of the turn.
     Event(EventEnvelope),
-    /// The turn ended. The last item.
+    /// The end of the turn. It is the last item.
     Outcome(Result<TurnResult, TurnError>),
 }
 
@@ -132,7 +132,7 @@ pub struct TurnStream {
 }
 
 impl TurnStream {
-    /// Starts nothing yet: work begins with the first poll.
+    /// Creates the stream. The turn starts at the first poll.
     pub fn new<B>(backend: Arc<B>, request: TurnRequest, host: TurnHost) -> Self
     where
         B: ExecutionBackend + ?Sized,
@@ -154,7 +154,7 @@ impl Stream for TurnStream {
     type Item = StreamItem;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // Polling the turn also while events wait keeps its limits and its cancellation alive.
+        // Poll the turn even while events wait, so that its limits and its cancellation stay active.
         if let Some(turn) = self.turn.as_mut()
             && let Poll::Ready(outcome) = turn.as_mut().poll(context)
         {

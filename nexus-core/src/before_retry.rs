@@ -1,4 +1,4 @@
-//! The host's hook between a failed backend and the next one: it restores the earlier state.
+//! The host's hook that restores the state between a failed backend and the next one.
 
 use std::{error::Error, fmt, future::Future, sync::Arc};
 
@@ -6,26 +6,26 @@ use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
 use crate::{error::ErrorKind, id::BackendId, turn::Effects};
 
-/// A backend that failed after it changed something or submitted an answer, and the backend that is about to
+/// A backend that failed after it changed something or submitted an answer, with the backend that is about to
 /// take over.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedAttempt {
     /// The backend that failed.
     pub backend: BackendId,
-    /// Why it failed.
+    /// Kind of its failure.
     pub kind: ErrorKind,
-    /// Why, in the vendor's own words where there are any.
+    /// Reason for the failure, in the vendor's words if it has any.
     pub reason: String,
-    /// Its possible effects: [`Effects::Wrote`] or [`Effects::Unknown`], or less if it only submitted an
-    /// answer.
+    /// Possible effects of the attempt: [`Effects::Wrote`] or [`Effects::Unknown`], or less if the attempt
+    /// only submitted an answer.
     pub effects: Effects,
-    /// The backend that takes over after the restoration.
+    /// The backend that takes over afterwards.
     pub next: BackendId,
 }
 
 impl FailedAttempt {
-    /// A failure of `backend` for this reason, after which `next` is to have the turn.
+    /// Creates a failure of `backend` for this reason, after which `next` takes over.
     pub fn new(
         backend: BackendId,
         kind: ErrorKind,
@@ -40,9 +40,9 @@ impl FailedAttempt {
 /// Restores the state before a failed attempt, before another backend gets the turn: the host's part of the
 /// fallback rule `restore`, set by [`TurnHost::with_before_retry`](crate::TurnHost::with_before_retry).
 ///
-/// It is called once for each attempt that changed something or submitted an answer, and only when the next
-/// backend is about to run. The turn's deadline and cancellation apply while it runs: they drop its future,
-/// which must tolerate that. An error or a panic in it ends the turn.
+/// The router calls the hook once for each attempt that changed something or submitted an answer, and only
+/// when the next backend is about to run. The turn's deadline and cancellation apply meanwhile. They drop the
+/// hook's future, which must tolerate that. An error or a panic of the hook ends the turn.
 #[derive(Clone)]
 pub struct BeforeRetry(Arc<Hook>);
 
@@ -50,7 +50,7 @@ type Hook =
     dyn Fn(FailedAttempt) -> BoxFuture<'static, Result<(), Box<dyn Error + Send + Sync>>> + Send + Sync;
 
 impl BeforeRetry {
-    /// Puts things back by `hook`.
+    /// Creates a hook that restores the state with `hook`.
     pub fn new<H, F, E>(hook: H) -> Self
     where
         H: Fn(FailedAttempt) -> F + Send + Sync + 'static,
@@ -60,11 +60,11 @@ impl BeforeRetry {
         Self(Arc::new(move |attempt| hook(attempt).map_err(Into::into).boxed()))
     }
 
-    /// Lets the host restore the state before this attempt.
+    /// Restores the state before this attempt.
     ///
     /// # Errors
     ///
-    /// The hook's own: the changes were not restored, or only in part.
+    /// The error of the hook: the changes were not reverted, or only in part.
     pub async fn call(&self, attempt: FailedAttempt) -> Result<(), Box<dyn Error + Send + Sync>> {
         (self.0)(attempt).await
     }

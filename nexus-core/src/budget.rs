@@ -1,4 +1,4 @@
-//! Resources that many turns share.
+//! A budget that many turns share.
 
 use std::{
     fmt,
@@ -12,16 +12,15 @@ use crate::{
     turn::{Cost, Limits, Usage, Usd},
 };
 
-/// Resources that many turns share: money, output tokens, or both. Clones share one account: give each host of
-/// a task a clone ([`TurnHost::with_budget`](crate::TurnHost::with_budget)).
+/// A limit on money, output tokens or both, shared by many turns. Clones share one account: give each host of a task a clone
+/// ([`TurnHost::with_budget`](crate::TurnHost::with_budget)).
 ///
-/// Before each turn the router reserves the rest of the budget, passes it to the turn as [`Limits`], and books
-/// the turn's usage at its end: also that of a failed turn, and of every attempt of a chain. A turn that begins
-/// while others run gets only the unreserved part, so that together they cannot exceed the budget. A turn
-/// without a limit of its own reserves all of it: give each of several concurrent turns a limit (the seats of a
-/// panel get equal shares). The budget is exceeded by at most as much as a turn exceeds its own limit: limits
-/// are checked after each model call. A dropped turn is booked with its whole reservation, because its usage is
-/// unknown, or with nothing if no backend got it; a cancelled turn with its usage.
+/// Before each turn the router reserves the rest of the budget and passes it to the turn as [`Limits`]. At the end it books the
+/// usage of the turn, even of a failed turn, with every attempt of a chain. A turn that begins while others run gets only the
+/// unreserved part, so that together they cannot exceed the budget. A turn without a limit of its own reserves all of it: give
+/// each of several concurrent turns a limit (the seats of a panel get equal shares). The budget can be exceeded only by as much
+/// as a turn exceeds its own limit, because limits are checked after each model call. A dropped turn is booked with its whole
+/// reservation, because its usage is unknown, or with nothing if no backend got it; a cancelled turn with its usage.
 ///
 /// A turn is not given to a backend that cannot enforce such a limit. Usage that a vendor does not report is
 /// not counted.
@@ -50,7 +49,7 @@ struct Account {
     booked: Mutex<Booked>,
 }
 
-/// In whole billionths of a dollar, so that what is reserved and given back adds up.
+/// Cost in billionths of a dollar. Integers ensure that reserved and returned parts add up exactly.
 #[derive(Clone, Copy, Debug, Default)]
 struct Amount {
     cost: Option<u64>,
@@ -71,37 +70,37 @@ struct Booked {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetAmount {
-    /// In United States dollars; `None` is "not bounded" where something is left.
+    /// Cost in United States dollars. `None` means no limit if the value is a remainder.
     pub cost: Option<Usd>,
-    /// Output tokens, reasoning included; `None` is "not bounded" where something is left.
+    /// Output tokens, including reasoning. `None` means no limit if the value is a remainder.
     pub output_tokens: Option<u64>,
 }
 
-/// Nothing is left of a budget, or nothing that no other turn has reserved.
+/// The budget is used up, or other turns have reserved the rest.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct BudgetUsedUp {
-    /// Exhausted resource: [`Limit::Cost`] or [`Limit::OutputTokens`].
+    /// The exhausted limit: [`Limit::Cost`] or [`Limit::OutputTokens`].
     pub limit: Limit,
     /// Usage of all turns so far.
     pub spent: BudgetAmount,
-    /// Turns that have reserved a part, and still run.
+    /// Number of running turns with a reservation.
     pub running: u64,
 }
 
 impl Budget {
-    /// A budget that counts, and bounds nothing yet.
+    /// Creates a budget that counts usage without a limit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bounds the cost. A new account: what was booked in this one is not in it.
+    /// Limits the cost. Returns a new account, without the usage booked so far.
     #[must_use]
     pub fn with_cost(self, cost: Usd) -> Self {
         Self::of(Amount { cost: Some(billionths(cost)), ..self.0.most })
     }
 
-    /// Bounds the output tokens. A new account: what was booked in this one is not in it.
+    /// Limits the output tokens. Returns a new account, without the usage booked so far.
     #[must_use]
     pub fn with_output_tokens(self, tokens: u64) -> Self {
         Self::of(Amount { output_tokens: Some(tokens), ..self.0.most })
@@ -122,12 +121,12 @@ impl Budget {
         BudgetAmount { cost: left.cost.map(usd), output_tokens: left.output_tokens }
     }
 
-    /// Turns that were booked.
+    /// Returns the number of booked turns.
     pub fn turns(&self) -> u64 {
         self.booked().turns
     }
 
-    /// Books a turn that ran elsewhere, such as before this program was started again.
+    /// Books a turn that ran elsewhere, for example before a restart of this program.
     pub fn book(&self, usage: &Usage, cost: Option<Cost>) {
         let cost = cost.map_or(0, |cost| billionths(cost.usd));
         self.booked().book(cost, usage.all_output_tokens().unwrap_or(0));
@@ -138,8 +137,8 @@ impl Budget {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Bounds what `limits` leave open by an equal share of what is left, for one of so many turns at once. No share is nothing:
-    /// of what is less than the turns, the last ones get none when they reserve.
+    /// Sets limits that are still open to an equal share of the rest, for one of `turns` concurrent turns. A share is never
+    /// zero. If the rest has fewer units than there are turns, the last turns get nothing when they reserve.
     pub fn share(&self, limits: &mut Limits, turns: usize) {
         let left = self.free(&self.booked());
         let turns = u64::try_from(turns).unwrap_or(u64::MAX).max(1);
@@ -151,7 +150,7 @@ impl Budget {
         }
     }
 
-    /// Reserves what a turn may use: as much as its limits say, and no more than is left. The limits are lowered to it.
+    /// Reserves the amount that the turn's limits allow, but no more than is left. Lowers the limits to the reserved amount.
     ///
     /// # Errors
     ///
@@ -220,7 +219,7 @@ impl Booked {
     }
 }
 
-/// One turn's reservation of a budget. Dropping it unsettled counts all of it as used.
+/// One turn's reservation of a budget. If it is dropped before [`settle`](Self::settle), all of it counts as used.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped counts as used"]
 pub struct BudgetReservation {
@@ -233,13 +232,13 @@ pub struct BudgetReservation {
 }
 
 impl BudgetReservation {
-    /// Books what the turn used, and gives the rest back.
+    /// Books the usage of the turn, and returns the rest to the budget.
     pub fn settle(mut self, usage: &Usage, cost: Option<Cost>) {
         let cost = cost.map_or(0, |cost| billionths(cost.usd));
         self.end(cost, usage.all_output_tokens().unwrap_or(0));
     }
 
-    /// Returns true if a limit of the turn is the rest of the budget, and not the turn's own.
+    /// Returns true if this limit of the turn comes from the budget, and not from the turn's request.
     pub fn sets(&self, limit: Limit) -> bool {
         match limit {
             Limit::Cost => self.is_cost_limit,
@@ -284,7 +283,8 @@ impl fmt::Display for BudgetUsedUp {
     }
 }
 
-/// An invalid sum, such as a negative one, counts as zero; a sum above all bounds as the largest.
+/// Converts a cost. An invalid cost, such as a negative one, counts as zero. A cost beyond the range counts as the largest
+/// value.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from a float saturates")]
 fn billionths(cost: Usd) -> u64 {
     (cost.0 * 1e9).round() as u64

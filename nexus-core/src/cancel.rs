@@ -1,13 +1,13 @@
-//! Stopping a turn from outside.
+//! Cancellation of a turn by its caller.
 
 use std::future::Future;
 
 use tokio_util::sync::CancellationToken;
 
-/// Stops the turn it was given to: politely first, then by force.
+/// Stops the turn that has this token: politely first, then by force.
 ///
-/// Clones share one state. A cancelled token stays cancelled. Dropping a token cancels nothing; dropping the
-/// turn's future does stop the turn, at the price of its result.
+/// Clones share one state. A cancelled token stays cancelled. Dropping a token cancels nothing. Dropping the
+/// turn's future stops the turn too, but then its result is lost.
 ///
 /// ```
 /// use nexus_core::CancelToken;
@@ -26,7 +26,7 @@ impl CancelToken {
         Self::default()
     }
 
-    /// A token that is cancelled with this one, and can be cancelled alone.
+    /// Returns a token that is cancelled with this one, and can also be cancelled alone.
     pub fn child(&self) -> Self {
         Self(self.0.child_token())
     }
@@ -41,7 +41,7 @@ impl CancelToken {
         self.0.is_cancelled()
     }
 
-    /// Completes once the token is cancelled; at once if it already is.
+    /// Completes once the token is cancelled, immediately if it already is.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
         let token = self.0.clone();
         async move { token.cancelled().await }

@@ -13,17 +13,18 @@ use crate::{
 
 /// Abilities of a backend. They never change for a given value of a backend.
 ///
-/// [`Capabilities::new`] declares nothing; a backend adds its abilities. The conformance suite verifies them.
+/// [`Capabilities::new`] declares almost nothing, and a backend adds its abilities. The conformance suite
+/// verifies them.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
     /// Owner of the loop of model calls and tool calls.
     pub mode: LoopMode,
-    /// The vendor whose model answers, by the name that the OpenTelemetry conventions for generative AI give it
-    /// (`gen_ai.provider.name`), for traces.
+    /// Vendor whose model answers, for traces. The name is that of the OpenTelemetry conventions for generative
+    /// AI (`gen_ai.provider.name`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The server behind the backend, if it is known: two backends at one server count as one opinion, even if
+    /// Server behind the backend, if it is known. Two backends at one server count as one opinion, even if
     /// their vendors have different names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerAddress>,
@@ -33,7 +34,7 @@ pub struct Capabilities {
     pub thinking: Support,
     /// Pictures in prompts.
     pub images: Support,
-    /// Instructions above the prompt.
+    /// System text of a request.
     pub system: Support,
     /// Enforcement of an output schema.
     pub output: OutputSupport,
@@ -45,11 +46,11 @@ pub struct Capabilities {
     pub caller_tools: Support,
     /// Tools of the harness itself, such as a shell.
     pub harness_tools: Support,
-    /// Asking the host's [`Approver`](crate::Approver) about calls of the harness's own tools that the access
-    /// level neither allows nor forbids. Without it such calls are refused.
+    /// Requests to the host's [`Approver`](crate::Approver) for calls of the harness's own tools that the
+    /// access level neither allows nor forbids. Without this ability such calls are denied.
     pub approvals: Support,
-    /// Passing input of [`Steering`](crate::Steering) to the agent between its tool calls. No request needs it:
-    /// without it, every input is refused at once.
+    /// Passing input of [`Steering`](crate::Steering) to the agent between its tool calls. No request needs
+    /// this ability: without it, every input is refused immediately.
     #[serde(default = "not_supported")]
     pub steering: Support,
     /// Opening folders beside the working directory to the agent.
@@ -57,37 +58,37 @@ pub struct Capabilities {
     /// True if a request must name a model, because the backend has no default.
     #[serde(default)]
     pub needs_model: bool,
-    /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
+    /// Levels of effort that at least one model of the vendor accepts. Empty if effort is not supported.
     pub efforts: Vec<Effort>,
-    /// Enforcer of each access level's sandbox.
+    /// Support of each access level, with its enforcer.
     pub access: AccessTable,
     /// Enforcer of each limit.
     pub limits: LimitSupport,
-    /// Knowledge of a turn's cost.
+    /// Source of the turn's cost.
     pub cost: CostReport,
-    /// Weakest containment of a turn's processes on this machine; [`Provenance`](crate::Provenance) has that of
-    /// one turn. `None`: a turn has no processes.
+    /// Weakest containment of a turn's processes on this machine. [`Provenance`](crate::Provenance) has the
+    /// containment of one turn. `None` if a turn has no processes.
     pub containment: Option<Containment>,
 }
 
-/// Address of a server, by its name: no name service is used.
+/// Address of a server, compared by its name without a name service.
 ///
-/// The name has one spelling: lower-case ASCII, without a dot at its end; `localhost` for every address of this
-/// machine (127.0.0.0/8, `::1`, and the unspecified ones, which lead there too).
+/// The name has one spelling: lower-case ASCII, without a dot at its end. `localhost` stands for every address
+/// of this machine: 127.0.0.0/8, `::1`, and the unspecified addresses, which also lead to this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServerAddress {
-    /// The name, or the address without brackets.
+    /// Name, or IP address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
-/// Default of a capability that an older program does not know.
+/// Default for a capability that an older program did not send.
 fn not_supported() -> Support {
     Support::No
 }
 
-/// Enforcer of each access level's sandbox.
+/// Support of each access level, with its enforcer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessTable {
     /// [`ToolAccess::ScopedOnly`].
@@ -101,7 +102,7 @@ pub struct AccessTable {
 }
 
 impl AccessTable {
-    /// The support of one level.
+    /// Returns the support of one level.
     pub fn of(&self, access: ToolAccess) -> AccessSupport {
         match access {
             ToolAccess::ScopedOnly => self.scoped_only,
@@ -113,7 +114,7 @@ impl AccessTable {
 }
 
 impl Capabilities {
-    /// Claims nothing but to answer in whole messages.
+    /// Declares no ability except answering in whole messages.
     pub fn new(mode: LoopMode) -> Self {
         Self {
             mode,
@@ -147,12 +148,12 @@ impl Capabilities {
 }
 
 impl Capabilities {
-    /// Returns everything that a turn needs and this backend lacks, the most basic first; empty if it can run.
-    /// `tools` are the caller's.
+    /// Returns everything that a turn needs and this backend lacks, the most basic first. Empty if the backend
+    /// can run the turn. `tools` are the caller's.
     ///
-    /// Backends call this before any cost arises, and routers before they choose.
+    /// Backends call this before any cost arises, and routers before they choose a backend.
     pub fn unmet(&self, request: &TurnRequest, tools: &[ToolDefinition]) -> Vec<Unmet> {
-        // Every field is named, so that a new one cannot be forgotten here.
+        // Name every field, so that the compiler reports a new field that is missing here.
         let TurnRequest {
             prompt,
             system,
@@ -189,7 +190,7 @@ impl Capabilities {
     }
 }
 
-/// Something that a turn needs and a backend does not have. `Display` is a phrase to follow "does not support".
+/// An ability that a turn needs and a backend lacks. `Display` writes a phrase to follow "does not support".
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -240,9 +241,9 @@ impl fmt::Display for Unmet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoopMode {
-    /// The vendor's own program.
+    /// The vendor's program runs the loop.
     Delegated,
-    /// We do.
+    /// Nexus runs the loop.
     Native,
 }
 
@@ -250,14 +251,15 @@ pub enum LoopMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
-    /// It is.
+    /// The ability is supported.
     Yes,
-    /// It is not; a request that needs it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// The ability is not supported. A request that needs it is
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     No,
 }
 
 impl Support {
-    /// Returns true if it is supported.
+    /// Returns true if the ability is supported.
     pub fn is_yes(self) -> bool {
         self == Self::Yes
     }
@@ -268,12 +270,13 @@ impl Support {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForgetSupport {
-    /// The stored conversation is deleted, and none of its handles can be resumed any more.
+    /// The backend deletes the stored conversation. Afterwards none of its handles can be resumed.
     Deletes,
-    /// Nothing is stored: the handle contains the conversation, and dropping it forgets the conversation. An
-    /// older handle forks the conversation; without this, it resumes the conversation after its last turn.
+    /// The backend stores nothing: the handle contains the conversation, and dropping the handle forgets it. An
+    /// older handle forks the conversation. On other backends an older handle resumes the conversation after
+    /// its last turn.
     InHandle,
-    /// It cannot be deleted; [`ForgetError::Unsupported`](crate::ForgetError::Unsupported).
+    /// The conversation cannot be deleted: [`ForgetError::Unsupported`](crate::ForgetError::Unsupported).
     Unsupported,
 }
 
@@ -282,22 +285,22 @@ pub enum ForgetSupport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextGranularity {
-    /// In pieces, as the model writes.
+    /// In deltas, while the model writes.
     Deltas,
-    /// A message at a time.
+    /// One complete message at a time.
     Messages,
 }
 
-/// Enforcement of an output schema. In every case the answer is also checked here.
+/// Enforcement of an output schema. In every case Nexus also checks the answer.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputSupport {
-    /// The vendor is given the schema.
+    /// The vendor receives the schema.
     Native,
-    /// The model gets the schema as an instruction, and gets it again if its answer does not fit.
+    /// The model receives the schema as an instruction, and again if its answer does not fit.
     Instructed,
-    /// Not at all.
+    /// Output schemas are not supported.
     Unsupported,
 }
 
@@ -319,9 +322,10 @@ pub enum AccessEnforcer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessSupport {
-    /// It is kept, by this one.
+    /// The level is enforced, by this enforcer.
     Kept(AccessEnforcer),
-    /// It cannot be kept; a request for it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// The level cannot be enforced. A request for it is
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     Unsupported,
 }
 
@@ -332,7 +336,7 @@ pub enum AccessSupport {
 pub enum Enforcement {
     /// The vendor's program or service.
     Vendor,
-    /// We do, by watching and stopping.
+    /// Nexus, which watches the turn and stops it.
     Ours,
     /// The limit cannot be enforced; a request that sets it is
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
@@ -360,28 +364,28 @@ impl LimitSupport {
         Self::default()
     }
 
-    /// Says who keeps the limit of tool calls.
+    /// Sets the enforcer of the limit on tool calls.
     #[must_use]
     pub fn with_tool_calls(mut self, enforcer: Enforcement) -> Self {
         self.tool_calls = enforcer;
         self
     }
 
-    /// Says who keeps the limit of model calls.
+    /// Sets the enforcer of the limit on model calls.
     #[must_use]
     pub fn with_model_calls(mut self, enforcer: Enforcement) -> Self {
         self.model_calls = enforcer;
         self
     }
 
-    /// Says who keeps the limit of output tokens.
+    /// Sets the enforcer of the limit on output tokens.
     #[must_use]
     pub fn with_output_tokens(mut self, enforcer: Enforcement) -> Self {
         self.output_tokens = enforcer;
         self
     }
 
-    /// Says who keeps the limit of cost.
+    /// Sets the enforcer of the limit on cost.
     #[must_use]
     pub fn with_cost(mut self, enforcer: Enforcement) -> Self {
         self.cost = enforcer;
@@ -408,17 +412,17 @@ impl LimitSupport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Containment {
-    /// A search by marks that they inherit, through all processes of the machine.
+    /// A search through all processes of the machine for marks that the turn's processes inherit.
     #[default]
     Search,
-    /// A search by the same marks through the descendants of this program, which orphans come to.
+    /// A search for the same marks through the descendants of this program, which adopts orphans.
     Subreaper,
-    /// A control group, which the kernel ends as a whole.
+    /// A control group. The kernel ends all of its processes at once.
     Cgroup,
-    /// A PID namespace within a user namespace. The kernel ends it as a whole, even if this program is killed.
-    /// Programs inside gain no privileges, and files of other users seem to have no owner.
+    /// A PID namespace within a user namespace. The kernel ends all of its processes, even if this program is
+    /// killed. Programs inside gain no privileges, and files of other users appear to have no owner.
     UserNamespace,
-    /// A PID namespace. The kernel ends it as a whole, also when this program is killed.
+    /// A PID namespace. The kernel ends all of its processes, even if this program is killed.
     PidNamespace,
 }
 
@@ -434,16 +438,16 @@ impl fmt::Display for Containment {
     }
 }
 
-/// Knowledge of a turn's cost.
+/// Source of a turn's cost.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostReport {
-    /// The vendor's server names it.
+    /// The vendor's server reports the cost.
     Reported,
-    /// It is estimated from a price list.
+    /// The cost is estimated from a price list.
     Estimated,
-    /// It is not known.
+    /// The cost is unknown.
     Never,
 }
 

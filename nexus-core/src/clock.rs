@@ -1,10 +1,10 @@
-//! The time, passed in so that a test need not wait.
+//! The wall clock, passed in so that a test need not wait.
 
 use std::{fmt, time::SystemTime};
 
-/// Tells the time by which holds are kept and credentials end.
+/// Returns the time, for holds and for the expiry of credentials.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
-    /// The time now. It may step either way between two calls.
+    /// Returns the current time. It may jump forwards or backwards between two calls.
     fn now(&self) -> SystemTime;
 }
 

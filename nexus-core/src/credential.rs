@@ -13,24 +13,24 @@ pub struct Credential {
     pub token: Secret,
     /// Time of its expiry, if it is known.
     pub expires_at: Option<SystemTime>,
-    /// The account it belongs to, where the vendor wants it named beside the token.
+    /// Account of the token, if the vendor requires its name beside the token.
     pub account: Option<String>,
 }
 
 impl Credential {
-    /// A token that is not known to expire.
+    /// Creates a credential without a known expiry.
     pub fn new(token: Secret) -> Self {
         Self { token, expires_at: None, account: None }
     }
 
-    /// States when it stops being accepted.
+    /// Sets the time of its expiry.
     #[must_use]
     pub fn with_expiry(mut self, expires_at: SystemTime) -> Self {
         self.expires_at = Some(expires_at);
         self
     }
 
-    /// Names the account.
+    /// Sets the account.
     #[must_use]
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());

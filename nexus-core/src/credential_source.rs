@@ -9,33 +9,33 @@ use async_trait::async_trait;
 
 use crate::credential::Credential;
 
-/// Lends credentials. An implementation owns the secrets that keep them fresh; a borrower never sees these.
+/// Lends credentials. An implementation owns the secrets that renew them; a borrower never sees those secrets.
 ///
-/// Name a source of your own in
-/// [`BuildContext::with_credential_source`](crate::BuildContext::with_credential_source), and any backend can
-/// use it by that name: `credential: { source: NAME }`.
+/// Register a source of your own with
+/// [`BuildContext::with_credential_source`](crate::BuildContext::with_credential_source). Any backend can then use
+/// it by its name: `credential: { source: NAME }`.
 #[async_trait]
 pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     /// Describes the origin of the credential, for messages; never the credential itself.
     fn describe(&self) -> String;
 
-    /// Says whether there is something to lend, without spending or asking anything: no refresh, no network.
+    /// Reports the state of the credential without a refresh and without network access.
     ///
     /// # Errors
     ///
-    /// [`CredentialError::Missing`], [`CredentialError::Unreadable`], and [`CredentialError::Refused`] where it is
-    /// known beforehand that nothing can be lent.
+    /// [`CredentialError::Missing`], [`CredentialError::Unreadable`], and [`CredentialError::Refused`] if it is
+    /// already known that no credential can be lent.
     async fn standing(&self) -> Result<Standing, CredentialError>;
 
-    /// Lends a credential that lives at least `life` longer, if the source knows its life and the vendor grants
-    /// as much.
+    /// Lends a credential that stays valid for at least `life`. This holds only if the source knows the lifetime
+    /// and the vendor grants as much.
     ///
     /// # Errors
     ///
     /// Any [`CredentialError`]. A failed refresh is not an error while the present token is valid.
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError>;
 
-    /// Lends another credential in place of `refused`, which the vendor did not accept. `None`: no other
+    /// Lends another credential in place of `refused`, which the vendor did not accept. Returns `None` if no other
     /// credential exists.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl Standing {
     }
 }
 
-/// Why no credential could be lent.
+/// Reason why no credential could be lent.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
@@ -85,17 +85,17 @@ pub enum CredentialError {
         /// The reason, with advice.
         reason: String,
     },
-    /// The issuer refused to refresh it: the login is over.
+    /// The issuer refused to refresh the credential, so the login has ended.
     #[error("the login in {place} has ended, {reason}: {remedy}")]
     Refused {
         /// Its location.
         place: String,
         /// The issuer's reason, in its own code.
         reason: String,
-        /// The command that mends it.
+        /// Command that fixes it.
         remedy: String,
     },
-    /// The issuer could not be reached, and the token at hand is no longer alive.
+    /// The issuer could not be reached, and the present token has expired.
     #[error("the login in {place} could not be renewed: {reason}")]
     Unreachable {
         /// Its location.
@@ -103,7 +103,7 @@ pub enum CredentialError {
         /// The failure.
         reason: String,
     },
-    /// The issuer sent what cannot be read, and the token at hand is no longer alive.
+    /// The issuer's answer could not be read, and the present token has expired.
     #[error("the login in {place} could not be renewed, because the issuer's answer is invalid: {reason}")]
     Malformed {
         /// Its location.

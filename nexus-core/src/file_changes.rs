@@ -8,15 +8,17 @@ use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 /// one: the host's part of the fallback rule `continue`, set by
 /// [`TurnHost::with_file_changes`](crate::TurnHost::with_file_changes).
 ///
-/// It is called before each backend that continues. The turn's deadline and cancellation apply while it runs:
-/// they drop its future, which must tolerate that. An error or a panic in it ends the turn.
+/// The router calls it at the start of the turn and before each backend that continues. The turn's deadline
+/// and cancellation apply meanwhile. They drop the hook's future, which must tolerate that. An error or a
+/// panic of the hook ends the turn.
 #[derive(Clone)]
 pub struct FileChanges(Arc<ChangesHook>);
 
 type ChangesHook = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn Error + Send + Sync>>> + Send + Sync;
 
 impl FileChanges {
-    /// Says it by `hook`: a patch, or the like. An empty text says that nothing changed.
+    /// Creates a report from `hook`, which returns a patch or a similar text. An empty text means that
+    /// nothing changed.
     pub fn new<H, F, E>(hook: H) -> Self
     where
         H: Fn() -> F + Send + Sync + 'static,
@@ -30,7 +32,7 @@ impl FileChanges {
     ///
     /// # Errors
     ///
-    /// The hook's own: the changes are unknown.
+    /// The error of the hook. The changes are then unknown.
     pub async fn call(&self) -> Result<String, Box<dyn Error + Send + Sync>> {
         (self.0)().await
     }

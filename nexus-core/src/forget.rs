@@ -12,68 +12,70 @@ use crate::{id::BackendId, turn::ResumeHandle};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Forgotten {
-    /// It was deleted.
+    /// The conversation was deleted.
     Deleted {
-        /// Files that it was in.
+        /// Number of deleted files.
         files: u64,
-        /// Their size together.
+        /// Total size of the deleted files.
         bytes: u64,
     },
-    /// It was not there any more.
+    /// The conversation no longer existed.
     WasGone,
-    /// Only the handle contains it: dropping the handle forgets it. A copy of the handle can still resume it.
+    /// Only the handle contains the conversation, and dropping the handle forgets it. A copy of the handle can still resume
+    /// it.
     InHandle,
 }
 
-/// Why a conversation was not forgotten.
+/// Reason why a conversation was not deleted.
 #[non_exhaustive]
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ForgetError {
-    /// The handle names no conversation that this backend kept. Nothing was deleted.
+    /// The handle belongs to no conversation that this backend stored. Nothing was deleted.
     #[error("{backend}: the handle names no conversation that is stored here; nothing was deleted")]
     InvalidHandle {
-        /// The backend that got the request.
+        /// Backend that got the request.
         backend: BackendId,
     },
-    /// A turn works in the conversation. Nothing was deleted: ask again when it has ended.
+    /// A turn uses the conversation. Nothing was deleted. Try again when the turn has ended.
     #[error("{backend}: a turn is using the conversation; forget it after the turn has ended")]
     InUse {
         /// The backend.
         backend: BackendId,
     },
-    /// The backend keeps no conversations, or cannot delete one: see [`Capabilities::forget`](crate::Capabilities::forget).
+    /// The backend stores no conversations, or cannot delete one: see
+    /// [`Capabilities::forget`](crate::Capabilities::forget).
     #[error("{backend}: this backend cannot forget conversations")]
     Unsupported {
         /// The backend.
         backend: BackendId,
     },
-    /// The backend that made the handle is unknown here, for example because the configuration lacks it.
+    /// The backend that created the handle is unknown here, for example because the configuration lacks it.
     #[error("{backend}: {reason}; without the backend its conversation cannot be forgotten")]
     NoBackend {
-        /// The backend that made the handle.
+        /// Backend that created the handle.
         backend: BackendId,
-        /// Why it is not there.
+        /// Reason why the backend is unknown.
         reason: String,
     },
-    /// The system refused. A part may be deleted; asked again, the rest is tried.
+    /// The system refused the deletion. A part may be deleted; another call tries the rest.
     #[error("{backend}: {place} cannot be deleted: parts of the conversation remain", place = place.display())]
     Failed {
         /// The backend.
         backend: BackendId,
         /// Path that could not be deleted.
         place: PathBuf,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: Arc<io::Error>,
     },
 }
 
 impl ForgetError {
-    /// The first thing that a backend asks of a handle: whether it made it.
+    /// Checks that `backend` created the handle. A backend calls this first.
     ///
     /// # Errors
     ///
-    /// [`ForgetError::InvalidHandle`], if another one did.
+    /// [`ForgetError::InvalidHandle`], if another backend created it.
     pub fn unless_of(backend: &BackendId, handle: &ResumeHandle) -> Result<(), Self> {
         match handle.backend() == backend {
             true => Ok(()),

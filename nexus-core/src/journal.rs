@@ -1,10 +1,10 @@
-//! Failures of the journal of a home.
+//! Logs failures of a home's journal.
 
 use std::io;
 
-/// Logs that a change is not in the journal of its home, if there is such a failure, as `nexus_files::Journal::record` returns it.
+/// Logs the failure to record a change in the journal of its home, if `nexus_files::Journal::record` returned one.
 ///
-/// A journal that cannot be written fails nothing: readers see the change at their next scan of the state.
+/// Such a failure fails no other work: readers see the change at their next scan of the state.
 pub fn log_unrecorded(failure: Option<io::Error>) {
     if let Some(error) = failure {
         tracing::warn!(%error, "the journal cannot be written");

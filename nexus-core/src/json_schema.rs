@@ -1,7 +1,7 @@
-//! Checks values against a JSON Schema. The only file that knows the library that does so.
+//! Checks values against a JSON Schema. No other module uses the schema library.
 //!
-//! Without the feature `schema` no [`SchemaChecker`] can be made, and so nothing exists that would have to be checked by one:
-//! neither an [`OutputSchema`](crate::OutputSchema) nor a tool whose schema was written by hand.
+//! Without the feature `schema` no [`SchemaChecker`] can be created. So nothing exists that needs one: neither an
+//! [`OutputSchema`](crate::OutputSchema) nor a tool with a hand-written schema.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ type Library = std::sync::Arc<jsonschema::Validator>;
 #[cfg(not(feature = "schema"))]
 type Library = std::convert::Infallible;
 
-/// A JSON Schema, ready to check values.
+/// A compiled JSON Schema.
 #[derive(Clone, Debug)]
 pub(crate) struct SchemaChecker(Library);
 
-/// A violation of a schema: its place as a JSON Pointer, which is empty for the root, and the problem.
+/// A violation of a schema: its position as a JSON Pointer (empty for the root), and the problem.
 pub(crate) type Violation = (String, String);
 
 #[cfg(feature = "schema")]
@@ -23,7 +23,7 @@ impl SchemaChecker {
     ///
     /// # Errors
     ///
-    /// The position and the reason, if it is not a JSON Schema.
+    /// The position and the reason, if `schema` is not a JSON Schema.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
         let library = jsonschema::validator_for(schema).map_err(|error| {
             let place = error.instance_path().to_string();
@@ -32,7 +32,7 @@ impl SchemaChecker {
         Ok(Self(library.into()))
     }
 
-    /// The violations in `value`, at most `limit` of them.
+    /// Returns the violations in `value`, at most `limit` of them.
     pub(crate) fn violations(&self, value: &Value, limit: usize) -> Vec<Violation> {
         let errors = self.0.iter_errors(value).take(limit);
         errors.map(|error| (error.instance_path().to_string(), error.to_string())).collect()
@@ -41,7 +41,7 @@ impl SchemaChecker {
 
 #[cfg(not(feature = "schema"))]
 impl SchemaChecker {
-    /// Without the feature `schema` nothing can be checked.
+    /// Never called, because without the feature `schema` no checker exists.
     pub(crate) fn violations(&self, _value: &Value, _limit: usize) -> Vec<Violation> {
         match self.0 {}
     }

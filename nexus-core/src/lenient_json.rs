@@ -1,10 +1,10 @@
-//! JSON as programs in other languages write it.
+//! Reads the invalid JSON that some programs in other languages write.
 //!
-//! JavaScript writes half of a surrogate pair as an escape (`"\ud83d"`) where a text was cut inside a character, and Python
-//! writes `NaN` and `Infinity`. `serde_json` refuses both. A *carrier* (a line of a program, an event of a stream, an envelope)
-//! must not be lost for that, so its reader repairs the text with [`repair`] after `serde_json` refused it. A *decision* (a
-//! path, a command, a verdict, an approval, an amount) must not rest on a value that was repaired, or whose object has a
-//! key twice: [`read_message`] reports such a flaw beside the value, and [`read_decision`] refuses it.
+//! Where a text is cut inside a character, JavaScript writes half of a surrogate pair as an escape (`"\ud83d"`). Python writes
+//! `NaN` and `Infinity`. `serde_json` rejects both. A *carrier* (a line of a program, an event of a stream, an envelope) must
+//! not be lost for that, so its reader repairs the text with [`repair`] after `serde_json` rejected it. A *decision* (a path, a
+//! command, a verdict, an approval, an amount) must not rest on a repaired value or on an object with a duplicate key.
+//! [`read_message`] reports such a flaw beside the value, and [`read_decision`] rejects it.
 
 use std::{
     borrow::Cow,
@@ -23,16 +23,16 @@ use serde_json::Value;
 
 use crate::visible::Visible;
 
-/// A text that was repaired.
+/// A text after its repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
-    /// The text as JSON, if nothing else is wrong with it.
+    /// The repaired text. It is valid JSON if it has no other fault.
     pub text: String,
     /// The repairs.
     pub repairs: Repairs,
 }
 
-/// The repairs of a text. `Display` lists them, without any of the text.
+/// List of the repairs in a text. `Display` names them without quoting the text.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repairs {
@@ -44,16 +44,16 @@ pub struct Repairs {
     pub lone_surrogates: usize,
     /// Number of `NaN`, `Infinity` and `-Infinity` that became `null`.
     pub not_finite: usize,
-    /// The halves at the ends of the text's delta. A [`HalfJoiner`] takes them.
+    /// Surrogate halves at the ends of the text's delta, for a [`HalfJoiner`].
     pub halves: Halves,
 }
 
-/// Halves of surrogate pairs at the ends of a delta. Both are U+FFFD in the repaired text.
+/// Halves of surrogate pairs at the ends of a delta. The repaired text has U+FFFD in their place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Halves {
-    /// Low half that a string begins with.
+    /// Low half at the start of a string.
     pub leading: Option<u16>,
-    /// High half that a string ends with.
+    /// High half at the end of a string.
     pub trailing: Option<u16>,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Repairs {
     }
 }
 
-/// Repairs a text that `serde_json` refused. `None` if there is nothing that can be repaired.
+/// Repairs a text that `serde_json` rejected. Returns `None` if the text has nothing to repair.
 ///
 /// ```
 /// let repaired = nexus_core::lenient_json::repair(br#"{"text":"cut \ud83d","cost":NaN}"#).unwrap();
@@ -126,11 +126,11 @@ pub fn repair(text: &[u8]) -> Option<Repaired> {
     (repairs != Repairs::default()).then(|| Repaired { text: copy.finish(), repairs })
 }
 
-/// Reads a value; if `serde_json` refuses the text, from the repaired text.
+/// Reads a value. If `serde_json` rejects the text, reads the repaired text.
 ///
 /// # Errors
 ///
-/// The error of `serde_json` for the text as it came.
+/// The error of `serde_json` for the original text.
 pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<(T, Option<Repairs>), serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => return Ok((value, None)),
@@ -146,17 +146,17 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<(T, Option<Repairs
 /// A message of a caller, such as a JSON-RPC request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedMessage {
-    /// The message. The last value of a key that stands twice.
+    /// The message. Of a duplicate key it has the last value.
     pub value: Value,
-    /// The reason why no decision may rest on the message: it was repaired, or an object has a key twice.
+    /// Reason why no decision may rest on the message: it was repaired, or an object has a duplicate key.
     pub flaw: Option<String>,
 }
 
-/// Reads a message that may ask for something to be done.
+/// Reads a message that may request an action.
 ///
 /// # Errors
 ///
-/// The error of `serde_json` for the text as it came.
+/// The error of `serde_json` for the original text.
 pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => {
@@ -176,17 +176,17 @@ pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     Ok(CheckedMessage { value, flaw })
 }
 
-/// Reads a value that a decision rests on, such as the arguments of a call. No object in it has a key twice.
+/// Reads a value for a decision, such as the arguments of a call. Rejects repairs and duplicate keys.
 ///
 /// # Errors
 ///
-/// What is wrong with the text, and where.
+/// The fault of the text, with its position.
 pub fn read_decision(text: &str) -> Result<Value, serde_json::Error> {
     let value = serde_json::from_str(text)?;
     serde_json::from_str::<UniqueKeys>(text).map(|UniqueKeys| value)
 }
 
-/// The `id` of a JSON-RPC message that cannot be read as a whole: a text or a whole number.
+/// Finds the `id` of a JSON-RPC message that cannot be read as a whole. The id is a text or a whole number.
 pub fn request_id(text: &[u8]) -> Option<Value> {
     let text = String::from_utf8_lossy(text);
     let mut depth = 0_usize;
@@ -215,7 +215,7 @@ pub fn request_id(text: &[u8]) -> Option<Value> {
     None
 }
 
-/// The text or whole number that a text begins with.
+/// Returns the text or whole number at the start of a JSON text.
 fn leading_id(text: &str) -> Option<Value> {
     let text = text.trim_start();
     let end = match text.strip_prefix('"') {
@@ -228,12 +228,12 @@ fn leading_id(text: &str) -> Option<Value> {
     serde_json::from_str(text.get(..end)?).ok().filter(is_request_id)
 }
 
-/// Returns true for what JSON-RPC takes as an id here: a text or a whole number.
+/// Returns true for a valid JSON-RPC id: a text or a whole number.
 pub(crate) fn is_request_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// Returns the length of the JSON string that `text` begins with, its quotation marks included. `None` if no string ends there.
+/// Returns the length of the JSON string at the start of `text`, including its quotation marks. `None` if no string ends there.
 pub fn string_length(text: &[u8]) -> Option<usize> {
     let mut at = text.strip_prefix(b"\"").map(|_| 1)?;
     loop {
@@ -245,23 +245,23 @@ pub fn string_length(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Joins the halves of surrogate pairs that the deltas of a text are cut into.
+/// Joins surrogate halves that were split between two deltas of a text.
 ///
-/// A delta that ends in a half is delivered without it. The half comes with the next delta of the same text: joined to the
-/// other half, or as U+FFFD.
+/// A delta that ends in a half is delivered without the half. The half comes with the next delta of the same text, joined to
+/// the other half, or else as U+FFFD.
 #[derive(Clone, Debug, Default)]
 pub struct HalfJoiner {
-    /// High halves that wait, by the names of their texts.
+    /// Waiting high halves, by the names of their texts.
     pending: BTreeMap<String, u16>,
 }
 
 impl HalfJoiner {
-    /// Returns whether a delta is delivered as it is: no half waits, and its repair found none.
+    /// Returns true if a delta can be delivered unchanged: no half waits, and the repair of the delta found none.
     pub fn is_idle(&self, halves: Halves) -> bool {
         self.pending.is_empty() && halves == Halves::default()
     }
 
-    /// Returns what to deliver for a delta of the text `name`, whose repair found `halves`.
+    /// Returns the text to deliver for a delta of the text `name`, whose repair found `halves`.
     pub fn delta<'t>(&mut self, name: &str, delta: Cow<'t, str>, halves: Halves) -> Cow<'t, str> {
         if self.is_idle(halves) || delta.is_empty() {
             return delta;
@@ -288,16 +288,16 @@ impl HalfJoiner {
         Cow::Owned(whole)
     }
 
-    /// Ends the text `name`: U+FFFD for a half whose other one never came.
+    /// Ends the text `name`. Returns U+FFFD for a waiting half without its other half.
     pub fn finish(&mut self, name: &str) -> Option<char> {
         self.pending.remove(name).map(|_| char::REPLACEMENT_CHARACTER)
     }
 }
 
-/// A copy of a text with parts replaced.
+/// Copy of a text in which parts are replaced.
 struct Copy<'t> {
     text: &'t str,
-    /// End of what is written.
+    /// End of the part that is already copied.
     done: usize,
     written: String,
 }
@@ -315,11 +315,11 @@ impl Copy<'_> {
     }
 }
 
-/// Keys whose values are deltas of a text. Another string of the same event, such as padding, may be cut inside a character as
-/// well. The first one stands for a string without a key.
+/// Keys whose values are deltas of a text. Other strings of an event, such as padding, may also be cut inside a character, but
+/// their halves are not joined. The empty key stands for a string without a key.
 const DELTA_KEYS: [&str; 5] = ["", "delta", "text", "thinking", "data"];
 
-/// Repairs the string that begins at `start`, behind its quotation mark. Returns its end, and the halves at its ends.
+/// Repairs the string whose content begins at `start`, after the quotation mark. Returns its end, and the halves at its ends.
 fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Repairs) -> (usize, Halves) {
     let mut at = start;
     let mut halves = Halves::default();
@@ -352,7 +352,7 @@ fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Re
 /// Length of `\uXXXX`.
 const ESCAPE_BYTES: usize = 6;
 
-/// The code unit of the escape `\uXXXX` at `start`.
+/// Returns the code unit of the escape `\uXXXX` at `start`.
 fn escaped_unit(text: &str, start: usize) -> Option<u16> {
     let digits = text.get(start..start + ESCAPE_BYTES)?.strip_prefix("\\u")?;
     digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u16::from_str_radix(digits, 16).ok())?
@@ -366,7 +366,7 @@ fn is_low(unit: u16) -> bool {
     (0xdc00..0xe000).contains(&unit)
 }
 
-/// The place of `NaN`, `Infinity` or `-Infinity` if `start` is its `N` or `I` and it is a value of its own.
+/// Returns the range of `NaN`, `Infinity` or `-Infinity`, if `start` is its `N` or `I` and it is a complete value.
 fn not_finite(text: &str, start: usize) -> Option<Range<usize>> {
     let rest = text.get(start..)?;
     let before = text.get(..start)?;
@@ -384,13 +384,13 @@ fn not_finite(text: &str, start: usize) -> Option<Range<usize>> {
     is_alone.then_some(begin..end)
 }
 
-/// The place at which `search` finds something behind `start`.
+/// Returns the position at which `search` finds something at or after `start`.
 fn find(text: &str, start: usize, search: impl FnOnce(&[u8]) -> Option<usize>) -> Option<usize> {
     text.as_bytes().get(start..).and_then(search).map(|found| start + found)
 }
 
-/// A value in which no object has a key twice. It holds nothing, so that `serde_json`'s own reader makes the value: how that
-/// reads a number depends on features that any crate of a program can switch on.
+/// Checks that no object has a duplicate key. It stores no value: `serde_json`'s own reader builds the value, because other
+/// crates can switch on features that change how it reads numbers.
 struct UniqueKeys;
 
 impl<'de> Deserialize<'de> for UniqueKeys {
@@ -452,7 +452,7 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
     }
 }
 
-/// Characters of a key that an error shows.
+/// Longest key in an error, in characters.
 const MAX_SHOWN_KEY: usize = 60;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | run a turn | [`ExecutionBackend`], [`ExecutionBackendExt`] |
 //! | describe the turn | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
-//! | watch it | [`TurnEvent`], [`EventSink`] |
+//! | receive its events | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
 //! | delete a stored conversation | [`ExecutionBackend::forget`], [`Forgotten`] |
 //! | record turns, and read the records | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
@@ -20,13 +20,13 @@
 //! | decide on a turn's calls on another machine | [`RemoteSession`], [`Session::remote`] |
 //! | steer an agent while its turn runs | [`Steering`], [`TurnHost::with_steering`] |
 //! | let a person approve single calls | [`Approver`], [`TurnHost::with_approver`] |
-//! | list its calls and the denied ones | [`Session::decisions`], [`Decision`], [`Denial`] |
+//! | list the calls of an agent and the denied ones | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
 //!
 //! Three features are on by default: `schema` (output schemas, and tools with a hand-written schema), `globs` (globs for protected
-//! paths) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without it, a request
-//! that needs its checks is refused.
+//! paths) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without a feature, a
+//! request that needs its checks is rejected.
 
 pub mod approval;
 pub mod availability;
@@ -67,7 +67,7 @@ pub mod turn;
 mod variable_name;
 pub mod visible;
 
-/// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
+/// The crate for the JSON Schemas of types, as in [`OutputSchema::of`] and [`Tool::new`].
 pub use schemars;
 
 pub use approval::{Approval, ApprovalAction, ApprovalRequest, Approver, NotApproved};

@@ -1,11 +1,11 @@
-//! JSON-RPC messages that arrive one per line, within a bound on their length.
+//! Collects JSON-RPC messages that arrive one per line, with a limit on their length.
 
 use memchr::{memchr, memmem, memrchr};
 use serde_json::Value;
 
 use crate::lenient_json;
 
-/// Bytes of the beginning and of the end of a long line that are searched for the id of its request.
+/// Number of bytes at each end of a too long line that are searched for the request's id.
 const SEARCHED_BYTES: usize = 4 << 10;
 
 /// One line of the input.
@@ -13,9 +13,9 @@ const SEARCHED_BYTES: usize = 4 << 10;
 pub enum MessageLine {
     /// The line, without its end.
     Whole(Vec<u8>),
-    /// A line above the bound, which was not kept.
+    /// A line above the limit, which was not stored.
     TooLong {
-        /// The id of the request in the line, where it can be found: a text or a whole number.
+        /// Id of the request in the line, if it was found: a text or a whole number.
         id: Option<Value>,
     },
 }
@@ -33,19 +33,19 @@ pub enum MessageLine {
 #[derive(Debug)]
 pub struct LineCollector {
     most_bytes: usize,
-    /// The line; its first bytes if it is too long.
+    /// Content of the line. Of a too long line, only its first bytes.
     bytes: Vec<u8>,
-    /// The last bytes of a line that is too long.
+    /// Last bytes of a too long line.
     end: Option<Vec<u8>>,
 }
 
 impl LineCollector {
-    /// Collects a line of at most so many bytes.
+    /// Creates a collector of a line with at most `most_bytes` bytes.
     pub fn new(most_bytes: usize) -> Self {
         Self { most_bytes, bytes: Vec::new(), end: None }
     }
 
-    /// Takes bytes of the input up to the end of the line. Returns how many it took, and true if that end was among them.
+    /// Takes bytes of the input up to the end of the line. Returns their number, and true if the line ended.
     pub fn take(&mut self, input: &[u8]) -> (usize, bool) {
         let found = memchr(b'\n', input);
         let piece = found.and_then(|end| input.get(..end)).unwrap_or(input);
@@ -81,7 +81,8 @@ fn last_bytes(bytes: &[u8]) -> &[u8] {
     bytes.get(bytes.len().saturating_sub(SEARCHED_BYTES)..).unwrap_or(bytes)
 }
 
-/// Returns the id of the request with this beginning and end. A response has no method and needs no answer.
+/// Returns the id of the request with this beginning and end. A response has no method and needs no answer, so its id is not
+/// returned.
 fn id_of_request(beginning: &[u8], end: &[u8]) -> Option<Value> {
     let has_method = |bytes| memmem::find(bytes, b"\"method\"").is_some();
     if !has_method(beginning) && !has_method(end) {
@@ -90,8 +91,8 @@ fn id_of_request(beginning: &[u8], end: &[u8]) -> Option<Value> {
     lenient_json::request_id(beginning).or_else(|| id_at_end(end))
 }
 
-/// The `id` among the members that an object ends with, up to the last one with an object, a list or an escape in it. Clients that
-/// add the id last are common.
+/// Returns the `id` among the last members of an object. The search goes backwards until a member with an object, a list or an
+/// escape. Many clients write the id last.
 fn id_at_end(text: &[u8]) -> Option<Value> {
     let mut members = text.trim_ascii_end().strip_suffix(b"}")?.trim_ascii_end();
     loop {
@@ -105,7 +106,7 @@ fn id_at_end(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// Returns the start of the last text without escapes, number or word in the bytes.
+/// Returns the start of the last scalar in the bytes: a text without escapes, a number or a word.
 fn start_of_scalar(bytes: &[u8]) -> Option<usize> {
     if let Some(text) = bytes.strip_suffix(b"\"") {
         let start = memrchr(b'"', text)?;

@@ -1,12 +1,12 @@
-//! Text types that must not be swapped for one another.
+//! Declares text types, so that two kinds of text cannot be swapped.
 
 #[doc(hidden)]
 pub use serde;
 
 /// Declares a type that holds one text: an id or a name, cheap to clone, written and read as plain text.
 ///
-/// A type with a check is made by [`str::parse`] and rejects other texts with the error of the check, also when it is deserialized.
-/// A type without a check takes every text by `new` and `From`.
+/// A type with a check is created with [`str::parse`]. Parsing and deserializing reject other texts with the error of the check. A
+/// type without a check accepts every text with `new` and `From`.
 ///
 /// ```
 /// #[derive(Debug, PartialEq)]
@@ -36,7 +36,7 @@ macro_rules! name_type {
         $crate::name_type!(@type $(#[$meta])* $visibility $name);
 
         impl $name {
-            /// Wraps the text as it is; nothing is trimmed or folded.
+            /// Wraps the text unchanged.
             $visibility fn new(text: impl Into<std::sync::Arc<str>>) -> Self {
                 Self(text.into())
             }
@@ -104,7 +104,7 @@ macro_rules! name_type {
 
         #[allow(dead_code, reason = "not every type needs every part")]
         impl $name {
-            /// The text.
+            /// Returns the text.
             $visibility fn as_str(&self) -> &str {
                 &self.0
             }

@@ -1,13 +1,13 @@
-//! Pictures by their bytes: which kind it is, and the form in which it travels.
+//! Detects the type and the size of pictures, and encodes them as base64.
 
 use base64::Engine as _;
 
-/// Most bytes of pictures that one answer of a tool, or the record of a conversation, shows a model: the length of their base64.
-/// Source: our own bound, below what every vendor takes of one picture.
+/// Largest total of pictures in one tool answer or in the record of a conversation, as base64 bytes. Source: our own bound, below every
+/// vendor's limit for one picture.
 pub const MAX_PICTURE_BYTES: usize = 4 << 20;
 
-/// The media type that the first bytes tell, or `None` if they are not those of PNG, JPEG, GIF or WebP, which
-/// every vendor that takes pictures takes.
+/// Returns the media type by the first bytes. Returns `None` for anything but PNG, JPEG, GIF and WebP, which every vendor with picture
+/// support accepts.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
@@ -18,11 +18,11 @@ fn media_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Longest part of a picture that is searched for its size, in characters of base64. Source: our own bound; the metadata before the size of
-/// a JPEG is seldom longer.
+/// Longest part of a picture that is searched for its size, in base64 characters. Source: our own bound. The metadata before the size of a
+/// JPEG is seldom longer.
 const HEAD_CHARACTERS: usize = 256 << 10;
 
-/// The width and the height of a picture in base64, in pixels; `None` if its beginning does not tell them.
+/// Returns the width and height of a base64 picture, in pixels. Returns `None` if the searched part does not contain them.
 pub(crate) fn size(data: &str) -> Option<(u32, u32)> {
     let length = data.len().min(HEAD_CHARACTERS) / 4 * 4;
     let bytes = base64::engine::general_purpose::STANDARD.decode(data.get(..length)?).ok()?;
@@ -43,13 +43,13 @@ pub(crate) fn size(data: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// The size in the first frame header of a JPEG, behind the segments before it.
+/// Returns the size in the first frame header of a JPEG, after the segments before it.
 fn jpeg_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2_usize;
     loop {
         let &[0xff, marker] = bytes.get(at..at.checked_add(2)?)? else { return None };
         let length = u16::from_be_bytes(bytes.get(at + 2..at + 4)?.try_into().ok()?);
-        // Three of these numbers do not mark frame headers.
+        // Three of these marker numbers are not frame headers.
         if matches!(marker, 0xc0..=0xcf) && !matches!(marker, 0xc4 | 0xc8 | 0xcc) {
             let side = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?).into());
             return Some((side(at + 7)?, side(at + 5)?));
@@ -62,13 +62,13 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A number of up to four bytes, the lowest first.
+/// Reads a little-endian number of up to four bytes.
 fn little_at(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + length)?;
     Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u32::from(byte)))
 }
 
-/// The media type and the base64 of a picture.
+/// Returns the media type and the base64 of a picture.
 pub(crate) fn encode(bytes: &[u8]) -> Option<(String, String)> {
     let media_type = media_type(bytes)?;
     Some((media_type.to_owned(), base64::engine::general_purpose::STANDARD.encode(bytes)))

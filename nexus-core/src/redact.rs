@@ -1,8 +1,8 @@
 //! Removes secrets from text that comes from outside, before it becomes an event, an error, a log or a record.
 //!
-//! Given secrets are found wherever they stand, as they are and as JSON writes them, and of long ones (32 bytes or more) the
-//! first half, since texts are cut off. Beside them, what looks like a token is removed: bearer values, API keys by their
-//! prefixes, and JWTs.
+//! It finds known secrets anywhere, both literally and as JSON escapes them. Of a long secret (32 bytes or more) it also
+//! finds the first half, because texts may be cut. It also removes text that looks like a token: bearer values, API keys by
+//! their prefixes, and JWTs.
 //!
 //! ```
 //! use nexus_core::redact::Redactor;
@@ -39,14 +39,14 @@ const SHAPES: [(&[u8], usize); 9] = [
     (b"AKIA", 16),
 ];
 
-/// Longest stretch of token characters taken for one token, in bytes. Beyond it, the rest of the
-/// stretch is taken out as it comes.
+/// Longest run of token characters that is treated as one token, in bytes. The rest of a longer run is removed piece by
+/// piece.
 const LONGEST_TOKEN_BYTES: usize = 16 << 10;
 
 /// Number of token characters that must follow a prefix of [`Redactor::with_key_prefixes`].
 const KEY_BYTES: usize = 16;
 
-/// Longest beginning of a token that is not yet told apart from other text.
+/// Longest prefix of a possible token that cannot be recognised yet, in bytes.
 const UNDECIDED_BYTES: usize = 40;
 
 /// Finds secrets in bytes. Clones know the same secrets, also secrets that are added later. `Debug` shows only
@@ -61,12 +61,12 @@ pub struct Redactor {
 #[derive(Default)]
 struct KnownSecrets {
     secrets: RwLock<Secrets>,
-    /// Number of secrets, from which the owner of a copy sees without a lock that it is outdated.
+    /// Number of secrets. The owner of a copy compares it without a lock to detect that the copy is outdated.
     count: AtomicUsize,
 }
 
 impl Redactor {
-    /// Looks for these secrets, and for what looks like a token. An empty secret is ignored.
+    /// Creates a redactor for these secrets and for text that looks like a token. Ignores an empty secret.
     pub fn new(secrets: impl IntoIterator<Item = impl AsRef<[u8]>>) -> Self {
         let redactor = Self::default();
         for secret in secrets {
@@ -75,15 +75,15 @@ impl Redactor {
         redactor
     }
 
-    /// Looks as well for keys that begin with one of these prefixes, followed by 16 token characters or more: letters,
-    /// digits and `-_.~+/=`. Clones made before do not.
+    /// Also redacts keys that begin with one of these prefixes, followed by 16 token characters or more: letters, digits and
+    /// `-_.~+/=`. Earlier clones do not.
     #[must_use]
     pub fn with_key_prefixes(mut self, prefixes: &'static [&'static str]) -> Self {
         self.key_prefixes = prefixes;
         self
     }
 
-    /// Looks for this secret as well, from now on. An empty one is ignored.
+    /// Adds a secret, also for all clones. Ignores an empty secret.
     pub fn learn(&self, secret: impl AsRef<[u8]>) {
         let secret = secret.as_ref();
         if secret.is_empty() {
@@ -98,7 +98,7 @@ impl Redactor {
         self.known.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the known secrets, if they are more than `count`.
+    /// Returns a copy of the known secrets, if there are more than `count`.
     #[inline]
     pub(crate) fn more_than(&self, count: usize) -> Option<(usize, Secrets)> {
         let is_more = self.known.count.load(Ordering::Acquire) != count;
@@ -108,32 +108,32 @@ impl Redactor {
         })
     }
 
-    /// `bytes` with every secret replaced.
+    /// Returns `bytes` with every secret replaced.
     #[must_use]
     pub fn redact(&self, bytes: &[u8]) -> Vec<u8> {
         self.render(bytes, 0..bytes.len(), &self.matches(bytes))
     }
 
-    /// `text` with every secret replaced.
+    /// Returns `text` with every secret replaced.
     #[must_use]
     pub fn redact_text(&self, text: &str) -> String {
         self.text_without(text, &self.matches(text.as_bytes())).unwrap_or_else(|| text.to_owned())
     }
 
-    /// [`Redactor::redact_text`] that returns `None` if nothing is replaced.
+    /// As [`Redactor::redact_text`], but returns `None` if nothing is replaced.
     pub(crate) fn redacted(&self, text: &str) -> Option<String> {
         self.text_without(text, &self.matches(text.as_bytes()))
     }
 
-    /// Returns `text` with every known secret replaced, but not text that only looks like a token: for text
-    /// that must stay exact, such as the model's words and the arguments of its calls. `None` if it contains no
+    /// Returns `text` with every known secret replaced, but keeps text that only looks like a token. Use it for text that
+    /// must stay exact, such as the model's words and the arguments of its calls. Returns `None` if the text contains no
     /// secret.
     #[must_use]
     pub fn without_secrets(&self, text: &str) -> Option<String> {
         self.text_without(text, &merged(self.secrets().places(text.as_bytes())))
     }
 
-    /// [`Redactor::without_secrets`] for every string and every key of a value.
+    /// As [`Redactor::without_secrets`], for every string and every key of a value.
     #[must_use]
     pub fn value_without_secrets(&self, value: &Value) -> Option<Value> {
         let is_clean = |text: &str| self.without_secrets(text).is_none();
@@ -155,7 +155,7 @@ impl Redactor {
         SHAPES.into_iter().chain(self.key_prefixes.iter().map(|prefix| (prefix.as_bytes(), KEY_BYTES)))
     }
 
-    /// Returns the length of the longest beginning of a token or secret that still looks like other text.
+    /// Returns the length of the longest prefix of a token or secret that cannot be recognised yet.
     fn undecided(&self) -> usize {
         let prefix = self.key_prefixes.iter().map(|prefix| prefix.len() + KEY_BYTES).max().unwrap_or(0);
         UNDECIDED_BYTES.max(prefix).max(self.longest().saturating_sub(1))
@@ -186,7 +186,7 @@ impl Redactor {
         merged(ranges)
     }
 
-    /// The part `within` of `bytes`; a match that reaches into it from before counts as in it.
+    /// Returns the part `within` of `bytes`, with matches replaced. A match that begins before the part counts too.
     fn render(&self, bytes: &[u8], within: Range<usize>, matches: &[Range<usize>]) -> Vec<u8> {
         let mut out = Vec::with_capacity(within.len());
         let mut at = within.start;
@@ -216,7 +216,7 @@ fn is_all(value: &Value, is_such: &dyn Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Replaces every string and every key of which `other` makes another one.
+/// Replaces every string and every key for which `other` returns a replacement.
 pub(crate) fn replace_in(value: &mut Value, other: &dyn Fn(&str) -> Option<String>) {
     match value {
         Value::String(text) => {
@@ -257,23 +257,23 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Redacts a stream of bytes whose pieces may end anywhere. Bytes that may begin a secret are held back: of a token at most
-/// 16 KiB, or the longest known secret.
+/// Redacts a stream of bytes that arrive in arbitrary pieces. Withholds bytes that may begin a secret: at most 16 KiB of a
+/// token, or the length of the longest known secret.
 #[derive(Debug)]
 pub struct StreamRedactor {
     redactor: Redactor,
     held: Vec<u8>,
-    /// Inside a token too long to hold.
+    /// True inside a token that is too long to withhold. Its remaining bytes are dropped.
     swallowing: bool,
 }
 
 impl StreamRedactor {
-    /// A stream that nothing was read of.
+    /// Creates a redactor for a new stream.
     pub fn new(redactor: Redactor) -> Self {
         Self { redactor, held: Vec::new(), swallowing: false }
     }
 
-    /// Takes the next bytes, and returns what can be shown by now.
+    /// Takes the next bytes, and returns the redacted bytes that can be shown now.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(bytes);
         self.skip_token();
@@ -296,7 +296,7 @@ impl StreamRedactor {
         out
     }
 
-    /// Returns what was held back, redacted, at the end of the stream.
+    /// Returns the withheld bytes, redacted, at the end of the stream.
     pub fn finish(&mut self) -> Vec<u8> {
         self.skip_token();
         let held = std::mem::take(&mut self.held);
@@ -312,18 +312,18 @@ impl StreamRedactor {
     }
 }
 
-/// Keeps the last bytes of a stream, to show them redacted. `Debug` shows how many it holds.
+/// Stores the last bytes of a stream, for redacted display. `Debug` prints only their number.
 #[derive(Clone)]
 pub struct Tail {
     bytes: VecDeque<u8>,
     bound: usize,
 }
 
-/// Kept beyond the bound, so that a secret cut by the bound is still recognised.
+/// Number of bytes stored beyond the bound, so that a secret at the cut is still recognised.
 const TAIL_MARGIN_BYTES: usize = 4 << 10;
 
 impl Tail {
-    /// Keeps the last `bound` bytes, and 4 KiB before them, so that a secret cut by the bound is recognised.
+    /// Stores the last `bound` bytes, and 4 KiB before them, so that a secret at the cut is recognised.
     pub fn new(bound: usize) -> Self {
         Self { bytes: VecDeque::new(), bound }
     }
@@ -339,7 +339,7 @@ impl Tail {
         self.bytes.extend(bytes);
     }
 
-    /// The tail as text, without secrets. Its first line may be cut.
+    /// Returns the tail as text, without secrets. Its first line may be incomplete.
     pub fn redacted(mut self, redactor: &Redactor) -> String {
         let start = self.bytes.len().saturating_sub(self.bound);
         let bytes = self.bytes.make_contiguous();

@@ -16,17 +16,17 @@ use crate::{
 ///
 /// The name of a kind is also the id of a backend of that kind with no settings of its own.
 pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
-    /// The name of the kind.
+    /// Returns the name of the kind.
     fn name(&self) -> &str;
 
-    /// The company behind a backend with these settings.
+    /// Returns the vendor of a backend with these settings.
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId;
 
     /// JSON Schema of the settings: an object that allows no further properties. It completes the schema of
     /// `nexus.yaml` for editors.
     fn settings_schema(&self) -> Value;
 
-    /// Builds a backend: no process, no network, no file read but what the settings name.
+    /// Builds a backend. Starts no process, uses no network, and reads only files that the settings name.
     ///
     /// # Errors
     ///
@@ -39,38 +39,38 @@ pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
 }
 
-/// A section of `nexus.yaml` that a program above the router brings along, such as `tasks`.
+/// A section of `nexus.yaml` for a program above the router, such as `tasks`.
 pub trait ConfigSection: fmt::Debug + Send + Sync + 'static {
-    /// Its key in the file.
+    /// Returns the key of the section in the file.
     fn name(&self) -> &'static str;
 
-    /// JSON Schema of its value: an object that allows no further properties, with a description. It completes the schema of
-    /// `nexus.yaml` for editors.
+    /// Returns the JSON Schema of the section: an object with a description that allows no further properties. It completes the
+    /// schema of `nexus.yaml` for editors.
     fn schema(&self) -> Value;
 
-    /// Says whether this value can be used.
+    /// Checks if this value can be used.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`], which names the place in the value.
+    /// [`SettingsError`], with the position in the value.
     fn check(&self, value: &Value) -> Result<(), SettingsError>;
 }
 
 /// Builds backends whose turns run in a pool of workers on other machines.
 ///
-/// A backend of `nexus.yaml` with a `pool` is built by its kind first, then by this. A section of the file,
-/// which belongs to this type, configures the pools: its [`check`](ConfigSection::check) has accepted the value
-/// before [`build`](Self::build) is called.
+/// For a backend of `nexus.yaml` with a `pool`, the backend's kind builds it first, and then this trait replaces it. The section of
+/// this type configures the pools. Its [`check`](ConfigSection::check) accepts the section's value before [`build`](Self::build) is
+/// called.
 pub trait Pools: ConfigSection {
-    /// Builds the backend that takes the place of `local`: no process and no network, which wait for a turn.
+    /// Builds the replacement of `local`. Starts no process and uses no network; both wait for a turn.
     ///
-    /// `local` is the backend as its kind or the program built it. What is returned has its id and claims its capabilities; it
-    /// may be `local` itself, as in a worker of that pool. `pool` is 1 to 64 ASCII letters, digits, `-` and `_`. `section` is the
+    /// `local` is the backend as its kind or the program built it. The returned backend has the id and the capabilities of `local`.
+    /// It may be `local` itself, as in a worker of that pool. `pool` is 1 to 64 ASCII letters, digits, `-` and `_`. `section` is the
     /// value of the section, or `None` if the file has none.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`]: its path leads into the section, or is empty where the backend cannot run in this pool or the section is
+    /// [`SettingsError`]. Its path leads into the section. The path is empty if the backend cannot run in this pool or the section is
     /// missing.
     fn build(
         &self,
@@ -80,8 +80,8 @@ pub trait Pools: ConfigSection {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
 
-    /// The logins that another machine owns, by the word of each, and what lends them: every backend of the file is built into a
-    /// context that has them as its [`shared_logins`](BuildContext::shared_logins). No process and no network, which wait for a turn.
+    /// Returns the sources of logins that another machine owns, by name. Every backend of the file is built into a context with them
+    /// as its [`shared_logins`](BuildContext::shared_logins). Starts no process and uses no network; both wait for a turn.
     ///
     /// # Errors
     ///
@@ -96,21 +96,22 @@ pub type SharedLogins = BTreeMap<String, Arc<dyn CredentialSource>>;
 #[non_exhaustive]
 #[derive(Clone)]
 pub struct BuildContext {
-    /// Folder for everything that outlives a turn: stored conversations, the run registry.
+    /// Folder for everything that outlives a turn, such as stored conversations and the run registry.
     pub home: PathBuf,
     /// Base of relative paths in settings: the folder of the configuration file.
     pub base_directory: PathBuf,
-    /// The host's environment. Nothing of it reaches a child but by a rule.
+    /// Environment of the host. A child process inherits a variable only by an explicit rule.
     pub environment: BTreeMap<String, String>,
-    /// Sources of credentials that the host brings along, by the name that settings use.
+    /// Credential sources of the host, by the name that settings use.
     pub credential_sources: BTreeMap<String, Arc<dyn CredentialSource>>,
-    /// Logins that another machine owns: a backend that would be lent the login of this home is lent the one of this word instead.
+    /// Logins that another machine owns, by name. A backend that would use this home's login of that name uses the shared one
+    /// instead.
     pub shared_logins: SharedLogins,
 }
 
 impl BuildContext {
-    /// A context that keeps its state in `home`, for tests and for callers that keep it elsewhere. Relative paths in settings
-    /// are relative to the current folder; the environment is empty.
+    /// Creates a context with its state in `home`, for tests and for callers with another home. Relative paths in settings are
+    /// relative to the current folder. The environment is empty.
     pub fn in_home(home: impl Into<PathBuf>) -> Self {
         Self {
             home: home.into(),
@@ -121,10 +122,9 @@ impl BuildContext {
         }
     }
 
-    /// Returns the context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole
-    /// environment. Leaves out variables that are not Unicode. Without `HOME` the system's own entry of the
-    /// user counts, and without that entry the context has no home: never a folder that other users could have
-    /// prepared.
+    /// Returns the context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole environment. Leaves out
+    /// variables that are not Unicode. Without `HOME`, uses the home folder of the system's user database. Without that entry the
+    /// context has no home, because a guessed folder could have been prepared by another user.
     pub fn from_process() -> Self {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -149,7 +149,7 @@ impl BuildContext {
         self
     }
 
-    /// Adds a source of credentials: `credential: { source: NAME }` in the settings of any backend asks it.
+    /// Adds a credential source. Any backend uses it with `credential: { source: NAME }` in its settings.
     #[must_use]
     pub fn with_credential_source(
         mut self,
@@ -167,7 +167,7 @@ impl BuildContext {
         self
     }
 
-    /// Replaces what relative paths in settings are relative to.
+    /// Sets the folder that relative paths in settings are relative to.
     #[must_use]
     pub fn with_base_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.base_directory = directory.into();
@@ -187,7 +187,7 @@ impl fmt::Debug for BuildContext {
     }
 }
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     /// The keys that lead to the setting; empty for the settings as a whole.
@@ -197,7 +197,7 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
-    /// The setting `key` cannot be used.
+    /// Creates an error about the setting `key`.
     pub fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { path: vec![key.into()], reason: reason.into() }
     }
@@ -206,7 +206,7 @@ impl SettingsError {
     ///
     /// # Errors
     ///
-    /// The first key that does not fit a `T`, with the keys and positions above it.
+    /// The first key that does not fit a `T`, with the keys and indices above it.
     pub fn reading<T: DeserializeOwned>(value: &Value) -> Result<T, Self> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().iter().filter_map(|segment| match segment {
@@ -231,7 +231,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// The kinds of backend that a configuration may name, the sections that it may have, and what builds backends in pools.
+/// The kinds and sections that a configuration may name, and the builder of pooled backends.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
@@ -242,12 +242,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// No kinds.
+    /// Creates a registry without kinds.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a kind; one of the same name is replaced.
+    /// Adds a kind, or replaces the kind of the same name.
     #[must_use]
     pub fn with(mut self, kind: Arc<dyn BackendKind>) -> Self {
         self.kinds.retain(|known| known.name() != kind.name());
@@ -256,8 +256,8 @@ impl Registry {
         self
     }
 
-    /// Adds the name of a kind that exists and is not part of this build, and why: a configuration may name
-    /// it, and it is skipped with that reason.
+    /// Adds the name of a kind that is missing from this build, with the reason. A configuration may name it, and turns skip its
+    /// backends with that reason.
     #[must_use]
     pub fn with_absent(mut self, name: impl Into<String>, reason: impl Into<String>) -> Self {
         let name = name.into();
@@ -267,7 +267,7 @@ impl Registry {
         self
     }
 
-    /// Adds a section that a configuration may have; one of the same name is replaced.
+    /// Adds a section, or replaces the section of the same name.
     #[must_use]
     pub fn with_section(mut self, section: Arc<dyn ConfigSection>) -> Self {
         self.sections.retain(|known| known.name() != section.name());
@@ -275,52 +275,52 @@ impl Registry {
         self
     }
 
-    /// The sections that a configuration may have beside those of the router, in the order in which they were added.
+    /// Returns the sections beside those of the router, in the order in which they were added.
     pub fn sections(&self) -> impl Iterator<Item = &Arc<dyn ConfigSection>> {
         self.sections.iter()
     }
 
-    /// Sets what builds the backends that have a `pool`, and adds its section.
+    /// Sets the builder of backends with a `pool`, and adds its section.
     #[must_use]
     pub fn with_pools(mut self, pools: Arc<dyn Pools>) -> Self {
         self.pools = Some(Arc::clone(&pools));
         self.with_section(pools)
     }
 
-    /// Returns the builder of pooled backends. Without it a configuration must not have any.
+    /// Returns the builder of pooled backends. Without a builder a configuration must not have any.
     pub fn pools(&self) -> Option<&Arc<dyn Pools>> {
         self.pools.as_ref()
     }
 
-    /// Adds work that is done once when a program starts to use these kinds, with any configuration: such as
-    /// ending processes that a killed program left behind. It may block for some milliseconds.
+    /// Adds work to do once when a program starts to use these kinds, with any configuration. An example is ending processes that a
+    /// killed program left behind. It may block for some milliseconds.
     #[must_use]
     pub fn with_start(mut self, start: fn(&BuildContext)) -> Self {
         self.start.push(start);
         self
     }
 
-    /// Does what [`with_start`](Self::with_start) added. A router calls it when it is built.
+    /// Runs the work added by [`with_start`](Self::with_start). A router calls it when it is built.
     pub fn start(&self, context: &BuildContext) {
         self.start.iter().for_each(|start| start(context));
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     pub fn kind(&self, name: &str) -> Option<&Arc<dyn BackendKind>> {
         self.kinds.iter().find(|kind| kind.name() == name)
     }
 
-    /// Why a kind that exists is not part of this build.
+    /// Returns the reason why a known kind is missing from this build.
     pub fn absence(&self, name: &str) -> Option<&str> {
         self.absent.get(name).map(String::as_str)
     }
 
-    /// The kinds of this build, in the order in which they were added.
+    /// Returns the kinds of this build, in the order in which they were added.
     pub fn kinds(&self) -> impl Iterator<Item = &Arc<dyn BackendKind>> {
         self.kinds.iter()
     }
 
-    /// Every name that a configuration may use.
+    /// Returns every name that a configuration may use.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|kind| kind.name()).chain(self.absent.keys().map(String::as_str))
     }

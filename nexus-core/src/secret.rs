@@ -1,4 +1,4 @@
-//! Text that never prints.
+//! Text that is never printed.
 
 use std::fmt;
 
@@ -23,22 +23,23 @@ impl Secret {
         Self(Zeroizing::new(text.into()))
     }
 
-    /// The text itself. Every call is a place to look at in a review.
+    /// Returns the text. Review every call of this method.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// The text overwrites itself.
+/// The inner `Zeroizing` overwrites the text on drop.
 impl ZeroizeOnDrop for Secret {}
 
-// A text that does not would not compile.
+// Compile-time check that the inner text overwrites itself on drop.
 const _: fn(&Secret) = |secret| {
     fn overwrites_itself<T: ZeroizeOnDrop>(_: &T) {}
     overwrites_itself(&secret.0);
 };
 
-// A secret that could be displayed or serialised would not compile: for such a type, two implementations fit `_`.
+// Compile-time check that a secret has neither `Display` nor serialisation. For a type that has one, two
+// implementations fit `_`, and compilation fails.
 const _: () = {
     trait Silent<Which> {
         const HOLDS: () = ();

@@ -1,54 +1,54 @@
-//! Failures of calls on the services that are built on the engine: tasks, debates, conversations, projects, the broker.
+//! Errors of the services above the engine: tasks, debates, conversations, projects, the broker.
 
 use std::{error::Error, fmt, io, path::Path};
 
 use nexus_files::FileFault;
 use serde::{Deserialize, Serialize};
 
-/// Maximum length of the reason why a file is damaged, in bytes. A reason may quote the file.
+/// Longest reason why a file is damaged, in bytes. A reason may quote the file.
 const MAX_REASON_BYTES: usize = 300;
 
-/// Failure of a call on a service: its kind, what failed and what to do about it. Each service names its kinds `K`.
+/// Error of a service call: its kind, the failure and advice. Each service has kinds `K` of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceError<K> {
     /// Kind of the failure.
     pub kind: K,
-    /// The failure, with its position.
+    /// Description of the failure, with its position.
     pub message: String,
-    /// Advice: a step or a call. Empty if repeating the call is all that helps.
+    /// Advice: a step or a call. Empty if repeating the call is the only option.
     #[serde(rename = "instead")]
     pub advice: String,
 }
 
-/// Failures that every service has, in words of its own.
+/// Faults that all services have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServiceFault {
-    /// An argument is not accepted.
+    /// An argument is invalid.
     Invalid,
-    /// There is nothing by this name or id.
+    /// Nothing with this name or id exists.
     Unknown,
-    /// Its status does not allow the call.
+    /// The status does not allow the call.
     WrongStatus,
-    /// Another process or thread works on it.
+    /// Another process or thread uses it.
     InUse,
-    /// A file is not what this version writes. Nothing was changed.
+    /// A file does not have the format of this version. Nothing was changed.
     Damaged,
     /// The disk is full, or a quota is reached.
     NoSpace,
-    /// The operating system does not allow it.
+    /// The operating system denies the access.
     PermissionDenied,
-    /// The work was cancelled, or its process ends.
+    /// The work was cancelled, or its process is ending.
     Interrupted,
     /// Another failure.
     Failed,
 }
 
-/// Kinds of failure of one service, and its words of advice.
+/// Error kinds of one service, with its advice.
 pub trait ServiceErrorKind: Copy {
     /// Advice to repeat a failed call.
     const RETRY: &'static str = "make the same call again";
-    /// Advice that names the list of existing names or ids.
+    /// Advice that names the call for listing existing names or ids.
     const FIND: &'static str;
     /// Advice for a damaged file.
     const RESTORE: &'static str;
@@ -63,19 +63,19 @@ pub trait ServiceErrorKind: Copy {
 pub struct LostWork;
 
 impl<K> ServiceError<K> {
-    /// Failure of this kind.
+    /// Creates an error of this kind.
     pub fn new(kind: K, message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { kind, message: message.into(), advice: advice.into() }
     }
 
-    /// Returns the same failure as one of another service.
+    /// Converts the error into one of another service.
     pub fn with_kind<L>(self, kind: L) -> ServiceError<L> {
         ServiceError { kind, message: self.message, advice: self.advice }
     }
 }
 
 impl<K: ServiceErrorKind> ServiceError<K> {
-    /// Failure that every service has, with the service's advice.
+    /// Creates an error from a common fault, with the service's advice.
     pub fn of(fault: ServiceFault, message: impl Into<String>) -> Self {
         let retry = K::RETRY;
         let advice = match fault {
@@ -90,39 +90,39 @@ impl<K: ServiceErrorKind> ServiceError<K> {
         Self::new(K::of(fault), message, advice)
     }
 
-    /// Failure of this kind with all its causes in the message.
+    /// Creates an error from a common fault, with all causes in its message.
     pub fn with_causes(fault: ServiceFault, error: &(dyn Error + 'static)) -> Self {
         Self::of(fault, causes(error))
     }
 
-    /// An argument is not accepted.
+    /// Creates the error about an invalid argument.
     pub fn invalid(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(K::of(ServiceFault::Invalid), message, advice)
     }
 
-    /// There is nothing by this name or id.
+    /// Creates the error about an unknown name or id.
     pub fn unknown(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(K::of(ServiceFault::Unknown), message, advice)
     }
 
-    /// The status does not allow the call.
+    /// Creates the error about a status that does not allow the call.
     pub fn wrong_status(message: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(K::of(ServiceFault::WrongStatus), message, advice)
     }
 
-    /// The file at `path` is not what the service writes there.
+    /// Creates the error about a damaged file at `path`.
     pub fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
         let reason = reason.to_string();
         let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
         Self::of(ServiceFault::Damaged, format!("{path:?} cannot be used: {reason}"))
     }
 
-    /// Returns [`unusable`](Self::unusable) for `path` as a function of the error.
+    /// Returns a function that converts an error about `path` with [`unusable`](Self::unusable).
     pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Self + use<'_, K> {
         move |error| Self::unusable(path, &error)
     }
 
-    /// The operating system refuses to read or write the file or folder at `path`.
+    /// Creates the error about a file or folder at `path` that the system cannot read or write.
     pub fn unusable(path: &Path, error: &io::Error) -> Self {
         let fault = match FileFault::of(error) {
             FileFault::DiskFull | FileFault::QuotaReached => ServiceFault::NoSpace,

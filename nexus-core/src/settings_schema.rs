@@ -4,20 +4,20 @@
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::{Value, json};
 
-/// The schema of `T`, as the author of a configuration needs it: one object without references, in which an option is a key that
-/// may be left out.
+/// Returns the schema of `T`, in a form for authors of a configuration: one object without references. An optional key may be left
+/// out.
 pub fn of<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     plain(&mut schema);
-    // The kind describes the key better than its settings do.
+    // The description of the kind is more specific than that of its settings type.
     schema.remove("description");
     schema.to_value()
 }
 
-/// JSON Schema of the settings that all backends of a sort share, together with a kind's own settings, `Own`.
+/// Returns the JSON Schema of settings that several kinds share, together with a kind's own settings, `Own`.
 pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
     let (mut schema, mut own) = (of::<Shared>(), of::<Own>());
     if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
@@ -27,7 +27,7 @@ pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
     schema
 }
 
-/// Removes everything that concerns Rust, and `null`: an optional key may be missing, but not null.
+/// Removes details of Rust types, and `null`: an optional key may be missing, but not null.
 fn plain(schema: &mut Schema) {
     schema.remove("title");
     schema.remove("format");
@@ -45,7 +45,7 @@ fn plain(schema: &mut Schema) {
             object.entry(key).or_insert(value);
         }
     }
-    // Variants with a comment each are alternatives of one value each.
+    // Enum variants with comments become alternatives of one value each.
     let words = |schema: &Value| match (schema.get("const"), schema.get("enum")) {
         (Some(word), _) => Some(vec![word.clone()]),
         (None, words) => words?.as_array().cloned(),

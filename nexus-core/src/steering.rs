@@ -17,16 +17,15 @@ use crate::capabilities::Support;
 /// Longest text of one input, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Most inputs that wait at once, those included whose delivery is not confirmed. Source: our own bound.
+/// Most inputs that wait at once, including inputs whose delivery is not confirmed. Source: our own bound.
 const MAX_WAITING: usize = 64;
 
 /// Sends input to the agent of a turn while the turn runs. Clones send to the same turn.
 ///
-/// Give it to one turn, by [`TurnHost::with_steering`](crate::TurnHost::with_steering). Input that is sent
-/// before the turn begins waits for it. An input reaches the model between its tool calls: it stands, as words
-/// of the user, in the model's next request, after the answers to its calls. Inputs keep their order, and none
-/// is delivered twice. A model that is writing its answer is not interrupted, and an answer ends the turn even
-/// if inputs wait: they are not delivered, and belong to the next turn.
+/// Pass it to one turn with [`TurnHost::with_steering`](crate::TurnHost::with_steering). Input that is sent before the turn
+/// begins waits for it. An input reaches the model between its tool calls: the model's next request contains it as the user's
+/// words, after the answers to the calls. Inputs arrive in order, and none is delivered twice. A model that is writing its
+/// answer is not interrupted. An answer ends the turn even if inputs wait; those inputs are not delivered.
 ///
 /// [`Steering::send`] returns the fate of each input: [`InputDelivery::Delivered`], or
 /// [`InputDelivery::NotDelivered`] with the reason. At most 64 inputs of at most 64 KiB each wait at once.
@@ -56,7 +55,7 @@ const MAX_WAITING: usize = 64;
 #[derive(Clone, Default)]
 pub struct Steering(Arc<InputChannel>);
 
-/// Channel of inputs, shared by the turn and its steerers.
+/// Queue of inputs, shared by the turn and the senders.
 #[derive(Default)]
 struct InputChannel {
     state: Mutex<QueuedInputs>,
@@ -66,19 +65,19 @@ struct InputChannel {
 /// Inputs that the turn has not taken yet, and counters of the inputs and layers.
 #[derive(Default)]
 struct QueuedInputs {
-    /// In the order of their numbers.
+    /// Inputs in the order in which they were sent.
     waiting: VecDeque<QueuedInput>,
     sent: u64,
-    /// Number of inputs that were taken, and neither delivered nor returned.
+    /// Number of inputs that a backend took but neither delivered nor returned.
     taken: usize,
     /// Layers that run the turn now, such as a router and a backend below it.
     layers: usize,
-    /// Number of them that cannot be steered.
+    /// Number of running layers that cannot be steered.
     deaf_layers: usize,
     is_over: bool,
 }
 
-/// Input that the turn has not taken yet.
+/// An input that the turn has not taken yet.
 struct QueuedInput {
     number: u64,
     text: String,
@@ -86,24 +85,24 @@ struct QueuedInput {
 }
 
 impl QueuedInput {
-    /// A sender that dropped its receiver needs no answer.
+    /// Reports the end of the input to its sender. Ignores a sender that dropped its receiver.
     fn end(self, delivery: InputDelivery) {
         let _ = self.answer.send(delivery);
     }
 }
 
-/// Fate of an input.
+/// What happened to an input.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "delivery", content = "because")]
 pub enum InputDelivery {
-    /// It was handed over in this turn: the next request to the model has it.
+    /// The input was passed on in this turn: the next request to the model contains it.
     Delivered,
-    /// It was not. A program that was killed, or died, may have read it all the same.
+    /// The input was not delivered. A program that was killed or died may still have read it.
     NotDelivered(NotDelivered),
 }
 
-/// Why an input was not delivered.
+/// Reason why an input was not delivered.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -112,11 +111,11 @@ pub enum NotDelivered {
     TurnEnded,
     /// The backend that runs the turn cannot be steered.
     Unsupported,
-    /// The most inputs that may wait are waiting.
+    /// The maximum number of inputs already waits.
     Full,
-    /// It is longer than 64 KiB.
+    /// The input is longer than 64 KiB.
     TooLong,
-    /// There is nothing in it.
+    /// The input is empty.
     Empty,
 }
 
@@ -132,7 +131,7 @@ impl fmt::Display for NotDelivered {
     }
 }
 
-/// The end of an input, to be awaited. Dropping it takes nothing back.
+/// Future of an input's end. Dropping it does not withdraw the input.
 #[must_use = "an input that was not delivered is lost unless it is sent again"]
 #[derive(Debug)]
 pub struct SentInput(oneshot::Receiver<InputDelivery>);
@@ -141,9 +140,9 @@ impl Future for SentInput {
     type Output = InputDelivery;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // An answered input is ready at once, regardless of the task's budget.
+        // `unconstrained`: an answered input must be ready immediately, even if Tokio's task budget is used up.
         let answered = pin!(tokio::task::unconstrained(&mut self.0)).poll(context);
-        // A closed channel means that no backend is left to deliver it.
+        // A closed channel means that no backend can deliver the input any more.
         answered.map(|answer| answer.unwrap_or(InputDelivery::NotDelivered(NotDelivered::TurnEnded)))
     }
 }
@@ -154,7 +153,7 @@ impl Steering {
         Self::default()
     }
 
-    /// Sends `text` on its way, at once: also if the future is never polled. It completes with what became of it.
+    /// Sends `text` immediately, even if the returned future is never polled. The future completes with the end of the input.
     pub fn send(&self, text: impl Into<String>) -> SentInput {
         let text = text.into();
         let (answer, sent) = oneshot::channel();
@@ -180,7 +179,7 @@ impl Steering {
         SentInput(sent)
     }
 
-    /// Returns true if its turn is over, so that nothing can be sent any more.
+    /// Returns true if the turn has ended, so that nothing can be sent any more.
     pub fn is_over(&self) -> bool {
         self.state().is_over
     }
@@ -203,7 +202,7 @@ impl Steering {
 }
 
 impl QueuedInputs {
-    /// Why nothing is taken in.
+    /// Returns the reason why no input is accepted now, if any.
     fn closed(&self) -> Option<NotDelivered> {
         match (self.is_over, self.deaf_layers) {
             (true, _) => Some(NotDelivered::TurnEnded),
@@ -228,9 +227,9 @@ impl fmt::Debug for Steering {
     }
 }
 
-/// A turn that may be steered, as the code that runs it sees it: created by
-/// [`TurnHost::steered`](crate::TurnHost::steered) before anything else of the turn, and dropped at its end.
-/// Dropping the outermost one ends the turn, and waiting inputs are not delivered.
+/// A steerable turn from the view of the code that runs it. [`TurnHost::steered`](crate::TurnHost::steered) creates it before
+/// anything else of the turn, and it is dropped at the turn's end. Dropping the outermost one ends the turn, and waiting inputs
+/// are not delivered.
 #[derive(Debug)]
 pub struct SteeredTurn {
     steering: Option<Steering>,
@@ -238,7 +237,7 @@ pub struct SteeredTurn {
 }
 
 impl SteeredTurn {
-    /// Begins the turn of `steering`, run by a backend with this support; without `steering` it has no sender.
+    /// Begins the turn of `steering`, run by a backend with this support. Without `steering` no input arrives.
     pub(crate) fn begin(steering: Option<Steering>, support: Support) -> Self {
         if let Some(steering) = &steering {
             let mut state = steering.state();
@@ -249,7 +248,7 @@ impl SteeredTurn {
         Self { steering, support }
     }
 
-    /// The next input, if one waits.
+    /// Takes the next waiting input.
     pub fn take(&self) -> Option<PendingInput> {
         let steering = self.steering.as_ref()?;
         let mut state = steering.state();
@@ -258,12 +257,12 @@ impl SteeredTurn {
         Some(PendingInput { steering: steering.clone(), input: Some(input) })
     }
 
-    /// Completes once an input waits; never, if the turn is not steered. It may be dropped at any time.
+    /// Completes once an input waits. Never completes if the turn is not steered. The caller may drop the future at any time.
     pub async fn arrived(&self) {
         let Some(steering) = &self.steering else { return std::future::pending().await };
         loop {
             let mut arrived = pin!(steering.0.arrived.notified());
-            // Before the look, so that nothing comes unseen in between.
+            // Register before the check, so that no input is missed in between.
             arrived.as_mut().enable();
             if !steering.state().waiting.is_empty() {
                 return;
@@ -288,12 +287,12 @@ impl Drop for SteeredTurn {
     }
 }
 
-/// An input on its way to the model. Dropped before [`PendingInput::delivered`], it goes back to its place, for the backend that
-/// takes the turn over.
+/// An input on its way to the model. If it is dropped before [`PendingInput::delivered`], it returns to its place in the queue,
+/// for the backend that takes over.
 #[must_use = "an undelivered input is reported to its sender"]
 pub struct PendingInput {
     steering: Steering,
-    /// There until it is delivered.
+    /// `None` once the input is delivered.
     input: Option<QueuedInput>,
 }
 
@@ -324,7 +323,7 @@ impl Drop for PendingInput {
     }
 }
 
-/// Shows no text: it may be anything.
+/// Prints no text, because the text may contain anything.
 impl fmt::Debug for PendingInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PendingInput").field("bytes", &self.text().len()).finish_non_exhaustive()

@@ -2,18 +2,19 @@
 
 use std::{fmt, sync::Arc};
 
-/// Names the current `tracing` span for another process, in the form of a W3C `traceparent`. The exporter of
-/// the spans creates it, such as `nexus_otlp`.
+/// Returns the current `tracing` span for another process, as a W3C `traceparent`. The exporter of the spans, such as
+/// `nexus_otlp`, creates it.
 #[derive(Clone)]
 pub struct TraceContext(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
 impl TraceContext {
-    /// Asks `current` whenever a process is started. It names the span that it is called in, or none where that is not exported.
+    /// Creates a context that calls `current` whenever a process is started. `current` returns the span that it is called in, or
+    /// `None` if that span is not exported.
     pub fn new(current: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(current))
     }
 
-    /// The name of the span that this is called in.
+    /// Returns the `traceparent` of the current span.
     pub fn traceparent(&self) -> Option<String> {
         (self.0)()
     }

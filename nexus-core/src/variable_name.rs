@@ -1,11 +1,12 @@
-//! Names of environment variables, told from keys that are written in their place.
+//! Distinguishes names of environment variables from keys that were written in their place.
 
 use crate::redact::Redactor;
 
-/// Longest name of a variable, in bytes. Source: our own bound; no platform names one so long.
+/// Longest name of a variable, in bytes. Source: our own bound; no platform uses longer names.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Prefix of a service's keys, with the fewest letters, digits, `-`, `_` and `.` that follow it. Source: the services' documentation.
+/// Prefixes of services' keys, each with the minimum number of letters, digits, `-`, `_` and `.` after it. Source: the services'
+/// documentation.
 const KEY_BEGINNINGS: [(&str, usize); 21] = [
     ("AIza", 20),
     ("ASIA", 16),
@@ -30,14 +31,14 @@ const KEY_BEGINNINGS: [(&str, usize); 21] = [
     ("ya29.", 8),
 ];
 
-/// Shortest text that is taken for a key by its letters alone, in bytes.
+/// Shortest text that may be a key because of its mix of characters, in bytes.
 const RANDOM_BYTES: usize = 24;
 
-/// Shortest text of one kind of letters and digits that is taken for a key, in bytes: hexadecimal, or capitals.
+/// Shortest text of only hexadecimal digits, or of only capitals and digits, that may be a key, in bytes.
 const CODE_BYTES: usize = 32;
 
-/// Why `name` cannot be the name of an environment variable, for an error; `None` if it can. The words never hold the name: it may
-/// be the secret itself.
+/// Returns the reason why `name` cannot be the name of an environment variable, for an error; `None` if it can. The reason never
+/// contains the name, which may be the secret itself.
 ///
 /// ```
 /// use nexus_core::variable_name_fault;
@@ -67,7 +68,7 @@ pub fn variable_name_fault(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Returns whether a text has the shape of a key, so that no message repeats it.
+/// Returns true if a text looks like a key, so that no message repeats it.
 pub fn looks_like_key(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let begins_like_one = KEY_BEGINNINGS.iter().any(|(beginning, more)| {

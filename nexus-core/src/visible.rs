@@ -1,8 +1,9 @@
-//! Text of other people's, shown so that all of it is seen.
+//! Displays foreign text so that every character is visible.
 
 use std::fmt::{self, Write as _};
 
-/// A text whose control characters and [invisible](is_invisible) ones are written out, as `\u{202e}`: line ends too.
+/// Displays a text with control characters and [invisible](is_invisible) characters escaped, as `\u{202e}`. Line
+/// ends are escaped too.
 ///
 /// ```
 /// use nexus_core::visible::Visible;
@@ -21,10 +22,10 @@ impl fmt::Display for Visible<'_> {
     }
 }
 
-/// Returns true if a character shows nothing, ends a line, or reverses the order of its neighbours: separators
-/// of lines and paragraphs, marks of direction and of zero width, tags, and blank letters. Control characters
-/// are not among them. Source: Unicode's general categories Zl, Zp and Cf, and the property
-/// Default_Ignorable_Code_Point, without variation selectors, which emoji have.
+/// Returns true if a character shows nothing, ends a line, or reverses the order of its neighbours: separators of
+/// lines and paragraphs, marks of direction and of zero width, tags, and blank letters. Returns false for control
+/// characters. Source: Unicode's general categories Zl, Zp and Cf, and the property Default_Ignorable_Code_Point,
+/// without variation selectors, which emoji have.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}' | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

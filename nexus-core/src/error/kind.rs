@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a turn failed, named for what the caller can do next.
+/// Kind of a turn's failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,59 +13,59 @@ pub enum ErrorKind {
     Unauthenticated,
     /// The credential is valid but lacks the permission. Ask the administrator of the account.
     Forbidden,
-    /// The vendor asked for patience. [`TurnError::retry`](super::TurnError::retry) says how much.
+    /// The vendor limits the rate of requests. [`TurnError::retry`](super::TurnError::retry) has the wait.
     RateLimited,
-    /// The plan or the budget is used up. [`TurnError::retry`](super::TurnError::retry) says until when, where the vendor does.
+    /// The plan or the budget is used up. [`TurnError::retry`](super::TurnError::retry) has the time of its reset, if the
+    /// vendor names one.
     UsageLimit,
     /// The vendor has no capacity. Try later, or elsewhere.
     Overloaded,
-    /// The vendor does not have the model, or not for this account. Name another.
+    /// The vendor does not offer the model, at least not to this account. Name another model.
     ModelUnavailable,
-    /// The conversation outgrew the model's window. Shorten it.
+    /// The conversation exceeds the model's context window. Shorten it.
     ContextExceeded,
-    /// The request cannot be run as it stands. Mend it.
+    /// The request is invalid. Fix it.
     InvalidRequest,
-    /// The backend cannot do what the request asks. Ask another backend, or ask for less.
+    /// The backend lacks an ability that the request needs. Use another backend, or request less.
     Unsupported,
     /// The model, or the vendor's filter, declined to answer.
     Refused,
     /// The answer broke off, for example at the output limit, or is missing. The partial result has the
     /// received part.
     Incomplete,
-    /// The answer does not have the shape asked for, after every repair.
+    /// The answer does not fit the output schema, even after all repairs.
     OutputInvalid,
-    /// The conversation to resume is not there any more.
+    /// The conversation to resume no longer exists.
     ConversationLost,
     /// The caller's tools did not reach the agent.
     ToolsUnavailable,
     /// The agent needs an approval, and no approver exists.
     ApprovalRequired,
-    /// The credential would be billed otherwise than the configuration says. Nothing was spent.
+    /// The vendor would bill the credential differently from the configuration. Nothing was spent.
     BillingMismatch,
     /// A limit of the request was reached.
     LimitReached(Limit),
-    /// Nothing arrived for as long as the request allows in this phase.
+    /// The turn was silent for longer than the request allows in this phase.
     Starved(Phase),
     /// The caller cancelled the turn.
     Cancelled,
-    /// The program ended without saying how the turn ended. See [`TurnError::process`](super::TurnError::process).
+    /// The program ended without reporting the end of the turn. See [`TurnError::process`](super::TurnError::process).
     Crashed,
     /// The connection to the vendor failed.
     Transport,
-    /// The vendor sent what we cannot read. Report it, with the cause.
+    /// The vendor's data could not be read. Report it, with the cause.
     Protocol,
-    /// The vendor reports a failure that it gives no other name to.
+    /// The vendor reported a failure of no other kind.
     VendorFailure,
     /// Every backend of the chain was tried or skipped. See [`TurnError::skipped`](super::TurnError::skipped).
     Exhausted,
 }
 
 impl ErrorKind {
-    /// Returns true if the backend could not run the turn, so that another one may: it is not set up, refuses
-    /// for now, lacks something, or failed. Returns false for answers, the caller's own limits, and requests
-    /// that must change.
+    /// Returns true if the backend could not run the turn, so that another backend may. The backend is not set up, refuses for
+    /// now, lacks something, or failed. Returns false for answers, the caller's own limits, and requests that must change.
     pub fn could_not_run(self) -> bool {
-        // No wildcard: a new kind needs a decision here about fallback.
+        // No wildcard: each new kind needs a decision about fallback here.
         match self {
             Self::NotInstalled
             | Self::Unauthenticated
@@ -96,7 +96,7 @@ impl ErrorKind {
         }
     }
 
-    /// The kind, as a lowercase phrase after a backend's name.
+    /// Returns the kind as a lowercase phrase that follows a backend's name.
     pub(super) fn phrase(self) -> &'static str {
         match self {
             Self::NotInstalled => "is not installed",
@@ -146,28 +146,28 @@ impl ErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The whole turn took too long.
+    /// Duration of the turn.
     Deadline,
-    /// Too many tool calls.
+    /// Number of tool calls.
     ToolCalls,
-    /// Too many requests to the model.
+    /// Number of requests to the model.
     ModelCalls,
-    /// Too many output tokens.
+    /// Number of output tokens.
     OutputTokens,
-    /// Too expensive.
+    /// Cost of the turn.
     Cost,
     /// The rest of the [`Budget`](crate::Budget) that many turns share.
     Budget,
-    /// The model made one call over and over, and got the same answer each time.
+    /// Repetitions of one call with the same answer.
     RepeatedCalls,
 }
 
-/// A part of a turn in which silence is counted apart.
+/// A part of a turn with its own silence limit.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Until the program or server shows a first sign of life.
+    /// From the start to the first sign of life of the program or server.
     Start,
     /// From a model call to the first sign of an answer.
     FirstByte,

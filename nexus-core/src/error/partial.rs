@@ -8,20 +8,20 @@ use crate::turn::{Cost, Effects, Message, Provenance, ResumeHandle, ToolCallReco
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
-    /// The text of every message of the turn's own agent that was not voided, joined by a blank line.
+    /// Text of all messages of the turn's own agent that were not voided, joined by blank lines.
     pub text: String,
-    /// Every message that was not voided.
+    /// All messages that were not voided.
     pub messages: Vec<Message>,
-    /// Every tool call, in the order in which they began.
+    /// All tool calls, in the order in which they began.
     pub tool_calls: Vec<ToolCallRecord>,
-    /// Tokens used, as far as reported.
+    /// Tokens used, as far as the vendor reported them.
     pub usage: Usage,
-    /// Its cost, if it is known.
+    /// Cost of the turn, if it is known.
     pub cost: Option<Cost>,
     /// Possible effects of the turn.
     pub effects: Effects,
-    /// Handle for resuming, if the conversation was stored.
+    /// Resume handle, if the conversation was stored.
     pub resume: Option<ResumeHandle>,
-    /// Backend that ran it, if any did.
+    /// Backend that ran the turn, if one did.
     pub provenance: Option<Provenance>,
 }

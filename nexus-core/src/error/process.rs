@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessExit {
-    /// With this code.
+    /// The process exited with this code.
     Code(i32),
-    /// By this signal.
+    /// This signal ended the process.
     Signal(i32),
     /// The exit is unknown.
     Unknown,
@@ -31,14 +31,14 @@ impl fmt::Display for ProcessExit {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its name, as the system shows it.
+    /// Name of the process, as the system shows it.
     pub name: String,
 }
 
 impl Survivor {
-    /// A process that is still there.
+    /// Creates a process that still runs.
     pub fn new(pid: u32, name: impl Into<String>) -> Self {
         Self { pid, name: name.into() }
     }
@@ -48,21 +48,21 @@ impl Survivor {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessReport {
-    /// Its exit, if it ended.
+    /// Exit of the process, if it ended.
     pub exit: Option<ProcessExit>,
-    /// The end of what it wrote to standard error, redacted.
+    /// Last part of its standard error, without secrets.
     pub stderr_tail: String,
     /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
 }
 
 impl ProcessReport {
-    /// A process that left nothing behind.
+    /// Creates a report without survivors.
     pub fn new(exit: Option<ProcessExit>, stderr_tail: impl Into<String>) -> Self {
         Self { exit, stderr_tail: stderr_tail.into(), survivors: Vec::new() }
     }
 
-    /// Names what could not be ended.
+    /// Sets the processes that could not be ended.
     #[must_use]
     pub fn with_survivors(mut self, survivors: Vec<Survivor>) -> Self {
         self.survivors = survivors;

@@ -11,24 +11,24 @@ use super::{ErrorKind, Phase};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// Not as it stands.
+    /// Never: the same request would fail again.
     #[default]
     Never,
-    /// At once.
+    /// Immediately.
     Now,
-    /// After this long: the vendor said so.
+    /// After this wait, which the vendor named.
     After(Duration),
-    /// At this time, by the vendor's clock.
+    /// At this time, which the vendor named.
     At(SystemTime),
-    /// After this long, by our own guess: the vendor named no time.
+    /// After this wait, which is our guess because the vendor named no time.
     Guessed(Duration),
 }
 
-/// Longest wait that is believed of a vendor that asks for patience. Source: our own bound; none was seen that meant more
-/// than minutes.
+/// Longest accepted wait from a vendor that limits rates or is overloaded. Source: our own bound; no observed vendor meant more than
+/// minutes.
 const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
-/// Longest wait for a used-up plan that is believed; a date is taken as it is. Source: our own bound; the longest window of a vendor is a month, or a
-/// year where it is paid for by the year.
+/// Longest accepted wait for a used-up plan; a date is accepted unchanged. Source: our own bound. The longest plans of vendors run for a
+/// month, or for a year if they are paid by the year.
 const LONGEST_PLAN: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 impl Retry {
@@ -49,7 +49,7 @@ impl Retry {
     /// | [`UsageLimit`](ErrorKind::UsageLimit) | [`Retry::Never`] |
     /// | any other | [`Retry::Never`], also with a named time |
     ///
-    /// A vendor that names a wait is never contacted again at once.
+    /// If a vendor names a wait, the result is never [`Retry::Now`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -68,7 +68,7 @@ impl Retry {
         let guess = match kind {
             ErrorKind::RateLimited => Self::Guessed(Self::RATE_LIMIT_GUESS),
             ErrorKind::Overloaded | ErrorKind::VendorFailure => Self::Guessed(Self::SERVER_GUESS),
-            // A silent program or server may recover. A tool that hangs does so again for the same request.
+            // A silent program or server may recover. A tool that hangs would hang again for the same request.
             ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model) => {
                 Self::Guessed(Self::SERVER_GUESS)
             }
@@ -79,8 +79,8 @@ impl Retry {
         named.filter(|named| !matches!(named, Self::Now)).unwrap_or(guess)
     }
 
-    /// The same, with a wait of `kind` that no vendor means cut to what is believed: 24 hours from `now`, or 400 days for a
-    /// plan that is used up, whose date is left alone. `None` if nothing is to be cut.
+    /// Returns this time with an implausible wait cut, and the original wait. The longest waits are 24 hours from `now`, and 400 days for a
+    /// used-up plan, whose dates are never cut. `None` if nothing was cut.
     pub(crate) fn capped(self, kind: ErrorKind, now: SystemTime) -> Option<(Self, Duration)> {
         let longest = if kind == ErrorKind::UsageLimit { LONGEST_PLAN } else { LONGEST_PATIENCE };
         let capped = match self {

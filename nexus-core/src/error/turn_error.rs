@@ -1,4 +1,4 @@
-//! A turn that failed, and its report.
+//! The error of a failed turn.
 
 use std::{error::Error, fmt, sync::Arc};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{ErrorKind, Partial, ProcessReport, Retry, Skipped};
 use crate::id::BackendId;
 
-/// A turn that failed: why, what to do, and everything it had produced.
+/// The error of a failed turn: the reason, the caller's options, and the partial result.
 ///
-/// `Display` speaks for this layer alone; the cause speaks for itself, in [`Error::source`].
+/// `Display` describes this layer only; [`Error::source`] returns the cause.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ struct TurnErrorFields {
 }
 
 impl TurnError {
-    /// A failure of `backend`, with nothing produced and no reason to retry.
+    /// Creates a failure of `backend`, without a partial result and with [`Retry::Never`].
     pub fn new(kind: ErrorKind, backend: BackendId) -> Self {
         Self(Box::new(TurnErrorFields {
             kind,
@@ -50,14 +50,14 @@ impl TurnError {
         }))
     }
 
-    /// Gives the same failure another kind, where a layer above knows better.
+    /// Changes the kind, if a layer above knows a better one.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// States when the same request may be tried again.
+    /// Sets the time at which the same request may be tried again.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.0.retry = retry;
@@ -71,21 +71,21 @@ impl TurnError {
         self
     }
 
-    /// Adds what the turn had produced.
+    /// Sets the partial result.
     #[must_use]
     pub fn with_partial(mut self, partial: Partial) -> Self {
         self.0.partial = partial;
         self
     }
 
-    /// Adds what is known of the process.
+    /// Sets the report on the process.
     #[must_use]
     pub fn with_process(mut self, process: ProcessReport) -> Self {
         self.0.process = Some(process);
         self
     }
 
-    /// Adds who was passed over or tried in vain.
+    /// Sets the backends that were skipped or failed before.
     #[must_use]
     pub fn with_skipped(mut self, skipped: Vec<Skipped>) -> Self {
         self.0.skipped = skipped;
@@ -99,7 +99,7 @@ impl TurnError {
         self
     }
 
-    /// Why it failed.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -139,7 +139,7 @@ impl TurnError {
         &self.0.skipped
     }
 
-    /// Everything as plain data, for storing or sending. The cause becomes its text.
+    /// Returns the error as plain data, for storing or sending. The cause becomes text.
     pub fn report(&self) -> TurnErrorReport {
         let mut causes = Vec::new();
         let mut cause = self.source();
@@ -195,7 +195,7 @@ impl Error for TurnError {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnErrorReport {
-    /// Why it failed.
+    /// Kind of the failure.
     pub kind: ErrorKind,
     /// Backend that failed.
     pub backend: BackendId,
@@ -209,7 +209,7 @@ pub struct TurnErrorReport {
     pub process: Option<ProcessReport>,
     /// Backends that were skipped or failed before.
     pub skipped: Vec<Skipped>,
-    /// The chain of causes, outermost first.
+    /// Messages of the chain of causes, outermost first.
     pub causes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers of the tools: names, lines up to a bound, and advice for errors.
+//! Builds the answers of the file tools: path names, as many lines as fit, and advice for errors.
 
 use std::{borrow::Cow, fmt::Write as _, io::ErrorKind, io::Read as _};
 
@@ -11,14 +11,14 @@ use crate::{
 /// Largest file that is read, searched or changed, in bytes. Source: our own bound.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Bytes that are reserved in an answer for its last lines.
+/// Space that an answer reserves for its last lines, in bytes.
 const END_BYTES: usize = 1_200;
 
-/// Bytes of a path that are shown. Source: our own bound; a JSON string takes up to six times the bytes of the
-/// path.
+/// Longest path in an answer, in bytes. Source: our own bound. As a JSON string a path can take six times as
+/// many bytes.
 const MAX_NAME_BYTES: usize = 1_000;
 
-/// Most places that are named at once.
+/// Most items that one remark lists.
 const MAX_NAMED: usize = 5;
 
 /// Answer of a file tool, with as many lines as fit.
@@ -47,7 +47,7 @@ impl BoundedAnswer {
         self.most.saturating_sub(self.text.len())
     }
 
-    /// The whole, with remarks at its end.
+    /// Returns the answer, with remarks at its end.
     pub(super) fn end(mut self, remarks: &[String]) -> String {
         let most = self.most + END_BYTES;
         for remark in remarks {
@@ -63,11 +63,11 @@ impl BoundedAnswer {
 /// Returns a path for a line: as a JSON string if it could be mistaken for other text. A path that is too long
 /// ends with `…`.
 pub(super) fn name(path: &str) -> Cow<'_, str> {
-    // A colon separates a path from its remark, such as the line of a match.
+    // A colon separates a path from the text after it, such as the line of a match.
     let is_plain = |character: char| {
         !character.is_control() && !matches!(character, '"' | ':') && !is_invisible(character)
     };
-    // Remarks, and descriptions of entries, begin like this.
+    // Remarks begin with `[`, and descriptions of entries with two spaces and `(`.
     let is_said = path.starts_with('[') || path.contains("  (");
     let is_shown = path.trim() == path && !path.is_empty() && path.len() <= MAX_NAME_BYTES;
     if is_shown && !is_said && path.chars().all(is_plain) {
@@ -95,7 +95,7 @@ pub(super) fn name(path: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns the failure, with advice.
+/// Returns a message about a failure, with advice.
 pub(super) fn fault(path: &str, error: &FileError) -> String {
     let path = name(path);
     match error {
@@ -125,7 +125,7 @@ pub(super) fn fault(path: &str, error: &FileError) -> String {
     }
 }
 
-/// Says that a file is not what was read.
+/// Returns the message that a file changed since it was read.
 pub(super) fn stale(path: &str) -> String {
     format!(
         "{path} has changed since you read it, so nothing was written. Read it again with read_file, then \
@@ -133,14 +133,14 @@ pub(super) fn stale(path: &str) -> String {
     )
 }
 
-/// Bytes of a file that a tool changes or shows.
+/// Content of a file that a tool changes or shows.
 pub(super) struct FileBytes {
     pub(super) bytes: Vec<u8>,
     /// True if the file is longer than the part that was read.
     pub(super) is_cut: bool,
 }
 
-/// Reads a file, up to the bound.
+/// Reads a file, up to [`MAX_FILE_BYTES`].
 pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String> {
     let fault = |error: FileError| fault(path, &error);
     let file = shared.files.open_file(path).map_err(fault)?;
@@ -153,7 +153,8 @@ pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String
     Ok(FileBytes { bytes, is_cut })
 }
 
-/// Reads a file before a change, if it still has the content that the model has read; also returns its hash.
+/// Reads a file before a change, if it still has the content that the model has read. Also returns the file's
+/// hash.
 pub(super) fn read_expected(
     shared: &ToolContext,
     path: &str,
@@ -176,7 +177,7 @@ pub(super) fn read_expected(
     if hash.to_string().starts_with(&given) { Ok((content.bytes, hash)) } else { Err(stale(&name(path))) }
 }
 
-/// Describes the parts that a walk skipped.
+/// Adds remarks about the entries that a walk skipped.
 pub(super) fn passed_over(passed_over: &PassedOver, remarks: &mut Vec<String>) {
     if passed_over.not_unicode > 0 {
         remarks.push(format!("{} names are left out because they are not Unicode", passed_over.not_unicode));
@@ -188,7 +189,7 @@ pub(super) fn passed_over(passed_over: &PassedOver, remarks: &mut Vec<String>) {
     }
 }
 
-/// The first of what could not be read, and why.
+/// Returns the first unreadable entries, with the reasons.
 pub(super) fn unreadable(errors: &[FileError]) -> String {
     let said = |error: &FileError| match error {
         FileError::Io { path, source, .. } => format!("{}: {}", name(path), source.kind()),
@@ -198,7 +199,7 @@ pub(super) fn unreadable(errors: &[FileError]) -> String {
     first.join("; ")
 }
 
-/// Describes the bound that was reached, with advice.
+/// Returns a message about the limit that was reached, with advice.
 pub(super) fn stopped(bound: Bound) -> &'static str {
     match bound {
         Bound::Entries => "there are too many entries for one call: give the path of a deeper folder",

@@ -1,12 +1,12 @@
-//! Arguments of the tools, and their schemas for the model. The schemas are written by hand, in the subset that
-//! every vendor accepts: types and descriptions, and no optional values by `null`.
+//! Arguments of the tools, and their schemas for the model. The schemas are written by hand, because vendors
+//! accept only a common subset: types and descriptions, without optional values by `null`.
 
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
-/// Arguments: their fields, with the schema that describes them.
+/// Declares argument types, each with its fields and its schema.
 macro_rules! arguments {
     ($name:ident { $($field:ident: $type:ty,)* } $schema:tt) => {
         #[derive(Debug, Deserialize)]

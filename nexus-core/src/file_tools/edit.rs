@@ -1,4 +1,4 @@
-//! `edit_file`.
+//! The tool `edit_file`.
 
 use memchr::memmem;
 
@@ -17,13 +17,13 @@ pub(super) const DESCRIPTION: &str = "Replaces text in a file. Read the file fir
     the file needs. Fails and changes nothing if the file changed since you read it, or if old_text is \
     missing or not unique.";
 
-/// Most lines that are named.
+/// Most line numbers that a message lists.
 const MAX_LINES: usize = 5;
 
-/// Longest text that is looked for with other white space, in lines. Source: our own bound.
+/// Longest text that is also searched with other white space, in lines. Source: our own bound.
 const MAX_COMPARED: usize = 100;
 
-/// The answer of `edit_file`.
+/// Runs `edit_file` and returns its answer.
 pub(super) fn edit_file(shared: &ToolContext, asked: &EditFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     let (content, hash) = read_expected(shared, &path, &asked.expected_hash)?;
@@ -34,7 +34,7 @@ pub(super) fn edit_file(shared: &ToolContext, asked: &EditFile) -> Result<String
     Ok(format!("changed {said}; {}", written_as(&path, &edited)))
 }
 
-/// The content with `new` in place of `old`, and in how many places.
+/// Returns the content with `old` replaced by `new`, and the number of replacements.
 fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, usize), String> {
     if old.is_empty() {
         return Err("old_text is empty; give the text to replace, or use write_file to write the whole file"
@@ -80,7 +80,8 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
     Ok((edited, count))
 }
 
-/// In how many places a text is, and the first of them. Where it overlaps itself, that is two places.
+/// Returns the number of occurrences of a text, and the first positions. Overlapping occurrences count
+/// separately.
 fn places_of(content: &[u8], text: &[u8]) -> (usize, Vec<usize>) {
     let finder = memmem::Finder::new(text);
     let mut first: Vec<usize> = finder.find_iter(content).take(MAX_LINES).collect();
@@ -103,12 +104,12 @@ fn with_returns(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// The number of the line at a place.
+/// Returns the number of the line at a position.
 fn line_of(content: &[u8], place: usize) -> usize {
     memchr::memchr_iter(b'\n', content.get(..place).unwrap_or_default()).count() + 1
 }
 
-/// Says why a text may not have been found.
+/// Returns the likely reason why a text was not found.
 fn not_found(content: &[u8], old: &str) -> String {
     let is_numbered = |line: &&[u8]| {
         let digits = line.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! Work that blocks, on a thread of its own.
+//! Runs blocking work on a blocking thread.
 
 use std::{
     panic::resume_unwind,
@@ -18,10 +18,10 @@ use crate::harness::has_thread;
 #[derive(Debug)]
 pub(super) struct BlockingWork {
     work: WorkProgress,
-    /// Set by the work when it begins, or by the drop, whichever comes first. Work that still waits for a
-    /// thread must not be waited for, because the threads may be busy waiting for this job.
+    /// Set by the work when it begins, or by the drop, whichever comes first. The drop must not wait for work
+    /// without a thread, because the busy threads may wait for this job.
     is_settled: Arc<AtomicBool>,
-    /// Its other end goes with the work.
+    /// The work owns the sender, so this channel closes when the work ends.
     ended: Receiver<()>,
     changes: bool,
 }
@@ -29,14 +29,14 @@ pub(super) struct BlockingWork {
 /// Progress of the work.
 #[derive(Debug)]
 enum WorkProgress {
-    /// On a thread.
+    /// The work runs on a thread.
     Begun(JoinHandle<Result<String, String>>),
-    /// Done in place, as the system had no thread to give.
+    /// The work ran on the calling thread, because the system could not start another.
     Done(Option<Result<String, String>>),
 }
 
 impl BlockingWork {
-    /// Starts the work; `changes` is whether it changes something.
+    /// Starts the work. `changes` is true if the work changes something.
     pub(super) fn start(
         changes: bool,
         work: impl FnOnce() -> Result<String, String> + Send + 'static,
@@ -64,7 +64,7 @@ impl BlockingWork {
         match &mut self.work {
             WorkProgress::Begun(handle) => {
                 handle.await.unwrap_or_else(|error| match error.try_into_panic() {
-                    // It is the toolbox that answers for a panic.
+                    // Propagate the panic: the toolbox answers it.
                     Ok(panic) => resume_unwind(panic),
                     Err(_) => ending(),
                 })
@@ -82,7 +82,7 @@ impl Drop for BlockingWork {
             handle.abort();
             let has_begun = self.is_settled.swap(true, Ordering::AcqRel);
             if has_begun && self.changes {
-                // Nothing is ever sent: this ends when the other end is dropped.
+                // The work never sends anything: `recv` returns when the work drops the sender.
                 let _ = self.ended.recv();
             }
         }

@@ -1,4 +1,4 @@
-//! `list_files`.
+//! The tool `list_files`.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ pub(super) const DESCRIPTION: &str = "Lists files and folders by name. Use it to
 /// Default depth of a listing.
 const DEPTH: usize = 2;
 
-/// The answer of `list_files`.
+/// Runs `list_files` and returns its answer.
 pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<String, String> {
     let (until, depth) = (Instant::now() + TIME, asked.depth.unwrap_or(DEPTH).max(1));
     let (mut lines, mut remarks, mut not_entered) = (Vec::new(), Vec::new(), 0);
@@ -27,7 +27,7 @@ pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<Stri
         let walk = match shared.files.walk(&place, &options) {
             Ok(walk) => walk,
             Err(error) if asked.path.is_some() => return Err(fault(&place, &error)),
-            // One of several places, and gone meanwhile.
+            // With several paths, one of them may have been removed meanwhile.
             Err(error) => {
                 remarks.push(fault(&place, &error));
                 continue;

@@ -1,8 +1,8 @@
-//! A ready toolbox over the files of a scope: list, read, search, write, edit, delete. Of the feature `files`.
+//! A toolbox for the files of a scope: list, read, search, write, edit, delete. Needs the feature `files`.
 //!
-//! The tools hold no rule of their own about what may be touched: that is [`ScopedFiles`], and a [`Session`](crate::Session)
-//! before it. They bound what a model reads at once, say what was left out and how to go on, and answer a mistake with what to
-//! do next. A file is changed only if it is what the model has read.
+//! The tools have no access rules of their own: [`ScopedFiles`] and the [`Session`](crate::Session) before it enforce the scope.
+//! The tools limit the size of an answer, state what was left out and how to continue, and answer a mistake with advice. They
+//! change a file only if it still has the content that the model has read.
 
 mod answer;
 mod arguments;
@@ -29,17 +29,17 @@ use crate::{
     turn::Effects,
 };
 
-/// The least that an answer may be bounded to: its beginning, its end and a line have to fit. Source: our own bound.
+/// Smallest allowed bound on an answer: its beginning, its end and a line must fit. Source: our own bound.
 const LEAST_ANSWER_BYTES: usize = 4_000;
 
-/// Time limit of a call that walks through folders. Source: our own bound.
+/// Time limit of a call that walks folders. Source: our own bound.
 const TIME: Duration = Duration::from_secs(10);
 
 /// Tools for the files of a scope: `list_files`, `read_file`, `search_files`, `write_file`, `edit_file` and `delete_file`.
 ///
-/// Offer them in a [`Session`](crate::Session) of the same scope, so that each call is decided on and recorded; without a session
-/// they keep to the scope as well. The calls run on tokio's threads for work that blocks; dropping a call that has begun to
-/// change something waits for it, so that nothing is changed after a turn has ended.
+/// Offer them in a [`Session`](crate::Session) of the same scope, which decides on each call and records it. Without a session
+/// the tools still enforce the scope. Calls run on Tokio's blocking threads. Dropping a call that has begun to change something
+/// waits for its end, so that nothing changes after the turn.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -74,12 +74,12 @@ pub struct FileTools(Arc<ToolContext>);
 struct ToolContext {
     files: ScopedFiles,
     answer_bytes: usize,
-    /// Names of folders that are listed, and neither gone into nor searched.
+    /// Names of folders that are listed but neither entered nor searched.
     left_out: Vec<String>,
 }
 
 impl FileTools {
-    /// Tools for these files. They answer with at most 10,000 bytes at once, and go into no folder that is called `.git`.
+    /// Creates tools for these files. An answer has at most 10,000 bytes, and folders named `.git` are not entered.
     pub fn new(files: ScopedFiles) -> Self {
         Self(Arc::new(ToolContext {
             files,
@@ -105,7 +105,7 @@ impl FileTools {
         self
     }
 
-    /// `list_files`, `read_file` and `search_files`.
+    /// Returns `list_files`, `read_file` and `search_files`.
     pub fn reading(&self) -> [Tool; 3] {
         let tools = [
             self.tool("list_files", list::DESCRIPTION, false, list::list_files),
@@ -115,7 +115,7 @@ impl FileTools {
         tools.map(|tool| tool.reading("/path").read_only())
     }
 
-    /// `write_file`, `edit_file` and `delete_file`.
+    /// Returns `write_file`, `edit_file` and `delete_file`.
     pub fn writing(&self) -> [Tool; 3] {
         let tools = [
             self.tool("write_file", write::WRITE_DESCRIPTION, true, write::write_file),
@@ -149,7 +149,7 @@ impl FileTools {
 }
 
 impl ToolContext {
-    /// A path as it is shown. A session hands over the real one.
+    /// Returns a path for display. A session passes the real path to the tool.
     fn path(&self, given: &str) -> String {
         self.files.relative(Path::new(given))
     }

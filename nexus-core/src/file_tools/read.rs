@@ -1,4 +1,4 @@
-//! `read_file`.
+//! The tool `read_file`.
 
 use super::{
     ToolContext,
@@ -13,13 +13,13 @@ pub(super) const DESCRIPTION: &str = "Reads a text file by lines. The first line
     line of the answer gives the offset to continue with. A long line is shortened and marked; call again \
     with limit 1 to see more of it. Fails if the file does not exist, is out of scope or is binary.";
 
-/// Bytes of a line that are shown among others. Source: our own bound.
+/// Bytes of each line in an answer with several lines. Source: our own bound.
 const LINE_BYTES: usize = 2_000;
 
-/// Bytes of a file that are checked to recognise text. Source: git's own number.
+/// Bytes of a file that are checked to recognise text. Source: the number that git uses.
 const LOOKED_AT: usize = 8_000;
 
-/// The answer of `read_file`.
+/// Runs `read_file` and returns its answer.
 pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     let content = read(shared, &path)?;
@@ -58,7 +58,7 @@ pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String
     Ok(answer.end(&remarks))
 }
 
-/// Describes the file.
+/// Returns the first line of the answer, which describes the file.
 fn head(path: &str, bytes: &[u8], is_cut: bool, lines: usize) -> String {
     if is_cut {
         return format!("{path}: more than {} bytes, {lines} lines in the first of them", bytes.len());
@@ -85,7 +85,7 @@ fn head(path: &str, bytes: &[u8], is_cut: bool, lines: usize) -> String {
     text
 }
 
-/// A line, or its beginning and how much is left out.
+/// Returns a line. Of a longer line, returns the beginning and the number of omitted bytes.
 fn shown_line(line: &[u8], most: usize) -> String {
     if line.len() <= most {
         return String::from_utf8_lossy(line).into_owned();

@@ -1,4 +1,4 @@
-//! `search_files`.
+//! The tool `search_files`.
 
 use std::time::Instant;
 
@@ -18,10 +18,10 @@ pub(super) const DESCRIPTION: &str = "Searches files for lines that match a patt
 /// Default number of matching lines.
 const MATCHES: usize = 100;
 
-/// Bytes of a line that are shown. Source: our own bound.
+/// Bytes of each matching line in the answer. Source: our own bound.
 const SHOWN_BYTES: usize = 300;
 
-/// The answer of `search_files`.
+/// Runs `search_files` and returns its answer.
 pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<String, String> {
     let style = PatternStyle {
         literal: asked.literal.unwrap_or_default(),
@@ -76,7 +76,7 @@ pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<
     Ok(answer.end(&remarks))
 }
 
-/// Describes the parts that were not searched.
+/// Adds remarks about the parts that were not searched.
 fn remark_on(search: &Search, remarks: &mut Vec<String>) {
     remarks.extend(search.stopped.map(|bound| stopped(bound).to_owned()));
     if search.binary_files > 0 {

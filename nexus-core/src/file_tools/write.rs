@@ -1,4 +1,4 @@
-//! `write_file` and `delete_file`.
+//! The tools `write_file` and `delete_file`.
 
 use super::{
     ToolContext,
@@ -15,7 +15,7 @@ pub(super) const WRITE_DESCRIPTION: &str = "Writes a complete file: a new file, 
 pub(super) const DELETE_DESCRIPTION: &str = "Deletes a file. This cannot be undone. Does not \
     delete folders.";
 
-/// The answer of `write_file`.
+/// Runs `write_file` and returns its answer.
 pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<String, String> {
     let (path, content) = (shared.path(&asked.path), asked.content.as_str());
     let written = match asked.expected_hash.as_deref().filter(|hash| !hash.trim().is_empty()) {
@@ -35,14 +35,14 @@ pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<Stri
     Ok(text)
 }
 
-/// The answer of `delete_file`.
+/// Runs `delete_file` and returns its answer.
 pub(super) fn delete_file(shared: &ToolContext, asked: &DeleteFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     shared.files.remove_file(&path).map_err(|error| fault(&path, &error))?;
     Ok(format!("deleted {}", name(&path)))
 }
 
-/// Describes the written file.
+/// Returns a description of the written file.
 pub(super) fn written_as(path: &str, content: &[u8]) -> String {
     let (lines, hash) = (lines_of(content).count(), ContentHash::of(content).short());
     format!("wrote {}: {lines} lines, {} bytes, hash {hash}", name(path), content.len())

@@ -1,4 +1,4 @@
-//! The secrets that a redactor was given, and where they stand in a text.
+//! The known secrets of a redactor, and the search for them in text.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use memchr::{memchr_iter, memmem};
 use zeroize::Zeroizing;
 
-/// A secret of this length, in bytes, is given away by its first half: texts are cut off anywhere. Of a shorter one the half is
-/// an ordinary word.
+/// Length in bytes from which half of a secret identifies it, because texts may be cut anywhere. Half of a shorter secret may
+/// be an ordinary word.
 const LONG_SECRET_BYTES: usize = 32;
 
-/// Texts shorter than this, in bytes, are looked at one byte after the other.
+/// Texts shorter than this, in bytes, are searched byte by byte.
 const SHORT_BYTES: usize = 32;
 
-/// Bytes of a secret that the search uses, before the rest is compared: preparing a longer search costs more.
+/// Number of leading bytes that the search uses, before it compares the rest. Preparing a longer search would cost more.
 const NEEDLE_BYTES: usize = 32;
 
-/// Given secrets, as they are and as JSON writes them. Clones are cheap.
+/// Known secrets, both literally and as JSON escapes them. Clones are cheap.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Arc<Vec<Zeroizing<Vec<u8>>>>);
 
 impl Secrets {
-    /// These and `secret`, which is not empty.
+    /// Returns these secrets and `secret`, which is not empty.
     pub(super) fn with(&self, secret: &[u8]) -> Self {
         let mut secrets = Vec::clone(&self.0);
         if let Ok(text) = std::str::from_utf8(secret) {
@@ -43,13 +43,13 @@ impl Secrets {
         self.0.iter().map(|secret| secret.len()).max().unwrap_or(0)
     }
 
-    /// Length of the shortest text that gives one away, in bytes.
+    /// Returns the length of the shortest text that identifies a secret, in bytes.
     #[inline]
     pub(crate) fn shortest(&self) -> usize {
         self.0.iter().map(|secret| telling(secret)).min().unwrap_or(usize::MAX)
     }
 
-    /// Returns their positions, in no order: whole secrets, or the first half and the matching rest.
+    /// Returns the positions of secrets, unsorted: whole secrets, or the first half and the matching rest.
     pub(super) fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         for secret in self.0.iter() {
@@ -64,11 +64,11 @@ impl Secrets {
         places
     }
 
-    /// Returns true if `bytes` contain a secret, or may end with its beginning.
+    /// Returns true if `bytes` contain a secret, or may end with the start of one.
     #[inline]
     pub(crate) fn may_be_in(&self, bytes: &[u8]) -> bool {
         self.0.iter().any(|secret| {
-            // A search costs more to begin than a few bytes to look at.
+            // For few bytes, a direct comparison is faster than setting up a search.
             let begins = match secret.first_chunk().copied() {
                 Some([first, second]) if bytes.len() < SHORT_BYTES => {
                     let pair = |pair: &[u8]| pair[0] == first && pair[1] == second;
@@ -80,13 +80,13 @@ impl Secrets {
         })
     }
 
-    /// Returns the start of the end of `bytes` that later bytes may complete to a secret; their length without
-    /// such an end.
+    /// Returns the start of a tail of `bytes` that later bytes may complete to a secret. Returns the length of `bytes` if there
+    /// is none.
     pub(crate) fn open_end(&self, bytes: &[u8]) -> usize {
         let places = self.places(bytes);
         let is_open = |secret: &[u8], start: usize| {
             let rest = &bytes[start..];
-            // A match inside of another match is removed with that.
+            // A match inside of another match is removed together with the outer one.
             let is_inside = |place: &Range<usize>| place.start < start && start < place.end;
             rest.len() < secret.len() && secret.starts_with(rest) && !places.iter().any(is_inside)
         };
@@ -98,7 +98,7 @@ impl Secrets {
     }
 }
 
-/// Returns the length of a prefix that reveals a secret.
+/// Returns the length of a prefix that identifies a secret.
 fn telling(secret: &[u8]) -> usize {
     match secret.len() {
         length @ LONG_SECRET_BYTES.. => length.div_ceil(2),
@@ -112,7 +112,7 @@ fn common(bytes: &[u8], secret: &[u8]) -> usize {
     bytes.iter().zip(secret).take_while(|(one, other)| one == other).count()
 }
 
-/// Returns the range in which `bytes` continue like `secret`, to their end or for as long as it reveals the
+/// Returns the positions at which `bytes` match the start of the secret, up to the end of `bytes` or far enough to identify the
 /// secret.
 #[inline]
 fn beginnings<'a>(secret: &'a [u8], bytes: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
