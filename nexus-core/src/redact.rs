@@ -120,7 +120,7 @@ impl Redactor {
         self.text_without(text, &self.matches(text.as_bytes())).unwrap_or_else(|| text.to_owned())
     }
 
-    /// As [`Redactor::redact_text`], but returns `None` if nothing is replaced.
+    /// Like [`Redactor::redact_text`], but returns `None` if nothing is replaced.
     pub(crate) fn redacted(&self, text: &str) -> Option<String> {
         self.text_without(text, &self.matches(text.as_bytes()))
     }
@@ -133,7 +133,7 @@ impl Redactor {
         self.text_without(text, &merged(self.secrets().places(text.as_bytes())))
     }
 
-    /// As [`Redactor::without_secrets`], for every string and every key of a value.
+    /// Like [`Redactor::without_secrets`], for every string and every key of a value.
     #[must_use]
     pub fn value_without_secrets(&self, value: &Value) -> Option<Value> {
         let is_clean = |text: &str| self.without_secrets(text).is_none();

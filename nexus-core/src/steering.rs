@@ -91,7 +91,7 @@ impl QueuedInput {
     }
 }
 
-/// What happened to an input.
+/// Fate of an input.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "delivery", content = "because")]

@@ -230,7 +230,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         let partial = error.partial_mut();
         partial.messages.iter_mut().for_each(|message| self.events.rename_message(message));
         partial.tool_calls.iter_mut().for_each(|call| self.events.rename_call(call));
-        // If a tool already submitted the answer, no other backend is asked for it.
+        // If a tool already submitted the answer, do not try another backend.
         let is_submitted = !self.was_submitted && is_submitted(self.run.host.session(), &self.run.request);
         let may_go_on = may_go_on(&error, self.run.route.rule, self.asks_again && !is_last);
         if self.is_alone || is_submitted || !may_go_on {

@@ -76,7 +76,7 @@ enum ConfigurationSource {
 }
 
 impl Router {
-    /// Loads a file. Resolves relative paths in it against its folder, whatever the context says.
+    /// Loads a file. Resolves relative paths in it against its folder and never against the context's folder.
     ///
     /// # Errors
     ///
@@ -532,7 +532,7 @@ impl RouterBuilder {
         self
     }
 
-    /// Loads a file. Resolves relative paths in it against its folder, whatever the context says.
+    /// Loads a file. Resolves relative paths in it against its folder and never against the context's folder.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ErrorKind;
 use crate::id::BackendId;
 
-/// What happened to a failed backend's work before the next backend ran.
+/// Fate of a failed backend's work before the next backend ran.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,7 +33,7 @@ pub struct Skipped {
     pub reason: String,
     /// End of the backend's suspension, if it is suspended.
     pub until: Option<SystemTime>,
-    /// What happened to the backend's work.
+    /// Fate of the backend's work.
     #[serde(default)]
     pub handover: Handover,
 }

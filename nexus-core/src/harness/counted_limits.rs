@@ -12,7 +12,7 @@ pub fn over_limit(log: &TurnLog, limits: &Limits) -> Option<Failure> {
     over_limit_with(calls, log, limits)
 }
 
-/// As [`over_limit`], with `calls` tool calls, for a record that does not show which calls count.
+/// Like [`over_limit`], with `calls` tool calls, for a record that does not show which calls count.
 pub fn over_limit_with(calls: usize, log: &TurnLog, limits: &Limits) -> Option<Failure> {
     let recorder = &log.recorder;
     let output_tokens = recorder.usage().all_output_tokens().unwrap_or(0);

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Texts up to this length, mostly names, are stored whatever else the line contains.
+/// Texts up to this length, mostly names, are always stored completely.
 const SHORT_BYTES: usize = 256;
 /// Deepest nesting at which a JSON value is stored as one. The reader accepts 128 levels, including those of
 /// the line.

@@ -211,7 +211,7 @@ impl RetainedDecision {
     }
 }
 
-/// How a call counts.
+/// Counting rule of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counts {
     /// Counts as one call.

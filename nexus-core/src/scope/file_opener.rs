@@ -69,7 +69,7 @@ pub(super) enum Over<'o> {
 /// Reason why a file cannot be used, without its path.
 #[derive(Debug)]
 pub(super) enum OpenFailure {
-    /// The file is no longer the one that was checked. The caller may check again.
+    /// The file changed after the check. The caller may check it again.
     Changed,
     /// The content differs from the expected content.
     Stale,

@@ -152,13 +152,13 @@ impl ScopedFiles {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Anything))
     }
 
-    /// As [`ScopedFiles::write`], for a file that must not exist. An existing file is not changed, and the error is
+    /// Like [`ScopedFiles::write`], for a file that must not exist. An existing file is not changed, and the error is
     /// [`AlreadyExists`](io::ErrorKind::AlreadyExists).
     pub fn write_new(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Nothing))
     }
 
-    /// As [`ScopedFiles::write`], but replaces only a file whose hash is `expected`. Thus no change since the file was read is lost; the
+    /// Like [`ScopedFiles::write`], but replaces only a file whose hash is `expected`. Thus no change since the file was read is lost; the
     /// table above lists the limits of that guarantee. Needs the feature `files`.
     ///
     /// # Errors

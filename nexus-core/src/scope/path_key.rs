@@ -55,7 +55,7 @@ pub fn is_dot_git(name: &[u8]) -> bool {
     is(&text) || text.split('\\').any(stem)
 }
 
-/// As [`folded_name`], but retains dots and spaces at the end.
+/// Like [`folded_name`], but retains dots and spaces at the end.
 pub(super) fn folded(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

@@ -148,7 +148,7 @@ impl Session {
         Self::mint_with_budget(participant, scope, tools, None)
     }
 
-    /// As [`Session::mint`], with at most `tool_calls` calls in total, without those of terminal tools.
+    /// Like [`Session::mint`], with at most `tool_calls` calls in total, without those of terminal tools.
     pub fn mint_with_budget(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -158,7 +158,7 @@ impl Session {
         Self::mint_with_bounds(participant, scope, tools, SessionBounds::new().with_tool_calls(tool_calls))
     }
 
-    /// As [`Session::mint`], with these bounds on calls.
+    /// Like [`Session::mint`], with these bounds on calls.
     pub fn mint_with_bounds(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -246,7 +246,7 @@ impl Session {
     }
 
     /// Returns the redactor. It removes secrets from the calls of this session, but not from calls of sessions below. A model never
-    /// needs a credential of the turn, so no tool and no decision receives one that a server repeats. The code that runs the turn
+    /// needs a credential of the turn, so neither a tool nor a decision receives a credential that a server repeats. The code that runs the turn
     /// adds the lent credentials, and removes the same secrets from all output of the turn.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
@@ -597,7 +597,7 @@ impl Session {
         answered.unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
     }
 
-    /// As [`Session::call`], with a denial as an error. Runs [`Session::in_order`], [`Session::authorize`] and [`Session::answer`].
+    /// Like [`Session::call`], with a denial as an error. Runs [`Session::in_order`], [`Session::authorize`] and [`Session::answer`].
     ///
     /// # Errors
     ///

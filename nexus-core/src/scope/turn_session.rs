@@ -21,7 +21,7 @@ impl Session {
         self.for_turn_asking(tool_calls, None)
     }
 
-    /// As [`Session::for_turn`], with `approver` for calls that need an approval, if it is set.
+    /// Like [`Session::for_turn`], with `approver` for calls that need an approval, if it is set.
     pub(crate) fn for_turn_asking(
         &self,
         tool_calls: Option<u32>,

@@ -194,7 +194,7 @@ impl Tool {
         self.with_path(pointer, PathAccess::Read)
     }
 
-    /// As [`Tool::reading`], for a path that the tool writes.
+    /// Like [`Tool::reading`], for a path that the tool writes.
     #[must_use]
     pub fn writing(self, pointer: impl Into<String>) -> Self {
         self.with_path(pointer, PathAccess::Write)

@@ -19,7 +19,7 @@ pub enum ConversationMode {
     Resume {
         /// Handle from the earlier turn's result.
         handle: ResumeHandle,
-        /// What happens if the conversation no longer exists.
+        /// Reaction to a conversation that no longer exists.
         on_lost: OnLost,
     },
 }
@@ -70,7 +70,7 @@ impl ConversationMode {
     }
 }
 
-/// What happens if the conversation no longer exists.
+/// Reaction to a conversation that no longer exists.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

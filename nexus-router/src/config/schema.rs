@@ -55,7 +55,7 @@ impl Distinct {
     }
 }
 
-/// When another backend may take over a failed turn.
+/// Condition under which another backend may take over a failed turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FallbackRule {
