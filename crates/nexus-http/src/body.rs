@@ -1,4 +1,4 @@
-//! Bodies of requests, within their bounds.
+//! Reads request bodies up to a limit.
 
 use bytes::BytesMut;
 use http_body_util::BodyExt as _;
@@ -6,12 +6,12 @@ use hyper::body::Incoming;
 
 use crate::memory::{BodyTooLarge, MemoryPermit};
 
-/// Why a body was not read.
+/// Reason why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// It is larger than the bound.
+    /// The body is larger than the limit.
     TooLarge,
-    /// The connection broke before its end.
+    /// The connection broke before the end of the body.
     Incomplete,
 }
 
@@ -21,12 +21,12 @@ impl From<BodyTooLarge> for BodyError {
     }
 }
 
-/// Reads a body of at most `max_bytes` bytes. With `memory` it waits for shared memory before it reads on. It has no time limit
-/// of its own.
+/// Reads a body of at most `max_bytes` bytes. With `memory`, waits for shared memory before it reads more. Has no time limit of
+/// its own.
 ///
 /// # Errors
 ///
-/// As [`BodyError`] lists them.
+/// Those of [`BodyError`].
 pub async fn read_body(
     mut body: Incoming,
     max_bytes: usize,

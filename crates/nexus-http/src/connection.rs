@@ -1,4 +1,4 @@
-//! One connection: whether it is admitted, and when it ends.
+//! One connection: its admission and its end.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// One connection to a [`BoundedServer`](crate::BoundedServer). It is a stranger's until the handler admits it.
+/// One connection to a [`BoundedServer`](crate::BoundedServer). It counts as a stranger until the handler admits it.
 #[derive(Debug)]
 pub struct HttpConnection {
     pub(crate) since: Instant,
@@ -29,14 +29,14 @@ impl HttpConnection {
         }
     }
 
-    /// Admits the connection: a request on it has shown that its client may be here. Returns `false` if as many are admitted as the
-    /// limits allow.
+    /// Admits the connection, because a request on it has proved that its client is authorised. Returns false if the maximum number
+    /// of connections is already admitted.
     pub fn admit(&self) -> bool {
         if self.is_admitted() {
             return true;
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else { return false };
-        // Requests of one connection come one after the other.
+        // No race is possible: requests of one connection are handled one after the other.
         self.admitted.set(permit).is_ok()
     }
 
@@ -53,7 +53,7 @@ impl HttpConnection {
         self.evicted.notify_one();
     }
 
-    /// Waits until a stranger has to go: it is evicted, or its time is over. Never returns for an admitted connection.
+    /// Waits until a stranger must be closed, because it was evicted or its time is over. Never returns for an admitted connection.
     pub(crate) async fn has_to_go(&self, deadline: Instant) {
         tokio::select! {
             () = sleep_until(deadline) => {}

@@ -1,7 +1,7 @@
-//! The connections of a server, and how many there may be for how long.
+//! The connections of a server, with limits on their number and duration.
 //!
-//! A connection is a stranger's until the handler admits it. A stranger has a time limit. The number of strangers is bounded: one
-//! more evicts the oldest. Clients that open connections and send nothing therefore block no client that sends a request.
+//! A connection is a stranger until the handler admits it. Strangers have a time limit, and their number is limited: a further
+//! stranger evicts the oldest one. Clients that open connections and send nothing therefore block no client that sends a request.
 
 use std::{
     collections::VecDeque,
@@ -19,36 +19,36 @@ use tokio::{net::TcpStream, sync::Semaphore, time::Instant};
 use crate::{connection::HttpConnection, handler::RequestHandler};
 
 /// Most strangers at once, if the process may open enough descriptors. Source: our own bound, far above the number of a server's
-/// clients: the more strangers there may be, the sooner newcomers are accepted in a flood.
+/// clients. More strangers mean that a flood delays newcomers less.
 const MAX_STRANGERS: usize = 1024;
-/// Lowest bound of strangers, even with few descriptors.
+/// Smallest limit on strangers, even with few descriptors.
 const MIN_STRANGERS: usize = 64;
-/// Strangers may use one of so many descriptors of the process. Source: our own choice: the process needs them for other things.
+/// One stranger is allowed per this number of descriptors. Source: our own choice: the process needs the others itself.
 const DESCRIPTORS_PER_STRANGER: u64 = 8;
-/// Shortest life of a stranger that is evicted. Source: our own choice, above the time that a program on a busy machine takes from
+/// Shortest life of a stranger before eviction. Source: our own choice. It is longer than a program on a busy machine takes from
 /// connecting to writing.
 const GRACE: Duration = Duration::from_millis(100);
-/// Shortest life of a stranger that is evicted in a flood. Source: our own choice: most programs write before they are accepted.
+/// Shortest life of a stranger before eviction in a flood. Source: our own choice: most programs write before they are accepted.
 const FLOOD_GRACE: Duration = Duration::from_millis(20);
-/// Duration of a flood after the last eviction. Source: our own choice.
+/// Time after the last eviction that still counts as a flood. Source: our own choice.
 const FLOOD: Duration = Duration::from_secs(1);
 
 /// Bounds of a [`BoundedServer`](crate::BoundedServer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerLimits {
-    /// Largest head of a request, in bytes. 32 KiB by default; a client's has a few hundred bytes.
+    /// Largest head of a request, in bytes. 32 KiB by default; a typical head has a few hundred bytes.
     pub max_head_bytes: usize,
-    /// Longest time from the first byte of a head to its last. Unbounded by default: known clients keep a connection for as long as
-    /// they like, and `stranger_timeout` bounds all others.
+    /// Longest time from the first byte of a head to its last. Unlimited by default: admitted clients keep a connection as long as
+    /// they like, and `stranger_timeout` limits all others.
     pub head_timeout: Option<Duration>,
-    /// Allows a second request on a connection. True by default.
+    /// True if a connection may carry several requests. True by default.
     pub keep_alive: bool,
-    /// Most connections that are not admitted. By default an eighth of the process's descriptors: 64 at least, 1,024 at most.
+    /// Most connections that are not admitted. By default an eighth of the process's descriptors, between 64 and 1,024.
     pub max_strangers: usize,
-    /// Longest life of a connection that is not admitted. Ten seconds by default: a program on this machine needs none of them.
+    /// Longest life of a connection that is not admitted. Ten seconds by default, far more than a program on this machine needs.
     pub stranger_timeout: Duration,
-    /// Most admitted connections. 128 by default; one call in progress takes one.
+    /// Most admitted connections. 128 by default; each call in progress uses one.
     pub max_admitted: usize,
 }
 
@@ -66,7 +66,7 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// Limits of a server that never admits a connection: each carries one request.
+    /// Returns the limits of a server that never admits a connection. Each connection carries one request.
     pub fn one_request(max_connections: usize, head_timeout: Duration, connection_timeout: Duration) -> Self {
         Self {
             head_timeout: Some(head_timeout),
@@ -78,7 +78,7 @@ impl ServerLimits {
         }
     }
 
-    /// Sets the largest head of a request. The server raises it to 8 KiB.
+    /// Sets the largest head of a request. The server uses at least 8 KiB.
     #[must_use]
     pub fn with_max_head_bytes(mut self, bytes: usize) -> Self {
         self.max_head_bytes = bytes.max(8 << 10);
@@ -90,7 +90,7 @@ impl ServerLimits {
 pub(crate) struct Connections {
     limits: ServerLimits,
     open: FuturesUnordered<BoxFuture<'static, ()>>,
-    /// Connections that were strangers at the last look, the oldest first.
+    /// Connections that were strangers at the last check, the oldest first.
     strangers: VecDeque<Weak<HttpConnection>>,
     permits: Arc<Semaphore>,
     last_eviction: Option<Instant>,
@@ -118,12 +118,13 @@ impl Connections {
         self.open.next().await;
     }
 
-    /// Accepts no connection for a while.
+    /// Pauses accepting connections.
     pub(crate) fn rest_for(&mut self, pause: Duration) {
         self.rests_until = Some(Instant::now() + pause);
     }
 
-    /// Closes idle connections until one more fits. Returns how long to wait if none fits yet.
+    /// Evicts the oldest stranger if no further one fits. Returns the time to wait while accepting is paused or the oldest stranger
+    /// may not be evicted yet.
     pub(crate) fn make_room(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if let Some(left) = self.rests_until.map(|until| until.saturating_duration_since(now))
@@ -170,7 +171,7 @@ impl Connections {
                 .serve_connection(TokioIo::new(stream), service);
             tokio::select! {
                 biased;
-                // An error is the client's: it left, or sent no HTTP.
+                // Ignore an error: the client left or sent invalid HTTP.
                 _ = conversation => {}
                 () = connection.has_to_go(connection.since + limits.stranger_timeout) => {}
             }
@@ -178,7 +179,7 @@ impl Connections {
     }
 }
 
-/// Most strangers at once in a process that may open so many descriptors.
+/// Returns the limit on strangers in a process that may open `descriptors` descriptors.
 fn max_strangers(descriptors: Option<u64>) -> usize {
     let share = descriptors.unwrap_or(u64::MAX) / DESCRIPTORS_PER_STRANGER;
     usize::try_from(share).unwrap_or(usize::MAX).clamp(MIN_STRANGERS, MAX_STRANGERS)

@@ -1,4 +1,4 @@
-//! The seam between a server and the code that answers its requests.
+//! The interface between a server and the code that answers its requests.
 
 use std::{future::Future, sync::Arc};
 
@@ -8,7 +8,7 @@ use crate::{connection::HttpConnection, response::ResponseBody};
 
 /// Answers the requests of all connections of a server.
 pub trait RequestHandler: Send + Sync + 'static {
-    /// Answers one request. Requests of one connection come one after the other.
+    /// Answers one request. Requests of one connection are handled one after the other.
     fn respond(
         &self,
         request: Request<Incoming>,

@@ -20,12 +20,12 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token)
 }
 
-/// Returns the length that a request states for its body.
+/// Returns the length of the body that a request declares.
 pub fn stated_length(headers: &HeaderMap) -> Option<u64> {
     only(headers, CONTENT_LENGTH)?.parse().ok()
 }
 
-/// Returns true if a request states that its body is of a media type.
+/// Returns true if a request declares this media type for its body.
 pub fn is_of_type(headers: &HeaderMap, media_type: &str) -> bool {
     only(headers, CONTENT_TYPE).is_some_and(|stated| bare(stated).eq_ignore_ascii_case(media_type))
 }
@@ -41,7 +41,7 @@ pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     })
 }
 
-/// A media type without its parameters.
+/// Returns a media type without its parameters.
 fn bare(media_type: &str) -> &str {
     media_type.split(';').next().unwrap_or_default().trim()
 }

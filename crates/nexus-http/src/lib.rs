@@ -3,8 +3,8 @@
 //! [`BoundedServer`] spawns no task: the listener, all connections and all requests are polled by the owner's future.
 //! Dropping the server closes the port and every connection at once.
 //!
-//! The other items are the checks that every server of Nexus makes: [`ServerNames`] for the host and the origin of a request,
-//! [`head`] for single headers, [`read_body`] and [`BodyMemory`] for bodies within their bounds.
+//! The other items are checks that every server of Nexus needs: [`ServerNames`] for the host and the origin of a request,
+//! [`head`] for single headers, [`read_body`] and [`BodyMemory`] for limits on bodies.
 
 mod body;
 mod connection;

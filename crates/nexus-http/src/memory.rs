@@ -1,32 +1,35 @@
-//! Memory of the bodies of requests: as bytes while they arrive, and as JSON values for as long as the handler needs them.
+//! Limits the memory of request bodies: of their bytes while they arrive, and of their JSON values until the handler is
+//! done.
 //!
-//! Each body has a small amount of its own, so that a small request never waits for others. All connections share the rest.
+//! Each body has a small reserve of its own, so that a small request never waits for others. All connections share the
+//! rest.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shared memory beyond the own amount of each body, in bytes. Source: our own bound.
+/// Shared memory of all bodies beyond their reserves, in bytes. Source: our own bound.
 const SHARED_BYTES: usize = 64 << 20;
 
-/// Largest amount for one body, in bytes. Source: our own bound: two of the largest fit at once.
+/// Most memory for one body, in bytes. Source: our own bound: two bodies of this size fit at once.
 const MAX_BODY_BYTES: usize = SHARED_BYTES / 2;
 
-/// Own amount of each body, in bytes. Source: our own bound, above the size of most requests.
+/// Reserve of each body, in bytes. Source: our own bound, above the size of most requests.
 const OWN_BYTES: usize = 64 << 10;
 
-/// Memory of one item beside its text, in bytes: in a list that has just grown to twice its size, or in a map whose nodes
-/// are half empty. Source: the sizes of a JSON value (32) and of a node of a map (about 650, for eleven), rounded up.
+/// Memory of one item besides its text, in bytes. The worst cases are a list that has just doubled its capacity and a map
+/// with half-empty nodes. Source: the sizes of a JSON value (32) and of a map node (about 650, for eleven items), rounded
+/// up.
 const ITEM_BYTES: usize = 192;
 
-/// Memory of a map with one field, in bytes. Source: the size of a node, rounded up.
+/// Memory of a map with one field, in bytes. Source: the size of a map node, rounded up.
 const MAP_BYTES: usize = 768;
 
 /// The memory of one server's request bodies.
 #[derive(Debug)]
 pub struct BodyMemory(Arc<Semaphore>);
 
-/// The share of one body. It is returned when this is dropped.
+/// Memory permit of one body. Its drop returns the memory.
 #[derive(Debug)]
 pub struct MemoryPermit {
     memory: Arc<Semaphore>,
@@ -34,7 +37,7 @@ pub struct MemoryPermit {
     shared: Option<OwnedSemaphorePermit>,
 }
 
-/// A body needs more memory than one may ever have.
+/// Error for a body that needs more memory than one body may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BodyTooLarge;
 
@@ -45,18 +48,18 @@ impl Default for BodyMemory {
 }
 
 impl BodyMemory {
-    /// Returns the share of a body of which nothing has arrived.
+    /// Returns the permit for a body of which nothing has arrived yet.
     pub fn permit(&self) -> MemoryPermit {
         MemoryPermit { memory: Arc::clone(&self.0), bytes: 0, shared: None }
     }
 }
 
 impl MemoryPermit {
-    /// Waits until the body may take `bytes` bytes in all.
+    /// Waits until the body may use `bytes` bytes in total.
     ///
     /// # Errors
     ///
-    /// No body may take so much.
+    /// `bytes` exceeds the limit for one body.
     pub async fn grow_to(&mut self, bytes: usize) -> Result<(), BodyTooLarge> {
         if bytes > MAX_BODY_BYTES {
             return Err(BodyTooLarge);
@@ -75,17 +78,17 @@ impl MemoryPermit {
         Ok(())
     }
 
-    /// Waits until the body may be read as JSON.
+    /// Waits until the body may be parsed as JSON.
     ///
     /// # Errors
     ///
-    /// No body may take so much as its values would.
+    /// The values would exceed the limit for one body.
     pub async fn grow_to_json(&mut self, text: &[u8]) -> Result<(), BodyTooLarge> {
         self.grow_to(json_bytes(text)).await
     }
 }
 
-/// Upper estimate of the memory of a JSON text once it is read, in bytes.
+/// Returns an upper estimate of the memory of a parsed JSON text, in bytes.
 fn json_bytes(text: &[u8]) -> usize {
     let mut bytes = text.len();
     let (mut is_string, mut is_escaped) = (false, false);

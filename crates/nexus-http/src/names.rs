@@ -1,4 +1,4 @@
-//! The names by which requests address a server.
+//! Host names by which requests address a server.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,47 +9,49 @@ use hyper::{
 
 use crate::head::only;
 
-/// The address of a server, and the names of its machine. Any other name that leads to the server was made to do so.
+/// Address of a server, and the names of its machine. A request under another name may come from a web page that
+/// attacks the server by DNS rebinding.
 #[derive(Clone, Debug)]
 pub struct ServerNames {
     address: SocketAddr,
     names: Vec<String>,
 }
 
-/// Why a request is not meant for the server, or not by one of its clients.
+/// Reason why a request is not meant for this server, or not sent by one of its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignRequest {
-    /// It names another host, as that of a web page does whose own name was bent to this machine.
+    /// The request names another host. A web page does that if its own name was made to resolve to this machine (DNS
+    /// rebinding).
     Host,
-    /// A web page of another origin sent it.
+    /// A web page of another origin sent the request.
     Origin,
 }
 
 impl ServerNames {
-    /// The names of a server: its address, `localhost`, and `names`.
+    /// Creates the names of a server: its address, `localhost`, and `names`.
     pub fn new(address: SocketAddr, names: Vec<String>) -> Self {
         Self { address, names }
     }
 
-    /// The address of the server.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Checks the host of a request, and its origin if it states one.
+    /// Checks the host of a request, and its origin if it has one.
     ///
     /// # Errors
     ///
-    /// One of them is not the server's.
+    /// The host or the origin is not the server's.
     pub fn check(&self, head: &Parts) -> Result<(), ForeignRequest> {
         let host = only(&head.headers, HOST).ok_or(ForeignRequest::Host)?;
-        // A request in absolute form names its host twice.
+        // A request in absolute form has its host in the URI, too.
         let named = head.uri.authority().map_or(host, |authority| authority.as_str());
         if !self.is_own(host) || !self.is_own(named) {
             return Err(ForeignRequest::Host);
         }
         if head.headers.contains_key(ORIGIN) {
-            // The server has no pages, but some clients state it as their origin.
+            // The server has no web pages, but some clients send the server itself as their origin.
             let origin = only(&head.headers, ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
             if !origin.is_some_and(|origin| self.is_own(origin)) {
                 return Err(ForeignRequest::Origin);
@@ -58,8 +60,8 @@ impl ServerNames {
         Ok(())
     }
 
-    /// Returns true if a host and port belong to the server. An address needs no name service, so every address
-    /// of the machine is the server's if it listens on all of them.
+    /// Returns true if a host and port belong to the server. Any IP address is accepted if the server listens on all
+    /// addresses, because an IP address cannot be rebound like a name.
     fn is_own(&self, host: &str) -> bool {
         if let Ok(address) = host.parse::<SocketAddr>() {
             let listens_there = self.address.ip().is_unspecified() || address.ip() == self.address.ip();

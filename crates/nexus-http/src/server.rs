@@ -9,29 +9,29 @@ use crate::{
     handler::RequestHandler,
 };
 
-/// Connections that the system queues before they are accepted. Source: our own choice: the most that systems allow, since any
-/// program may flood the port.
+/// Most connections that the system queues before they are accepted. Source: our own choice, the largest number that systems
+/// allow, because any program may flood the port.
 const BACKLOG: u32 = 4096;
-/// Pause after an accept that failed, such as without free descriptors. Source: our own choice.
+/// Pause after a failed accept, for example without free descriptors. Source: our own choice.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Opens a port. Port 0 is any free one.
+/// Opens a port. Port 0 means any free port.
 ///
 /// # Errors
 ///
-/// The system does not give the port.
+/// The system cannot open the port.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A server that starts again takes its port at once, although connections of its predecessor are still being closed.
+    // A restarted server can open its port immediately, although connections of its predecessor are still closing.
     #[cfg(unix)]
     socket.set_reuseaddr(address.port() != 0)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// A server whose connections, head sizes and times are bounded. It works only while [`BoundedServer::serve`],
-/// [`BoundedServer::during`] or [`BoundedServer::finish`] is polled. Each of them may be dropped and called again: connections
-/// resume.
+/// A server with limits on connections, head sizes and times. It works only while [`BoundedServer::serve`],
+/// [`BoundedServer::during`] or [`BoundedServer::finish`] is polled. A dropped future of these may be called again:
+/// connections resume.
 pub struct BoundedServer<H> {
     /// `None` once the port is closed.
     listener: Option<TcpListener>,
@@ -45,17 +45,17 @@ impl<H: RequestHandler> BoundedServer<H> {
         Self { listener: Some(listener), handler: Arc::new(handler), connections: Connections::new(limits) }
     }
 
-    /// The handler of its requests.
+    /// Returns the handler of the requests.
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// The handler of its requests, to be used while the server runs.
+    /// Returns the handler of the requests, for use while the server runs.
     pub fn shared_handler(&self) -> Arc<H> {
         Arc::clone(&self.handler)
     }
 
-    /// Answers requests for as long as it is polled.
+    /// Answers requests while it is polled.
     pub async fn serve(&mut self) -> Infallible {
         loop {
             self.step().await;
@@ -76,7 +76,7 @@ impl<H: RequestHandler> BoundedServer<H> {
         self.listener = None;
     }
 
-    /// Closes the port and waits until all connections have ended, or for `at_most`.
+    /// Closes the port and waits until all connections have ended, but at most `at_most`.
     pub async fn finish(mut self, at_most: Duration) {
         self.close();
         let rest = async {
@@ -84,7 +84,7 @@ impl<H: RequestHandler> BoundedServer<H> {
                 self.step().await;
             }
         };
-        // Idle clients leave their connections open.
+        // The time limit is needed because idle clients leave their connections open.
         let _ = tokio::time::timeout(at_most, rest).await;
     }
 

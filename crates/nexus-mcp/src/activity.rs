@@ -54,7 +54,7 @@ impl Drop for CallGuard<'_> {
 }
 
 impl CallActivity {
-    /// Returns true if a program has listed the tools.
+    /// Returns true if a client program has listed the tools.
     pub fn is_listed(&self) -> bool {
         self.calls().is_listed
     }
@@ -69,7 +69,8 @@ impl CallActivity {
         self.calls().pending > 0
     }
 
-    /// Waits until a call was decided on, or has ended. At most one caller waits at a time.
+    /// Waits until the session has decided on a call, or a call has ended. Only one caller may wait at a
+    /// time.
     pub async fn changed(&self) {
         self.change.notified().await;
     }

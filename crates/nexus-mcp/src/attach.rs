@@ -1,7 +1,7 @@
-//! Serving over stdio by way of an HTTP server that already runs: lines go there, and what it answers comes back.
+//! Serves stdio through an HTTP server that already runs: forwards each line to the server, and writes the server's answers.
 //!
-//! Nothing is understood on the way but what carrying needs: which lines are requests, which of them are cancelled, and which
-//! MCP session the server named.
+//! The carrier parses only what it needs for that: which lines are requests, which requests are cancelled, and the MCP session
+//! that the server named.
 
 use std::{
     collections::HashMap,
@@ -35,33 +35,33 @@ use super::{
     wire,
 };
 
-/// Longest event that is taken from the server, in bytes: answers are bounded far below.
+/// Longest event accepted from the server, in bytes. The server's answers are much shorter.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// Reason why no server can be attached to.
+/// Reason why no server can be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// None runs, or its file cannot be used.
+    /// No server runs, or its file cannot be used.
     #[error(transparent)]
     Server(#[from] ServerFileError),
-    /// Its token cannot be had.
+    /// The server's token cannot be read.
     #[error(transparent)]
     Token(#[from] TokenError),
-    /// It does not take connections.
+    /// The server accepts no connection.
     #[error("the server of process {} does not answer at {}: end it, and start it again", .0.pid, .0.address)]
     Unreachable(RunningServer, #[source] io::Error),
-    /// The standard streams cannot be taken over.
+    /// The standard streams of this process cannot be taken over.
     #[error("the standard streams cannot be opened")]
     Streams(#[from] io::Error),
 }
 
-/// Serves over the standard input and output of this process, by way of the HTTP server `name` of a home, until the input ends,
-/// the output cannot be written or `ended` is done. The server and what its calls began go on.
+/// Serves over the standard input and output of this process, through the HTTP server `name` of a home. Ends when the input
+/// ends, the output cannot be written or `ended` completes. The server and the work that calls began continue.
 ///
 /// # Errors
 ///
-/// As [`AttachError`] has them: before anything is read.
+/// Those of [`AttachError`], before any input is read.
 pub async fn attach(
     home: &Path,
     name: &str,
@@ -102,7 +102,7 @@ pub async fn attach(
         let is_first = matches!(&message, Ok(Incoming::Request { method, .. }) if method == "initialize");
         let carrying = Arc::clone(&carrier).carry(message.ok(), line, writer.lines.clone());
         if is_first {
-            // Later messages need the session that this one creates.
+            // Later messages need the MCP session that this request creates, so wait for it.
             carrying.await;
         } else {
             carried.spawn(carrying);
@@ -115,7 +115,7 @@ pub async fn attach(
     }
 }
 
-/// Carries messages to the server.
+/// Forwards messages to the server.
 struct Carrier {
     running: RunningServer,
     token: HttpToken,
@@ -124,14 +124,14 @@ struct Carrier {
 }
 
 impl Carrier {
-    /// Carries one line, and what is answered to it.
+    /// Forwards one line, and writes the answers to it.
     async fn carry(self: Arc<Self>, message: Option<Incoming>, line: Vec<u8>, output: mpsc::Sender<Bytes>) {
         if let Some(Incoming::Notification { method, params }) = &message
             && method == "notifications/cancelled"
         {
             let id = params.get("requestId").and_then(|id| serde_json::from_value(id.clone()).ok());
             if let Some(end) = id.and_then(|id: RequestId| lock(&self.waiting).remove(&id)) {
-                // The connection closes, and by that the server knows.
+                // Ending the exchange closes the connection, which tells the server that the call is cancelled.
                 end.cancel();
             }
             return;
@@ -183,7 +183,7 @@ impl Carrier {
             }
             self.pass_on(response, output).await
         };
-        // Both in one future: dropped, the connection closes.
+        // Keep connection and request in one future, so that dropping it closes the connection.
         let mut exchange = std::pin::pin!(exchange);
         tokio::select! {
             biased;
@@ -227,7 +227,7 @@ impl Carrier {
     }
 }
 
-/// Takes a stream of events apart, as our server writes it: each event has one line of data.
+/// Parses a stream of events in the form that our server writes: one line of data per event.
 #[derive(Debug, Default)]
 struct EventStreamParser(Vec<u8>);
 

@@ -1,7 +1,8 @@
 //! One call of a tool, from its arguments to its answer.
 //!
-//! A call of a service runs in a task of its own, to its end. A call of a session runs here, and is dropped when its client leaves.
-//! [`RunningCall`] waits for either: it reports progress, asks the client for its roots, and stops waiting when the client does.
+//! A call of a service runs in a task of its own, to its end. A call of a session runs in the future of the turn, and is dropped
+//! when its client leaves. [`RunningCall`] waits for either: it reports progress, requests the client's roots, and stops waiting
+//! when the client does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,23 +26,22 @@ use super::{
     wire::{self, RequestMeta},
 };
 
-/// Pause between two progress messages of a call without news. Source: clients that listen at all give up after
-/// 300 s of silence; SPAWN asks for 20 s at most.
+/// Pause between two progress messages of a call without news. Source: clients that accept progress give up after 300 s of silence;
+/// SPAWN requires 20 s at most.
 const PROGRESS_EVERY: Duration = Duration::from_secs(15);
-/// The least time between two lines of progress. Source: our own choice: they are for a person.
+/// Shortest time between two progress lines. Source: our own choice, because people read them.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
-/// Time after which a call may become a protocol task, so that quick answers are sent directly. Source: our own
-/// choice.
+/// Time after which a call may become a protocol task. Quicker answers are sent directly. Source: our own choice.
 const DEFERRED_AFTER: Duration = Duration::from_secs(1);
-/// Time that a client has to send its roots. Source: our own choice: clients answer from memory.
+/// Longest wait for a client's roots. Source: our own choice: clients answer from memory.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A call that runs, and what is needed to wait for it.
+/// A running call, with the state for waiting for it.
 pub(crate) struct RunningCall {
     pub(crate) id: RequestId,
     pub(crate) meta: RequestMeta,
     pub(crate) running: BoxFuture<'static, CallToolResult>,
-    /// The task of a service's call.
+    /// Task of a service's call.
     pub(crate) task: Option<AbortHandle>,
     pub(crate) context: CallContext,
     pub(crate) waiting: WaitGuard,
@@ -61,7 +61,7 @@ impl WaitGuard {
         Self(Some(context.cancelled().clone()))
     }
 
-    /// The call has its answer, or its client fetches it later.
+    /// Disarms the guard: the call has its answer, or its client fetches the answer later.
     fn disarm(&mut self) {
         self.0 = None;
     }
@@ -76,7 +76,7 @@ impl Drop for WaitGuard {
 }
 
 impl RunningCall {
-    /// Waits for the call until it is answered or `end` is cancelled.
+    /// Waits until the call is answered or `end` is cancelled.
     pub(crate) async fn wait(mut self, end: CancelToken) {
         let began = Instant::now();
         let mut last_line = began.checked_sub(PROGRESS_PAUSE).unwrap_or(began);
@@ -90,7 +90,8 @@ impl RunningCall {
                 () = &mut ended => return,
                 Some(question) = self.roots.recv() => {
                     if self.meta.names_itself {
-                        // It waits for the roots and does nothing else, so nothing is lost; the client sends the call again.
+                        // A call that waits for the roots has done nothing yet, so abort it. The client sends the call again with
+                        // the roots.
                         if let Some(task) = &self.task {
                             task.abort();
                         }
@@ -123,7 +124,7 @@ impl RunningCall {
         let line = self.lines.borrow_and_update().clone();
         let line = if line.is_empty() { "at work".to_owned() } else { line };
         let message = wire::progress(token, count, &format!("{line} ({} s)", elapsed.as_secs()));
-        // A client that does not read has enough of them.
+        // If the channel is full, the client does not read, so drop the message.
         let _ = self.messages.try_send(message);
     }
 
@@ -141,7 +142,7 @@ impl RunningCall {
         });
     }
 
-    /// Has the call go on as a protocol task. `false` if there are too many.
+    /// Turns the call into a protocol task that continues without the wait. Returns false if too many tasks exist.
     async fn defer(&mut self) -> bool {
         let Some(deferred) = self.deferred.take() else { return false };
         let Some((id, created)) = deferred.begin(self.context.cancelled().clone(), self.lines.clone()) else {
@@ -164,12 +165,12 @@ impl RunningCall {
     }
 }
 
-/// Sends one message; a client that left has no use for it.
+/// Sends one message. Ignores a client that has left.
 async fn send(messages: &mpsc::Sender<Bytes>, message: Bytes) {
     let _ = messages.send(message).await;
 }
 
-/// The answer of a call that ended, within its bound.
+/// Returns the answer of a call that ended, limited to the largest size.
 pub(crate) fn answer_of(ended: Result<CallAnswer, tokio::task::JoinError>, tool: &str) -> CallAnswer {
     let answer = ended.unwrap_or_else(|error| {
         tracing::error!(tool, %error, "a call of a tool ended without an answer");

@@ -1,4 +1,4 @@
-//! Context of a call, beside its arguments.
+//! Context of a call: progress, cancellation and roots.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::roots::{ClientRoots, RootsSource};
 
-/// Context of a call, beside its arguments.
+/// Context of a call: progress, cancellation and roots.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     progress: CallProgress,
@@ -20,7 +20,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// Context of a call without a waiting client: its progress goes nowhere, and it has no roots.
+    /// Creates the context of a call without a waiting client. It discards progress and has no roots.
     pub fn unattended() -> Self {
         Self::new(CallProgress::default(), CancelToken::new(), RootsSource::None)
     }
@@ -34,14 +34,14 @@ impl CallContext {
         &self.progress
     }
 
-    /// Returns the token that is cancelled once the answer is no longer awaited: the client cancelled the call,
-    /// or left, or the server ends. The call itself may continue.
+    /// Returns the token that is cancelled once the client no longer awaits the answer: it cancelled the call, or left,
+    /// or the server ends. The call itself may continue.
     pub fn cancelled(&self) -> &CancelToken {
         &self.cancel
     }
 
-    /// Returns true if the client got a protocol task and fetches the answer later: the call may then wait as
-    /// long as necessary. It can become true while the call runs.
+    /// Returns true if the client got a protocol task and fetches the answer later. The call may then wait as long as
+    /// necessary. The value can become true while the call runs.
     pub fn is_deferred(&self) -> bool {
         self.is_deferred.load(Ordering::Relaxed)
     }
@@ -50,8 +50,8 @@ impl CallContext {
         self.is_deferred.store(true, Ordering::Relaxed);
     }
 
-    /// Asks the client for the folders that it works in. Call it before any change: by the revision 2026-07-28
-    /// the client sends the whole call again with the answer, and this call is dropped here.
+    /// Requests the folders that the client works in. Call it before any change. In the revision 2026-07-28 the client
+    /// sends the whole call again with the roots, and this call is dropped here.
     pub async fn roots(&self) -> ClientRoots {
         self.roots.ask().await
     }
@@ -68,7 +68,8 @@ impl Default for CallProgress {
 }
 
 impl CallProgress {
-    /// Says what the call is at, in one line for a person. Only the last line counts: what comes quickly is not all sent.
+    /// Reports the present step of the call, in one line for a person. Of lines in quick succession only the last one is
+    /// sent.
     pub fn say(&self, line: impl Into<String>) {
         self.0.send_replace(line.into());
     }

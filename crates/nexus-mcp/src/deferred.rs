@@ -1,7 +1,7 @@
 //! Calls whose answers are fetched later: the protocol tasks of the extension `io.modelcontextprotocol/tasks`.
 //!
-//! Source: SEP-2663, by the types of `rmcp`. A task here is a call that still runs and its answer, in memory: what the call does
-//! is kept by the service.
+//! Source: SEP-2663, with the types of `rmcp`. A task is a running call and later its answer, in memory only. The service stores
+//! the results of the call's work.
 
 use std::{
     collections::HashMap,
@@ -19,12 +19,11 @@ use uuid::Uuid;
 
 use super::service::JsonObject;
 
-/// Time that a call and its answer are stored, from its beginning. Source: our own choice, longer than a client
-/// stays.
+/// Time that a call and its answer are stored, from the start of the call. Source: our own choice, longer than a client runs.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most calls that are kept. Source: our own bound.
+/// Most stored calls. Source: our own bound.
 const MAX_KEPT: usize = 256;
-/// Pause between two polls of a client. Source: an observed client follows this value.
+/// Recommended pause between two polls of a client. Source: an observed client follows this value.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The calls whose answers are fetched later.
@@ -48,8 +47,8 @@ enum DeferredState {
 }
 
 impl DeferredCalls {
-    /// A call's answer is to be fetched later: its name, and the message that says so. `None` if too many are kept: the call is
-    /// then answered as any other.
+    /// Stores a call whose answer the client fetches later. Returns its id and the message for the client. Returns `None` if too
+    /// many calls are stored; the call is then answered directly.
     pub(crate) fn begin(
         &self,
         waiting: CancelToken,
@@ -70,7 +69,7 @@ impl DeferredCalls {
         Some((id, created))
     }
 
-    /// A call has its answer: a `CallToolResult`.
+    /// Stores the answer of a call: a `CallToolResult`.
     pub(crate) fn answered(&self, id: &str, result: JsonObject) {
         if let Some(call) = self.lock().get_mut(id)
             && matches!(call.state, DeferredState::Working)
@@ -80,7 +79,7 @@ impl DeferredCalls {
         }
     }
 
-    /// The answer to `tasks/get`.
+    /// Returns the answer to `tasks/get`.
     pub(crate) fn fetched(&self, params: &Value) -> Result<GetTaskResult, ErrorData> {
         self.with(params, |id, call| {
             let payload = match &call.state {
@@ -92,7 +91,7 @@ impl DeferredCalls {
         })
     }
 
-    /// Answers `tasks/cancel`: the call is no longer awaited. The service decides if its work continues.
+    /// Answers `tasks/cancel`: ends the wait for the call. The service decides if its work continues.
     pub(crate) fn cancelled(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
         self.with(params, |_, call| {
             if matches!(call.state, DeferredState::Working) {
@@ -104,7 +103,7 @@ impl DeferredCalls {
         })
     }
 
-    /// Answers `tasks/update`: a task here never asks for input.
+    /// Answers `tasks/update`. A task of this server never requests input.
     pub(crate) fn updated(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
         self.with(params, |_, _| TaskAckResult::default())
     }
@@ -146,5 +145,5 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Shared by the calls and the requests for them.
+/// Shared by the calls and by the requests that fetch their answers.
 pub(crate) type SharedDeferredCalls = Arc<DeferredCalls>;

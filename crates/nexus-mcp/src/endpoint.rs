@@ -22,25 +22,25 @@ use super::{
     wire::{self, RequestMeta},
 };
 
-/// Most calls that run at once. Source: our own bound; a client has a few.
+/// Most calls that run at once. Source: our own bound; a typical client runs a few.
 const MAX_CALLS: usize = 128;
-/// Messages of one call that its client has not read yet.
+/// Most messages of one call that wait for its client to read them.
 const UNREAD_MESSAGES: usize = 16;
 
-/// A transport's knowledge of the client that sent a message.
+/// Facts that a transport knows about the client that sent a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientSide {
-    /// The connection or MCP session, which separates the request ids of two clients.
+    /// Name of the connection or MCP session. It separates equal request ids of two clients.
     pub(crate) session: String,
-    /// True if it announced roots in `initialize`, and can answer requests.
+    /// True if the client announced roots in `initialize` and can answer requests.
     pub(crate) offers_roots: bool,
 }
 
 /// The tools that an endpoint serves.
 enum ServedTools {
-    /// Tools of a service. Their calls run to their end when the client leaves.
+    /// Tools of a service. Their calls continue to their end after the client leaves.
     Service(Arc<dyn ToolService>),
-    /// Tools of a session. Their calls end with the wait, and nothing is spawned.
+    /// Tools of a session. Their calls end with the wait, and no task is spawned.
     Session(Arc<SessionTools>),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Endpoint {
     served: ServedTools,
     info: ServiceInfo,
     tools: Vec<Tool>,
-    /// Names of the tools whose calls may take long.
+    /// Names of tools whose calls may take long.
     long: Vec<String>,
     in_flight: Arc<InFlight>,
     questions: Arc<Questions>,
@@ -85,7 +85,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends all waiting, and has the service end what its calls began.
+    /// Ends all waits, and lets the service end the work that its calls began.
     pub(crate) async fn stop(&self) {
         self.ending.cancel();
         if let ServedTools::Service(service) = &self.served {
@@ -93,9 +93,10 @@ impl Endpoint {
         }
     }
 
-    /// Ends the waiting of a client that ends its MCP session.
+    /// Ends all waits of a client that ends its MCP session.
     pub(crate) fn end_session(&self, session: &str) {
-        // Clients without a session share the empty name, and none of them ends the waiting of another.
+        // All clients without an MCP session share the empty name, so none of them may end the waits of
+        // another.
         if !session.is_empty() {
             self.in_flight.end(session);
         }
@@ -189,7 +190,8 @@ impl Endpoint {
         let Some(Value::String(tool)) = params.remove("name") else {
             return Reply::error(id, nameless(), names_itself);
         };
-        // A mistake of the model is a result: some clients show it no errors of the protocol.
+        // Report a mistake of the model as a result, because some clients do not show protocol errors to the
+        // model.
         let refuse = |problem: String| {
             let result = wire::in_revision(wire::called(CallAnswer::error(problem)), &meta);
             Reply::result(id.clone(), result)
@@ -210,7 +212,7 @@ impl Endpoint {
         let lines = context.progress().lines();
         let is_long = self.long.contains(&tool);
         let (running, task): (BoxFuture<'static, CallToolResult>, _) = match &self.served {
-            // The session judges tools and arguments, and records what it decides.
+            // The session checks the tool and the arguments, and records its decision.
             ServedTools::Session(tools) => {
                 let call = Arc::clone(tools).call(tool, arguments, flaw);
                 let call = async move {
@@ -271,8 +273,8 @@ impl Endpoint {
         ErrorData::invalid_params(problem, Some(json!({ "tools": known })))
     }
 
-    /// Answers a client that subscribes to changes. Nothing ever changes here, so it gets a confirmation, and
-    /// nothing more until it leaves.
+    /// Answers a client that subscribes to changes. The lists of this server never change, so the client gets
+    /// a confirmation and nothing more until it leaves.
     fn listen(&self, id: RequestId, client: &ClientSide) -> Reply {
         let (messages, unread) = mpsc::channel(1);
         let waiting = self.in_flight.begin(&client.session, &id);
@@ -288,7 +290,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the way to learn the client's roots, by its revision.
+/// Returns the source of the client's roots, which depends on the protocol revision.
 fn roots_source(
     params: &JsonObject,
     meta: &RequestMeta,
@@ -298,7 +300,7 @@ fn roots_source(
     let answer = params.get("inputResponses").and_then(|inputs| inputs.get(wire::ROOTS_INPUT));
     match answer {
         Some(answer) if meta.names_itself => RootsSource::Known(ClientRoots::read(answer)),
-        // Sent again without them, it is not asked a second time.
+        // The client sent the call again without roots. Do not request them a second time.
         _ if meta.names_itself && params.contains_key("inputResponses") => {
             RootsSource::Known(ClientRoots::NoAnswer)
         }

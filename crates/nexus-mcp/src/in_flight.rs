@@ -11,17 +11,18 @@ use std::{
 use nexus_core::CancelToken;
 use rmcp::model::RequestId;
 
-/// Connection or MCP session, and a request of it.
+/// A connection or MCP session, and the id of a request in it.
 type RequestKey = (String, RequestId);
 
-/// The requests that are waited for. Nothing else hangs on their ids: of two with the same one, the later can be cancelled.
+/// Requests that clients wait for. The ids serve only for cancellation: of two requests with one id, only the later can be
+/// cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     waiting: Mutex<HashMap<RequestKey, (u64, CancelToken)>>,
     next: AtomicU64,
 }
 
-/// Request in flight. Dropping it ends the waiting.
+/// A request that a client waits for. Its drop ends the wait.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
     all: Arc<InFlight>,
@@ -31,7 +32,7 @@ pub(crate) struct InFlightRequest {
 }
 
 impl InFlight {
-    /// A request begins to be waited for.
+    /// Registers a request at the start of its wait.
     pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &RequestId) -> InFlightRequest {
         let key = (session.to_owned(), id.clone());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -40,14 +41,14 @@ impl InFlight {
         InFlightRequest { all: Arc::clone(self), key, number, end }
     }
 
-    /// A client says that it does not wait for a request any more.
+    /// Ends the wait for a request that its client cancelled.
     pub(crate) fn cancel(&self, session: &str, id: &RequestId) {
         if let Some((_, end)) = self.lock().get(&(session.to_owned(), id.clone())) {
             end.cancel();
         }
     }
 
-    /// A client ends its MCP session, and with it all its waiting.
+    /// Ends all waits of an MCP session.
     pub(crate) fn end(&self, session: &str) {
         let all = self.lock();
         all.iter().filter(|((of, _), _)| of == session).for_each(|(_, (_, end))| end.cancel());

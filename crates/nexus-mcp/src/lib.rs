@@ -4,9 +4,9 @@
 //! A [`SessionServer`] serves the tools of a [`Session`](nexus_core::Session) within the future of a turn, by
 //! the same code.
 //!
-//! The crate knows only the protocol; a [`ToolService`] has the tools. Shared parts of services stand beside
-//! it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client
-//! passes on whole, [`schema`] for schemas of arguments.
+//! The crate implements only the protocol; a [`ToolService`] has the tools. It also has shared parts for services:
+//! [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes on
+//! uncut, [`schema`] for schemas of arguments.
 //!
 //! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and
 //!   every request names its

@@ -1,13 +1,15 @@
-//! Lines of bytes, within a bound.
+//! Reads lines of bytes up to a limit.
 
 use std::io::{self, BufRead};
 
 use nexus_core::message_line::{LineCollector, MessageLine};
 
-/// Longest line that is read, in bytes. Source: our own bound; arguments of a call are written by a model.
+/// Longest line that is read, in bytes. Source: our own bound. Models write the arguments of calls, so they are
+/// short.
 pub(crate) const MAX_LINE_BYTES: usize = 4 << 20;
 
-/// Reads the next line that is not blank; `None` at the end of the input. A last line without an end of line counts.
+/// Reads the next line that is not blank. Returns `None` at the end of the input. A last line without a line end
+/// counts.
 ///
 /// # Errors
 ///

@@ -1,43 +1,43 @@
-//! Messages of clients, as JSON-RPC has them. Pure.
+//! Parses JSON-RPC messages of clients, without side effects.
 //!
-//! They are read into less than the specification asks for, so that a client that leaves something out is answered all the
-//! same. Source: the MCP specification, revisions 2025-06-18, 2025-11-25 and 2026-07-28.
+//! The types require less than the specification, so that a client that leaves something out still gets an answer. Source:
+//! the MCP specification, revisions 2025-06-18, 2025-11-25 and 2026-07-28.
 
 use nexus_core::lenient_json::{self, CheckedMessage};
 use rmcp::model::{ErrorData, RequestId};
 use serde_json::Value;
 
-/// A message of a client's.
+/// A message from a client.
 #[derive(Debug)]
 pub(crate) enum Incoming {
-    /// It wants an answer.
+    /// A request, which needs an answer.
     Request {
-        /// Pairs the answer with it.
+        /// Id that pairs the answer with the request.
         id: RequestId,
         /// Requested method.
         method: String,
-        /// Its parameters.
+        /// Parameters of the request.
         params: Value,
-        /// Why no call may rest on it: it was repaired, or an object has a key twice.
+        /// Reason why no call may rest on the message: it was repaired, or an object has a duplicate key.
         flaw: Option<String>,
     },
-    /// It wants none.
+    /// A notification, which needs no answer.
     Notification {
         /// Name of the event.
         method: String,
-        /// To what.
+        /// Parameters of the notification.
         params: Value,
     },
-    /// It answers a request of the server's: with a result, or with `None` for an error.
+    /// The client's answer to a request of the server: a result, or `None` for an error.
     Answer {
-        /// Id of that request.
+        /// Id of the server's request.
         id: RequestId,
         /// Result of the request.
         result: Option<Value>,
     },
 }
 
-/// Reason why a message cannot be read, and its id as far as it is known.
+/// Reason why a message cannot be read, with its id if that is known.
 #[derive(Debug)]
 pub(crate) struct NotUnderstood {
     pub(crate) id: Option<RequestId>,
@@ -84,13 +84,13 @@ impl Incoming {
     }
 }
 
-/// The answer to a call whose message cannot be relied on.
+/// Returns the error for a call in a flawed message.
 pub(crate) fn flawed(id: RequestId, flaw: &str) -> NotUnderstood {
     let problem = format!("the call was not run, because the JSON of its message is unreliable: {flaw}");
     NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) }
 }
 
-/// The answer to a line or a body that is longer than any that is read, under the id of its request.
+/// Returns the error for a too long line or body, with the id of its request if that is known.
 pub(crate) fn too_long(most_bytes: usize, id: Option<Value>) -> NotUnderstood {
     let problem = format!("the message is longer than {most_bytes} bytes, and was not read");
     let id = id.and_then(|id| serde_json::from_value(id).ok());

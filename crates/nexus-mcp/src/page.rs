@@ -1,22 +1,22 @@
-//! Answers that every client passes whole: texts are cut, lists come in pages.
+//! Builds answers that every client passes on uncut: shortens texts, and splits lists into pages.
 //!
-//! A service builds its answers within [`MOST_BYTES`]; an answer above [`MAX_ANSWER_BYTES`](crate::MAX_ANSWER_BYTES) becomes an error.
+//! A service builds its answers within [`MOST_BYTES`]. An answer above [`MAX_ANSWER_BYTES`](crate::MAX_ANSWER_BYTES) becomes an error.
 
 use serde::Serialize;
 
-/// Most bytes of an answer as JSON. Source: 10 kB is the largest result that every client passes whole; the rest is for what a
-/// protocol puts around it.
+/// Largest answer as JSON, in bytes. Source: 10 kB is the largest result that every client passes on uncut. The difference is for the
+/// protocol's envelope.
 pub const MOST_BYTES: usize = 9_000;
-/// Lengths of texts that are tried, the best first.
+/// Text lengths that are tried, the longest first.
 const TEXT_LIMITS: [usize; 10] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 12, 0];
 
-/// The answer with texts as long as they can be: `build` is given how many bytes of each text there may be. With few of them it is
-/// to shorten its lists as well, by [`most_of`].
+/// Returns the answer with the longest texts that fit. `build` gets the most bytes for each text. If that number is small, `build`
+/// should also shorten its lists, with [`most_of`].
 pub fn fitted<T: Serialize>(build: impl Fn(usize) -> T) -> T {
     fitted_within(MOST_BYTES, build)
 }
 
-/// [`fitted`] within so many bytes of JSON.
+/// Like [`fitted`], within `bytes` bytes of JSON.
 pub fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> T {
     for most in TEXT_LIMITS {
         let answer = build(most);
@@ -27,8 +27,8 @@ pub fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> 
     build(0)
 }
 
-/// Returns the most items of a list if texts have at most `most` bytes: `all`, unless the texts are cut to
-/// almost nothing and the list still does not fit.
+/// Returns the number of list items to include if each text has at most `most` bytes. It is `all`, unless the texts are cut to almost
+/// nothing and the list still does not fit.
 pub fn most_of(all: usize, most: usize) -> usize {
     match most {
         0 => 4,
@@ -52,7 +52,7 @@ pub fn cut(text: &str, most: usize) -> String {
     format!("{}… ({} more bytes)", &text[..end], text.len() - end)
 }
 
-/// The texts of a list, as many as may be: at most `most` of them, each cut.
+/// Returns the texts of a list that fit: at most `most` of them, each cut.
 pub fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Vec<String> {
     let texts: Vec<&str> = texts.into_iter().collect();
     let count = match most {
@@ -68,7 +68,7 @@ pub fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Ve
     shown
 }
 
-/// Returns the items from `offset` on that fit, at least one, and the offset of the next page.
+/// Returns the items from `offset` on that fit, but at least one, and the offset of the next page.
 pub fn page<T: Serialize>(
     items: impl IntoIterator<Item = T>,
     offset: u64,
@@ -87,8 +87,8 @@ pub fn page<T: Serialize>(
     (shown, None)
 }
 
-/// Returns the part of a text from byte `offset` on that fits into `room` bytes of JSON, and the offset of the
-/// next page. An offset in the middle of a character is moved back.
+/// Returns the part of a text from byte `offset` on that fits into `room` bytes of JSON, and the offset of the next page. Moves an
+/// offset inside of a character back to the start of that character.
 pub fn text_page(text: &str, offset: u64, room: usize) -> (&str, Option<u64>) {
     let start = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
     let mut room = room;

@@ -1,4 +1,4 @@
-//! Open requests to clients.
+//! Open requests of the server to its clients.
 
 use std::{
     collections::HashMap,
@@ -10,11 +10,12 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-/// Requests of the server's to its clients. Their names are random, so no client answers for another.
+/// Open requests of the server to its clients. Their ids are random, so that no client can answer for
+/// another.
 #[derive(Debug, Default)]
 pub(crate) struct Questions(Mutex<HashMap<String, oneshot::Sender<Option<Value>>>>);
 
-/// One question. Dropping it forgets it.
+/// One open request. Its drop removes it.
 #[derive(Debug)]
 pub(crate) struct Question<'q> {
     all: &'q Questions,
@@ -23,7 +24,7 @@ pub(crate) struct Question<'q> {
 }
 
 impl Questions {
-    /// Begins a question.
+    /// Opens a request.
     pub(crate) fn begin(&self) -> Question<'_> {
         let id = format!("nexus-{}", Uuid::new_v4());
         let (answered, answer) = oneshot::channel();
@@ -31,7 +32,7 @@ impl Questions {
         Question { all: self, id, answer }
     }
 
-    /// A client answers a question, or something that was not asked.
+    /// Delivers a client's answer. Ignores an answer to an unknown request.
     pub(crate) fn answered(&self, id: &RequestId, result: Option<Value>) {
         if let RequestId::String(id) = id
             && let Some(question) = self.lock().remove(&**id)
@@ -46,7 +47,7 @@ impl Questions {
 }
 
 impl Question<'_> {
-    /// Waits for the answer; `None` for an error.
+    /// Waits for the answer. Returns `None` for an error.
     pub(crate) async fn answer(&mut self) -> Option<Value> {
         (&mut self.answer).await.ok().flatten()
     }

@@ -12,34 +12,34 @@ use super::{in_flight::InFlightRequest, wire};
 pub(crate) enum Reply {
     /// No reply: the message was not a request.
     Nothing,
-    /// One message, now.
+    /// One message, sent immediately.
     Message(Bytes, ReplyStatus),
-    /// Messages as they come, the answer last. Dropping it ends the waiting.
+    /// Several messages over time, the answer last. Dropping the stream ends the wait.
     Stream(ReplyStream),
 }
 
-/// Status of a reply, for a transport with statuses.
+/// Status of a reply, for a transport with status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyStatus {
-    /// It was answered, if only with an error.
+    /// The request was answered, even if with an error.
     Answered,
-    /// The request is not in order.
+    /// The request is invalid.
     BadRequest,
     /// The method does not exist.
     NotFound,
 }
 
-/// The messages of one request, the answer last. They come while [`ReplyStream::next`] is polled.
+/// Messages of one request, the answer last. They are produced while [`ReplyStream::next`] is polled.
 pub(crate) struct ReplyStream {
     messages: mpsc::Receiver<Bytes>,
-    /// Sends the messages; `None` once it has sent the last.
+    /// Future that sends the messages. `None` once it has sent the last one.
     work: Option<BoxFuture<'static, ()>>,
-    /// Ends the waiting when it is dropped.
+    /// Ends the wait when it is dropped.
     _waiting: InFlightRequest,
 }
 
 impl ReplyStream {
-    /// The messages that `work` sends.
+    /// Creates the stream of the messages that `work` sends.
     pub(crate) fn new(
         messages: mpsc::Receiver<Bytes>,
         work: BoxFuture<'static, ()>,
@@ -48,7 +48,7 @@ impl ReplyStream {
         Self { messages, work: Some(work), _waiting: waiting }
     }
 
-    /// The next message; `None` after the last, and where the request was cancelled.
+    /// Returns the next message. Returns `None` after the last one, and if the request was cancelled.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         while let Some(work) = &mut self.work {
             tokio::select! {
@@ -66,7 +66,8 @@ impl Reply {
         Self::Message(wire::result_message(id, result), ReplyStatus::Answered)
     }
 
-    /// An error of a request whose revision has statuses for some errors, or not.
+    /// Creates an error reply. `names_itself` is true for a revision in which some errors have their own HTTP
+    /// status.
     pub(crate) fn error(id: RequestId, error: ErrorData, names_itself: bool) -> Self {
         // Source: the MCP specification, 2026-07-28, Streamable HTTP.
         let status = match error.code {

@@ -5,18 +5,18 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// Most roots that are taken of a client. Source: our own bound.
+/// Most roots that are accepted from a client. Source: our own bound.
 const MAX_ROOTS: usize = 256;
 
-/// The folders that a client works in, as it says.
+/// Folders that a client works in, as it reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientRoots {
-    /// These, each an absolute path. There may be none.
+    /// The client's folders, each as an absolute path. The list may be empty.
     Named(Vec<PathBuf>),
-    /// The client does not offer to say.
+    /// The client does not support roots.
     NotOffered,
-    /// The client offers to say, and did not in time, or answered with an error.
+    /// The client supports roots but did not answer in time, or answered with an error.
     NoAnswer,
 }
 
@@ -36,23 +36,23 @@ fn file_path(url: &str) -> Option<PathBuf> {
     if url.scheme() == "file" { url.to_file_path().ok() } else { None }
 }
 
-/// A session's tools ask for no roots.
+/// Returns no path: without the feature `service` only a session's tools are served, and those need no roots.
 #[cfg(not(feature = "service"))]
 fn file_path(_: &str) -> Option<PathBuf> {
     None
 }
 
-/// One question for the roots, and where its answer goes.
+/// A request for the roots: the sender for its answer.
 pub(crate) type RootsQuestion = oneshot::Sender<ClientRoots>;
 
-/// Way to learn the client's roots for a call.
+/// Source of a client's roots for a call.
 #[derive(Clone, Debug)]
 pub(crate) enum RootsSource {
-    /// The call has no client, or a client without roots.
+    /// The call has no client, or its client has no roots.
     None,
-    /// They came with the call.
+    /// The call contained the roots.
     Known(ClientRoots),
-    /// The transport asks the client; the answer is stored for this call.
+    /// The transport requests them from the client. The answer is stored for this call.
     Asked(mpsc::Sender<RootsQuestion>, Arc<Mutex<Option<ClientRoots>>>),
 }
 

@@ -1,4 +1,4 @@
-//! Schemas of arguments and answers, as clients can read them; and arguments that do not fit theirs.
+//! Schemas of arguments and answers in a form for clients, and errors about arguments that do not fit their schema.
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::service::JsonObject;
 
-/// The schema of a tool's arguments.
+/// Returns the schema of a tool's arguments.
 pub fn of_arguments<T: JsonSchema + DeserializeOwned>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema =
         cleaned(settings.for_deserialize().into_generator().into_root_schema_for::<T>().to_value());
-    // `null` is accepted in place of a missing argument, but the schema need not offer it.
+    // `null` is accepted for a missing argument, but the schema need not offer it.
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     properties.into_iter().flat_map(|all| all.values_mut()).for_each(without_null);
     schema
 }
 
-/// An optional property without the alternative `null`.
+/// Removes the alternative `null` from an optional property.
 fn without_null(property: &mut Value) {
     let Value::Object(property) = property else { return };
     if let Some(Value::Array(kinds)) = property.get_mut("type") {
@@ -41,14 +41,14 @@ fn without_null(property: &mut Value) {
     }
 }
 
-/// The schema of a tool's answer.
+/// Returns the schema of a tool's answer.
 pub fn of_answer<T: JsonSchema + Serialize>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     cleaned(settings.for_serialize().into_generator().into_root_schema_for::<T>().to_value())
 }
 
-/// Without what some clients stumble over or no model needs: formats of numbers that JSON Schema does not know, names of types, and
-/// the description of the whole, which is the tool's.
+/// Removes details that some clients reject or that no model needs: number formats that JSON Schema does not define, names of
+/// types, and the top-level description. The tool has its own description.
 fn cleaned(mut schema: Value) -> Value {
     clean(&mut schema);
     if let Value::Object(root) = &mut schema {
@@ -61,7 +61,7 @@ fn cleaned(mut schema: Value) -> Value {
 fn clean(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // A property may have these names as well; those are schemas, and these are texts.
+            // Remove these keywords only if they are texts: a schema here is a property with that name.
             for keyword in ["format", "title"] {
                 if object.get(keyword).is_some_and(Value::is_string) {
                     object.remove(keyword);
@@ -78,7 +78,7 @@ fn clean(schema: &mut Value) {
 ///
 /// # Errors
 ///
-/// What is wrong with them, and what they are, in words for the model.
+/// The fault and the tool's arguments, in words for the model.
 pub fn read<T: JsonSchema + DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, String> {
     let arguments = Value::Object(arguments);
     serde_path_to_error::deserialize(&arguments).map_err(|error| {
@@ -97,10 +97,10 @@ pub fn read<T: JsonSchema + DeserializeOwned>(tool: &str, arguments: JsonObject)
     })
 }
 
-/// Longest problem in an answer: it repeats text of the caller.
+/// Longest fault in an answer, in bytes. The fault may repeat text of the caller.
 const MOST_PROBLEM_BYTES: usize = 500;
 
-/// The arguments that a schema names, with their types.
+/// Returns the arguments of a schema with their types, for a message.
 fn taken(schema: &Value) -> String {
     let required = |name: &String| {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|required| required == name))

@@ -1,7 +1,7 @@
 //! Files of a home that describe its running HTTP server.
 //!
-//! `NAME.json` has its address, and `NAME.token` the token for its clients. The server locks `NAME.lock` for as
-//! long as it lives, so that the file of a dead server is recognised.
+//! `NAME.json` has its address, and `NAME.token` the token for its clients. The server locks `NAME.lock` while it runs, so
+//! that the file of a dead server is recognised.
 
 use std::{
     fs, io,
@@ -16,52 +16,52 @@ use thiserror::Error;
 
 /// Longest server file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
-/// Longest wait for the lock. A process that a killed server had just forked keeps the lock until it runs a
-/// program, and a program that looks for a running server takes it for a moment.
+/// Longest wait for the lock. Two other processes may have it for a moment. One is a child that a killed server had just
+/// forked, until the child executes its program. The other is a program that checks for a running server.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
+/// The right to be the HTTP server of a home. Its drop releases the right and removes the file with the address.
 #[derive(Debug)]
 pub struct ServerFile {
     place: ServerPaths,
     _lock: FileLock,
 }
 
-/// An HTTP server that runs.
+/// Address and process of a running HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunningServer {
-    /// Its address.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// Its process.
+    /// Process id of the server.
     pub pid: u32,
 }
 
-/// Why a home has no server, or has one already.
+/// Reason why a home has no server, or already has one.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServerFileError {
-    /// Another one runs.
+    /// Another server runs.
     #[error(
         "an HTTP server of this home already runs{}: use it with --attach, or end it first",
         running.as_ref().map(|running| format!(" at {} (process {})", running.address, running.pid)).unwrap_or_default()
     )]
     Running {
-        /// Which, if it said so yet.
+        /// The other server, if it has already written its address.
         running: Option<RunningServer>,
     },
-    /// None runs.
+    /// No server runs.
     #[error("no HTTP server of this home is running (according to {}): start one with --http", path.display())]
     NotRunning {
-        /// The file that would name it.
+        /// File that would contain the server's address.
         path: PathBuf,
     },
-    /// A file of the server's cannot be used.
+    /// A file of the server cannot be used.
     #[error("the server file {} cannot be used", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -89,8 +89,8 @@ impl ServerPaths {
 }
 
 impl ServerFile {
-    /// Takes the right to be the server `name` of a home. What a server that died left there is removed. While another process
-    /// has the right, this waits for it, for at most 2 seconds; it blocks the thread.
+    /// Claims the right to be the server `name` of a home, and removes the files of a dead server. While another process has
+    /// the right, waits for up to 2 seconds and blocks the thread.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl ServerFile {
         Ok(Self { place, _lock: lock })
     }
 
-    /// Says where the server listens.
+    /// Writes the server's address to its file.
     ///
     /// # Errors
     ///
@@ -126,12 +126,12 @@ impl ServerFile {
         written.map_err(|source| ServerFileError::File { path, source })
     }
 
-    /// The file of the token of the server `name` of a home.
+    /// Returns the path of the token of the server `name` in a home.
     pub fn token_path(home: &Path, name: &str) -> PathBuf {
         ServerPaths::new(home, name).file("token")
     }
 
-    /// The server `name` of a home that runs.
+    /// Returns the running server `name` of a home.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl ServerFile {
         }
         match place.read() {
             Ok(running) => Ok(running),
-            // It begins, or ends.
+            // The server is starting or ending.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Err(ServerFileError::NotRunning { path })
             }
@@ -158,7 +158,7 @@ impl ServerFile {
 
 impl Drop for ServerFile {
     fn drop(&mut self) {
-        // The lock, which goes after it, says the same.
+        // Ignore an error: the lock is released after this, and shows that the server has ended.
         let _ = fs::remove_file(self.place.file("json"));
     }
 }

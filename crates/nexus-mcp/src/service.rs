@@ -1,4 +1,4 @@
-//! A service: tools, and the code that answers their calls.
+//! A service: a set of tools, with the code that answers their calls.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -9,28 +9,26 @@ use super::context::CallContext;
 /// A JSON object.
 pub type JsonObject = serde_json::Map<String, Value>;
 
-/// Largest text and largest structured content of one answer, in bytes each: [`nexus_core::MAX_ANSWER_BYTES`] less 100. Source: one
-/// client shows its model the text, a line break and the structured content, and cuts after 20,000 bytes.
+/// Largest text, and largest structured content, of one answer in bytes: [`nexus_core::MAX_ANSWER_BYTES`] less 100. Source: one
+/// client shows its model the text, a line break and the structured content, and cuts them after 20,000 bytes.
 pub const MAX_ANSWER_BYTES: usize = nexus_core::MAX_ANSWER_BYTES - 100;
 
-/// A set of tools, and what answers their calls.
+/// A set of tools that answers their calls.
 #[async_trait]
 pub trait ToolService: Send + Sync + 'static {
-    /// Returns the server's name and instructions. Called once, before anything is served: it must not wait.
+    /// Returns the server's name and instructions. The server calls it once, before it serves a request. It must not wait.
     fn info(&self) -> ServiceInfo;
 
-    /// The tools, in the order in which clients list them. Asked once, as [`ToolService::info`] is.
+    /// Returns the tools, in the order in which clients list them. The server calls it once, like [`ToolService::info`].
     fn tools(&self) -> Vec<ServedTool>;
 
-    /// Answers one call. `name` is the name of a tool of [`ToolService::tools`]; `arguments` are as the model
-    /// wrote them.
+    /// Answers one call. `name` is the name of a tool of [`ToolService::tools`]; `arguments` are as the model wrote them.
     ///
-    /// The call runs to its end when its client leaves: [`CallContext::cancelled`] then reports that its answer
-    /// is not awaited. It is dropped only while it awaits [`CallContext::roots`]. A panic is answered as an
-    /// error.
+    /// The call runs to its end even if its client leaves; [`CallContext::cancelled`] then reports that the client no longer awaits
+    /// the answer. The call is dropped only while it awaits [`CallContext::roots`]. A panic is answered as an error.
     async fn call(&self, name: &str, arguments: JsonObject, context: CallContext) -> CallAnswer;
 
-    /// Ends what the calls began: called once, when the server is to end. The server waits for it within a bound.
+    /// Ends the work that the calls began. The server calls it once at its end, and waits for a limited time.
     async fn stop(&self);
 }
 
@@ -53,42 +51,42 @@ impl ServiceInfo {
     }
 }
 
-/// Effects of a tool's calls, as far as clients distinguish them.
+/// Effects of a tool's calls, in the categories that clients distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolKind {
-    /// Only reads or waits. Some clients run nothing else unasked.
+    /// Only reads or waits. Some clients run no other tool without asking the user.
     ReadOnly,
-    /// Adds, and each call adds again.
+    /// Adds something with each call.
     Adds,
-    /// Adds or replaces; the same call again changes nothing more.
+    /// Adds or replaces something. Repeating the call changes nothing more.
     AddsOnce,
-    /// Ends or removes something; the same call again changes nothing more.
+    /// Ends or removes something. Repeating the call changes nothing more.
     RemovesOnce,
 }
 
-/// One tool, as clients list it.
+/// A tool, as clients list it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ServedTool {
-    /// Name that models call it by.
+    /// Name by which models call the tool.
     pub name: String,
     /// Name for people.
     pub title: Option<String>,
-    /// Its purpose, and when to call it, for the model. Below 2,048 characters all known clients show it whole.
+    /// Purpose of the tool, and when to call it, for the model. All known clients show up to 2,048 characters uncut.
     pub description: String,
-    /// JSON Schema of its arguments, an object.
+    /// JSON Schema of the arguments, an object.
     pub input_schema: Value,
-    /// JSON Schema of its structured content, an object.
+    /// JSON Schema of the structured content, an object.
     pub output_schema: Option<Value>,
     /// Effects of a call.
     pub kind: ToolKind,
-    /// True if a call may take long. For a client with the tasks extension such a call becomes a protocol task.
+    /// True if a call may take long. A client with the tasks extension then gets a protocol task.
     pub may_take_long: bool,
 }
 
 impl ServedTool {
-    /// A tool without title and output schema, that adds, and answers soon.
+    /// Creates a tool without title and output schema, of the kind [`ToolKind::Adds`], that answers soon.
     pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
         Self {
             name: name.into(),
@@ -101,28 +99,28 @@ impl ServedTool {
         }
     }
 
-    /// With a name for people.
+    /// Sets the name for people.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.title = Some(title.into());
         self
     }
 
-    /// With the schema of its structured content.
+    /// Sets the schema of the structured content.
     #[must_use]
     pub fn with_output_schema(mut self, schema: Value) -> Self {
         self.output_schema = Some(schema);
         self
     }
 
-    /// With what a call changes.
+    /// Sets the effects of a call.
     #[must_use]
     pub fn with_kind(mut self, kind: ToolKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// A call of which may take long.
+    /// Declares that a call may take long.
     #[must_use]
     pub fn long(mut self) -> Self {
         self.may_take_long = true;
@@ -136,23 +134,23 @@ impl ServedTool {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallAnswer {
-    /// For programs; an object. Errors have none.
+    /// Structured content for programs, an object. Errors have none.
     pub structured: Option<Value>,
-    /// For the model.
+    /// Text for the model.
     pub text: String,
     /// True if the call failed. The text then has advice.
     pub is_error: bool,
 }
 
 impl CallAnswer {
-    /// A success whose text is the same JSON.
+    /// Creates a successful answer whose text is the JSON of `value`.
     pub fn structured(value: Value) -> Self {
         let text = value.to_string();
         Self { structured: Some(value), text, is_error: false }
     }
 
-    /// A success of anything that is a JSON object. An error if it cannot be written as one, which a map with other keys than
-    /// strings cannot.
+    /// Creates a successful answer from a value that serializes to a JSON object. Any other value, such as a map whose keys are not
+    /// strings, becomes an error.
     pub fn of(value: &impl Serialize) -> Self {
         match serde_json::to_value(value) {
             Ok(value) => Self::structured(value),
@@ -160,18 +158,18 @@ impl CallAnswer {
         }
     }
 
-    /// A success with a text of its own, which says the same as the JSON.
+    /// Creates a successful answer with a separate text, which must say the same as the JSON.
     pub fn with_text(value: Value, text: impl Into<String>) -> Self {
         Self { structured: Some(value), text: text.into(), is_error: false }
     }
 
-    /// A failure, told to the model: what is wrong, and what to do instead.
+    /// Creates a failed answer with the fault and the advice for the model.
     pub fn error(text: impl Into<String>) -> Self {
         Self { structured: None, text: text.into(), is_error: true }
     }
 
-    /// The same, within [`MAX_ANSWER_BYTES`]: an answer above it becomes an error that says how to get less, a text of an error
-    /// above it is cut and says so.
+    /// Limits the answer to [`MAX_ANSWER_BYTES`]. A larger answer becomes an error with advice on how to get less. A larger error
+    /// text is cut, with a note.
     pub(crate) fn bounded(mut self, tool: &str) -> Self {
         let structured_bytes = self.structured.as_ref().map_or(0, |structured| structured.to_string().len());
         if self.is_error {
@@ -191,7 +189,7 @@ impl CallAnswer {
     }
 }
 
-/// Cuts a text at [`MAX_ANSWER_BYTES`] and says so.
+/// Cuts a text at [`MAX_ANSWER_BYTES`], and adds a note.
 fn cut(text: &mut String) {
     const MARK: &str = " [cut here: the message was longer]";
     if text.len() <= MAX_ANSWER_BYTES {

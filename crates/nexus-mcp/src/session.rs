@@ -1,4 +1,4 @@
-//! The server of a session's tools, within the future of its turn.
+//! Serves a session's tools within the future of its turn.
 
 use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc};
 
@@ -13,11 +13,11 @@ use super::{
     session_tools::SessionTools,
 };
 
-/// Serves the tools of one session over streamable HTTP, at a port of 127.0.0.1 that the system picks.
+/// Serves the tools of one session over streamable HTTP, at a port of 127.0.0.1 that the system chooses.
 ///
-/// Nothing is spawned: listener, connections and calls live in the future of [`SessionServer::serve`]. Dropping the server closes the
-/// port and every connection, and drops the tools that run, at once. Requests bear the session's token, and the session decides on
-/// every call. Once it is closed every request is rejected, like one with a wrong token.
+/// It spawns no task: listener, connections and calls live in the future of [`SessionServer::serve`]. Dropping the server immediately
+/// closes the port and every connection, and drops running tools. Requests must have the session's token, and the session decides on
+/// every call. A closed session rejects every request, like one with a wrong token.
 pub struct SessionServer {
     server: BoundedServer<HttpHandler>,
     tools: Arc<SessionTools>,
@@ -28,7 +28,7 @@ impl SessionServer {
     ///
     /// # Errors
     ///
-    /// The system gives no port.
+    /// The system cannot open a port.
     pub async fn open(session: Arc<Session>, tool_meta: JsonObject) -> io::Result<Self> {
         let token = TokenCheck::Session(Arc::clone(&session));
         let tools = Arc::new(SessionTools::new(session, tool_meta));
@@ -37,22 +37,22 @@ impl SessionServer {
         Ok(Self { server, tools })
     }
 
-    /// The URL of the server, such as `http://127.0.0.1:40123/mcp`.
+    /// Returns the URL of the server, such as `http://127.0.0.1:40123/mcp`.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.server.handler().address())
     }
 
-    /// The session whose tools are served.
+    /// Returns the session whose tools are served.
     pub fn session(&self) -> &Arc<Session> {
         self.tools.session()
     }
 
-    /// The activity of the programs that call the tools.
+    /// Returns the activity of the programs that call the tools.
     pub fn activity(&self) -> &Arc<CallActivity> {
         self.tools.activity()
     }
 
-    /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls resume.
+    /// Answers requests while it is polled. After a drop of this future it may be called again: connections and calls resume.
     pub async fn serve(&mut self) -> Infallible {
         self.server.serve().await
     }

@@ -1,4 +1,4 @@
-//! The tools of a session, called by clients.
+//! Calls of a session's tools by clients.
 
 use std::sync::{
     Arc,
@@ -45,7 +45,7 @@ impl SessionTools {
         &self.activity
     }
 
-    /// Has the session decide on a call and answer it. Dropping the future drops the tool that runs.
+    /// Lets the session decide on a call and answer it. Dropping the future drops the running tool.
     pub(crate) async fn call(
         self: Arc<Self>,
         tool: String,
@@ -59,7 +59,7 @@ impl SessionTools {
             Some(flaw) => Err(self.session.deny_flawed(token, &tool, &arguments, &flaw)),
             None => self.session.authorize(token, &tool, &arguments),
         };
-        // The tool has its own.
+        // The permit owns the arguments for the tool, so free this copy before the tool runs.
         drop(arguments);
         self.activity.decided();
         let answer = match decided {

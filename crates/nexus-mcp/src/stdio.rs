@@ -23,16 +23,16 @@ use super::{
     service::ToolService,
 };
 
-/// Lines that are read and not answered yet, and answers that are not written yet.
+/// Most lines that wait for an answer, and most answers that wait to be written.
 const QUEUED_LINES: usize = 64;
-/// Longest time for writing finished answers once the server ends.
+/// Longest time for writing finished answers when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Limits of a server over lines.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StdioSettings {
-    /// Time that [`ToolService::stop`] and running calls have at the end.
+    /// Longest time for [`ToolService::stop`] and running calls when the server ends.
     pub stop_within: Duration,
 }
 
@@ -42,7 +42,7 @@ impl Default for StdioSettings {
     }
 }
 
-/// Why a server over lines ended.
+/// Reason why a server over lines ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StdioEnd {
@@ -50,21 +50,21 @@ pub enum StdioEnd {
     InputClosed,
     /// The input cannot be read.
     InputFailed(io::Error),
-    /// The output cannot be written: its reader is gone, or the disk is full.
+    /// The output cannot be written, because its reader has closed it or the disk is full.
     OutputFailed(io::Error),
-    /// `ended` was done.
+    /// `ended` completed.
     Asked,
 }
 
-/// Serves over the standard input and output of this process, until the input ends, the output cannot be written or `ended` is
-/// done; then has the service stop.
+/// Serves over the standard input and output of this process. Ends when the input ends, the output cannot be written or `ended`
+/// completes; then stops the service.
 ///
-/// From then on nothing else reads from the standard input or writes to the standard output of the process: what tries reads an
-/// empty input and writes to the standard error. Call it once.
+/// From then on other code of this process reads an empty standard input, and writes to the standard error in place of the
+/// standard output. Call it once.
 ///
 /// # Errors
 ///
-/// The streams cannot be taken over, or there are too few threads.
+/// The streams cannot be taken over, or the system cannot start a thread.
 pub async fn serve_stdio(
     service: Arc<dyn ToolService>,
     settings: StdioSettings,
@@ -74,18 +74,17 @@ pub async fn serve_stdio(
     serve_lines(service, settings, BufReader::new(input), output, ended).await
 }
 
-/// Takes over the standard streams of this process: returns copies that no other program inherits. From then on
-/// other code reads nothing from the standard input, and its standard output goes to the standard error. Call
-/// it once.
+/// Takes over the standard streams of this process: returns copies that no child process inherits. From then on other code
+/// reads nothing from the standard input, and its standard output goes to the standard error. Call it once.
 ///
 /// # Errors
 ///
-/// The system has no room for the copies.
+/// The system cannot duplicate the descriptors.
 #[cfg(unix)]
 pub fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
     use rustix::{io::fcntl_dupfd_cloexec, stdio};
 
-    // Above the three that every program has.
+    // Lowest descriptor for the copies, above the three standard streams.
     const LOWEST: i32 = 3;
     let input = fcntl_dupfd_cloexec(stdio::stdin(), LOWEST)?;
     let output = fcntl_dupfd_cloexec(stdio::stdout(), LOWEST)?;
@@ -94,22 +93,22 @@ pub fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
     Ok((input.into(), output.into()))
 }
 
-/// The standard streams of this process.
+/// Returns the standard streams of this process.
 ///
 /// # Errors
 ///
-/// None.
+/// Never fails on this system.
 #[cfg(not(unix))]
 pub fn own_streams() -> io::Result<(io::Stdin, io::Stdout)> {
     Ok((io::stdin(), io::stdout()))
 }
 
-/// Serves one client over lines, as [`serve_stdio`] does over those of this process. Reader and writer have a thread each; that
-/// of a reader that never ends is left behind.
+/// Serves one client over lines, as [`serve_stdio`] does over the standard streams. Reader and writer have a thread each. If
+/// the reader never ends, its thread outlives the call.
 ///
 /// # Errors
 ///
-/// There are too few threads.
+/// The system cannot start a thread.
 pub async fn serve_lines(
     service: Arc<dyn ToolService>,
     settings: StdioSettings,
@@ -128,7 +127,7 @@ pub async fn serve_lines(
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),
-            // Finished calls are dropped.
+            // Remove finished calls.
             Some(_) = calls.join_next() => continue,
             line = lines.recv() => line,
         };
@@ -167,7 +166,7 @@ pub async fn serve_lines(
             }
         }
     };
-    // Waiting ends at once, and what is answered then is still written.
+    // Waits end immediately, but answers that result from that are still written.
     let stopping = async {
         endpoint.stop().await;
         while calls.join_next().await.is_some() {}
@@ -182,7 +181,7 @@ pub async fn serve_lines(
     }
 }
 
-/// Keeps of `initialize` whether the client says its roots.
+/// Stores from `initialize` if the client supports roots.
 fn note_roots(message: &Incoming, client: &mut ClientSide) {
     if let Incoming::Request { method, params, .. } = message
         && method == "initialize"
@@ -196,7 +195,7 @@ pub(crate) fn offers_roots(params: &serde_json::Value) -> bool {
     params.pointer("/capabilities/roots").is_some_and(serde_json::Value::is_object)
 }
 
-/// Reads lines in a thread of its own, until the input ends or cannot be read.
+/// Reads lines in a thread, until the input ends or cannot be read.
 pub(crate) fn read_lines(
     mut input: impl BufRead + Send + 'static,
 ) -> io::Result<mpsc::Receiver<io::Result<MessageLine>>> {
@@ -212,10 +211,10 @@ pub(crate) fn read_lines(
     Ok(lines)
 }
 
-/// Writes lines in a thread of its own, until one cannot be written.
+/// Writes lines in a thread, until a line cannot be written.
 pub(crate) struct LineWriter {
     pub(crate) lines: mpsc::Sender<Bytes>,
-    /// Done when the thread is: why, or `None` after the last line.
+    /// Completes when the thread ends: with the error, or without a value after the last line.
     over: oneshot::Receiver<io::Error>,
     is_failed: CancelToken,
 }
@@ -246,7 +245,7 @@ impl LineWriter {
         error.unwrap_or_else(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    /// Waits for the last line to be written, not for ever; why it was not.
+    /// Waits a limited time until the last line is written. Returns the error if a line could not be written.
     pub(crate) async fn finish(self) -> Option<io::Error> {
         let Self { lines, over, is_failed } = self;
         drop(lines);

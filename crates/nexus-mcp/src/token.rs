@@ -1,4 +1,4 @@
-//! The token that HTTP clients bear.
+//! The token of HTTP clients.
 
 use std::{
     fmt, io,
@@ -10,33 +10,33 @@ use nexus_files::{SecretFile, SecretFileError};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 
-/// Random bytes of a token.
+/// Number of random bytes in a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The token of HTTP clients: it is compared in constant time, and never printed.
+/// The token of HTTP clients. It is compared in constant time, and never printed.
 #[derive(Clone)]
 pub struct HttpToken(String);
 
-/// Why a token cannot be had.
+/// Reason why no token is available.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// The file cannot be read, made or written.
+    /// The file cannot be read, created or written.
     #[error("the file of the HTTP token, {}, cannot be used", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Others may read the file.
+    /// Other users may read the file.
     #[error("the file of the HTTP token, {}, can be read by others: delete it, and the next start creates a \
         new one", path.display())]
     Open {
         /// The file.
         path: PathBuf,
     },
-    /// The file holds no token.
+    /// The file contains no valid token.
     #[error("the file {} contains no HTTP token: delete it, and the next start creates a new one", path.display())]
     Damaged {
         /// The file.
@@ -59,16 +59,16 @@ impl HttpToken {
         let token = Self::random().map_err(fail)?;
         match SecretFile::at(path).create(format!("{}\n", token.0).as_bytes()).map_err(fail)? {
             true => Ok(token),
-            // Another server was first.
+            // Another server created the file first.
             false => Self::load(path),
         }
     }
 
-    /// The token in a file.
+    /// Reads the token in a file.
     ///
     /// # Errors
     ///
-    /// As [`TokenError`] has them.
+    /// Those of [`TokenError`].
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let fail = |source| TokenError::File { path: path.to_owned(), source };
         let text = SecretFile::at(path).read().map_err(|error| match error {
@@ -90,12 +90,12 @@ impl HttpToken {
         Ok(Self(URL_SAFE_NO_PAD.encode(random)))
     }
 
-    /// Returns true if a request has this token.
+    /// Returns true if the token of a request equals this one.
     pub(crate) fn is(&self, borne: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(borne).into()
     }
 
-    /// The token itself, for the head of a request. Not to be printed.
+    /// Returns the token for the head of a request. Do not print it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Tools whose arguments and answers are types, over something that is opened at the first call.
+//! Tools whose arguments and answers are types, over a value that is opened at the first call.
 
 use std::{
     convert::Infallible,
@@ -21,17 +21,17 @@ use super::{
     service::{CallAnswer, JsonObject, ServedTool, ToolKind},
 };
 
-/// Pause between two checks for running work with progress.
+/// Pause between two checks if work still runs.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(200);
 
-/// One tool, as it is described. Its schemas come from types.
+/// Description of a tool. Its schemas come from types.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolDescription {
-    /// Name that models call it by.
+    /// Name by which models call the tool.
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
-    /// Its purpose, and when to call it, for the model.
+    /// Purpose of the tool, and when to call it, for the model.
     pub text: &'static str,
     /// Effects of a call.
     pub kind: ToolKind,
@@ -40,12 +40,12 @@ pub struct ToolDescription {
 }
 
 impl ToolDescription {
-    /// A tool that answers soon.
+    /// Creates the description of a tool that answers soon.
     pub const fn new(name: &'static str, title: &'static str, kind: ToolKind, text: &'static str) -> Self {
         Self { name, title, text, kind, may_take_long: false }
     }
 
-    /// A tool that waits.
+    /// Creates the description of a tool that waits for work.
     pub const fn waiting(
         name: &'static str,
         title: &'static str,
@@ -55,7 +55,7 @@ impl ToolDescription {
         Self { name, title, text, kind, may_take_long: true }
     }
 
-    /// The tool with arguments of the type `Q` and answers of the type `A`.
+    /// Returns the tool with arguments of the type `Q` and answers of the type `A`.
     pub fn served<Q, A>(&self) -> ServedTool
     where
         Q: JsonSchema + DeserializeOwned,
@@ -69,8 +69,8 @@ impl ToolDescription {
     }
 }
 
-/// Something that calls are made of and that is opened at the first one: what is listed of a server depends on no configuration
-/// and no file. `S` is a handle whose clones share what runs.
+/// A value that is opened at the first call, so that listing the tools depends on no configuration and no file. `S` is a handle
+/// whose clones share the running work.
 pub struct OnFirstCall<S> {
     open: Arc<dyn Fn() -> Result<S, String> + Send + Sync>,
     opened: OnceCell<S>,
@@ -78,8 +78,8 @@ pub struct OnFirstCall<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
-    /// Creates tools over the result of `open`. It is called at the first call of a tool, and again at the next
-    /// call if it fails; it may block.
+    /// Creates tools over the result of `open`, which may block. `open` is called at the first call of a tool. If it fails, the
+    /// next call of a tool calls it again.
     pub fn new<E: fmt::Display>(open: impl Fn() -> Result<S, E> + Send + Sync + 'static) -> Self {
         let open = Arc::new(move || open().map_err(|error| error.to_string()));
         Self { open, opened: OnceCell::new(), is_stopping: AtomicBool::new(false) }
@@ -104,7 +104,7 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         }
     }
 
-    /// A call that answers soon, and goes on to its end.
+    /// Answers a call that ends soon. The call continues to its end even if the client leaves.
     pub async fn answer<Q, A, E, F>(
         &self,
         tool: &str,
@@ -127,9 +127,9 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         }
     }
 
-    /// Answers a call that waits for work, and passes on the lines of `progress` meanwhile. The wait ends when
-    /// the client leaves; the work continues. For a client that fetches the answer later, the call is repeated
-    /// as long as `is_running` returns true for its answer.
+    /// Answers a call that waits for work, and forwards the lines of `progress` meanwhile. The wait ends when the client
+    /// leaves; the work continues. For a client that fetches the answer later, the call is repeated while `is_running` returns
+    /// true for its answer.
     pub async fn answer_waiting<Q, A, E, F>(
         &self,
         tool: &str,
@@ -172,7 +172,7 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         }
     }
 
-    /// Answers no call any more. What was opened, if anything was.
+    /// Stops answering calls. Returns the opened value, if a call has opened it.
     pub fn stop(&self) -> Option<&S> {
         self.is_stopping.store(true, Ordering::SeqCst);
         self.opened.get()
@@ -192,7 +192,7 @@ fn answer<A: Serialize, E: fmt::Display>(answered: Result<A, E>) -> CallAnswer {
     }
 }
 
-/// Passes progress lines on while it is polled.
+/// Forwards progress lines while it is polled.
 async fn tell_progress(
     follow: impl Fn() -> Option<watch::Receiver<String>>,
     context: &CallContext,

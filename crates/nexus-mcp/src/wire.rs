@@ -1,4 +1,4 @@
-//! The answers, as MCP writes them. Pure.
+//! Builds the answers of the MCP protocol, without side effects.
 
 use std::sync::Arc;
 
@@ -15,30 +15,29 @@ use serde_json::{Value, json};
 
 use super::service::{CallAnswer, JsonObject, ServedTool, ServiceInfo, ToolKind};
 
-/// The revisions that begin with `initialize`, the newest last.
+/// Protocol revisions that begin with `initialize`, the newest last.
 const WITH_HANDSHAKE: [ProtocolVersion; 2] = [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
-/// The revision without: every request names it, and what its client can do.
+/// The protocol revision without `initialize`. Every request names the revision and the abilities of its client.
 const WITHOUT_HANDSHAKE: ProtocolVersion = ProtocolVersion::V_2026_07_28;
-/// Time that a client may cache the answers to `server/discover` and `tools/list`: neither changes while a
-/// server runs.
+/// Time that a client may cache the answers to `server/discover` and `tools/list`. Neither changes while a server runs.
 const KEPT_MS: u64 = 60_000;
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// A request's `_meta`.
+/// The `_meta` of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestMeta {
-    /// True if it uses the revision without a handshake.
+    /// True if the request uses the revision without a handshake.
     pub(crate) names_itself: bool,
-    /// The revision that it names.
+    /// The revision that the request names.
     pub(crate) revision: Option<String>,
-    /// True if its client announces roots.
+    /// True if the client announces roots.
     pub(crate) offers_roots: bool,
-    /// True if its client accepts a protocol task as an answer.
+    /// True if the client accepts a protocol task as an answer.
     pub(crate) takes_tasks: bool,
-    /// Token of progress messages, if they are wanted.
+    /// Token for progress messages, if the client wants them.
     pub(crate) progress_token: Option<Value>,
 }
 
@@ -47,7 +46,7 @@ impl RequestMeta {
     ///
     /// # Errors
     ///
-    /// It names a revision that is not spoken.
+    /// The request names an unsupported revision.
     pub(crate) fn read(params: &Value) -> Result<Self, ErrorData> {
         let meta = params.get("_meta");
         let field = |name: &str| meta.and_then(|meta| meta.get(name));
@@ -89,7 +88,7 @@ pub(crate) fn is_spoken(named: &str) -> bool {
         || WITH_HANDSHAKE.iter().chain([&WITHOUT_HANDSHAKE]).any(|version| version.as_str() == named)
 }
 
-/// Answers `initialize`: with the requested revision if it has a handshake, else with the newest that has one.
+/// Answers `initialize` with the requested revision if it has a handshake, else with the newest such revision.
 pub(crate) fn initialized(params: &Value, info: &ServiceInfo) -> InitializeResult {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let [.., newest] = WITH_HANDSHAKE;
@@ -101,7 +100,7 @@ pub(crate) fn initialized(params: &Value, info: &ServiceInfo) -> InitializeResul
     result
 }
 
-/// The answer to `server/discover`, of a server that has protocol tasks or not.
+/// Returns the answer to `server/discover`. `has_tasks` is true for a server with protocol tasks.
 pub(crate) fn discovered(info: &ServiceInfo, has_tasks: bool) -> DiscoverResult {
     let mut versions = WITH_HANDSHAKE.to_vec();
     versions.push(WITHOUT_HANDSHAKE);
@@ -131,7 +130,7 @@ fn implementation(info: &ServiceInfo) -> Implementation {
     Implementation::new(info.name.clone(), info.version.clone())
 }
 
-/// The answer to `tools/list`: all of them at once.
+/// Returns the answer to `tools/list`, with all tools on one page.
 pub(crate) fn listed(tools: &[Tool], meta: &RequestMeta) -> ListToolsResult {
     let mut result = ListToolsResult::with_all_items(tools.to_vec());
     if meta.names_itself {
@@ -141,7 +140,7 @@ pub(crate) fn listed(tools: &[Tool], meta: &RequestMeta) -> ListToolsResult {
     result
 }
 
-/// A tool, as it is listed.
+/// Returns a tool of a service for a list.
 pub(crate) fn tool(served: &ServedTool) -> Tool {
     let mut tool =
         Tool::new(served.name.clone(), served.description.clone(), object_schema(&served.input_schema));
@@ -159,14 +158,14 @@ pub(crate) fn tool(served: &ServedTool) -> Tool {
     tool.with_annotations(annotations)
 }
 
-/// Clients want an object with a type.
+/// Returns the schema as an object with a `type`, which clients expect.
 fn object_schema(schema: &Value) -> Arc<JsonObject> {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| json!("object"));
     Arc::new(schema)
 }
 
-/// Returns a tool of a session for a list: its definition states only if it is read-only.
+/// Returns a tool of a session for a list. Its definition only distinguishes read-only tools from others.
 pub(crate) fn session_tool(definition: &ToolDefinition, meta: &JsonObject) -> Tool {
     let schema = object_schema(&definition.input_schema);
     let reads = matches!(definition.effects, Effects::None | Effects::Read);
@@ -175,7 +174,7 @@ pub(crate) fn session_tool(definition: &ToolDefinition, meta: &JsonObject) -> To
         .with_meta(MetaObject(meta.clone()))
 }
 
-/// The answer to `tools/call`.
+/// Returns the answer to `tools/call`.
 pub(crate) fn called(answer: CallAnswer) -> CallToolResult {
     let content = vec![ContentBlock::text(answer.text)];
     let mut result =
@@ -184,8 +183,8 @@ pub(crate) fn called(answer: CallAnswer) -> CallToolResult {
     result
 }
 
-/// The answer to `tools/call` of a session's tool. A JSON value is text, too: of a result with text and structured content, some
-/// clients show their model only one.
+/// Returns the answer to `tools/call` of a session's tool. JSON values become text, because some clients show their model only
+/// the text or only the structured content.
 pub(crate) fn answered(result: ToolResult) -> CallToolResult {
     let block = |content| match content {
         ToolContent::Text { text } => Some(ContentBlock::text(text)),
@@ -197,7 +196,7 @@ pub(crate) fn answered(result: ToolResult) -> CallToolResult {
     if result.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
 }
 
-/// The result of a call, in the revision of its request.
+/// Returns the result of a call in the revision of its request.
 pub(crate) fn in_revision(mut result: CallToolResult, meta: &RequestMeta) -> CallToolResult {
     if !meta.names_itself {
         result.result_type = None;
@@ -205,12 +204,12 @@ pub(crate) fn in_revision(mut result: CallToolResult, meta: &RequestMeta) -> Cal
     result
 }
 
-/// The answer to `ping` and to other requests that are answered with nothing.
+/// Returns the empty answer to `ping` and similar requests.
 pub(crate) fn nothing(meta: &RequestMeta) -> Value {
     if meta.names_itself { json!({ "resultType": "complete" }) } else { json!({}) }
 }
 
-/// A progress notification: the `count`th of its call.
+/// Returns the progress notification number `count` of a call.
 pub(crate) fn progress(token: &Value, count: u64, line: &str) -> Bytes {
     written(&json!({
         "jsonrpc": "2.0", "method": "notifications/progress",
@@ -218,20 +217,20 @@ pub(crate) fn progress(token: &Value, count: u64, line: &str) -> Bytes {
     }))
 }
 
-/// The request for a client's roots.
+/// Returns the request for a client's roots.
 pub(crate) fn roots_request(id: &str) -> Bytes {
     written(&json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" }))
 }
 
-/// Name of the roots in a request for input, and in the call that is sent again with them.
+/// Name of the roots in a request for input, and in the repeated call that contains them.
 pub(crate) const ROOTS_INPUT: &str = "roots";
 
-/// The answer to a call that has to be sent again, with the client's roots.
+/// Returns the answer to a call that the client has to send again with its roots.
 pub(crate) fn roots_required() -> Value {
     json!({ "resultType": "input_required", "inputRequests": { ROOTS_INPUT: { "method": "roots/list" } } })
 }
 
-/// Confirms a subscription to changes, which never come.
+/// Returns the confirmation of a subscription to changes. No change ever follows.
 pub(crate) fn nothing_to_listen_for(id: &RequestId) -> Bytes {
     written(&json!({
         "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
@@ -239,18 +238,18 @@ pub(crate) fn nothing_to_listen_for(id: &RequestId) -> Bytes {
     }))
 }
 
-/// A response of JSON-RPC.
+/// Returns a JSON-RPC response.
 pub(crate) fn result_message(id: RequestId, result: impl Serialize) -> Bytes {
     written(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result })
 }
 
-/// An error of JSON-RPC. Without an id it has none: that of its request could not be read.
+/// Returns a JSON-RPC error. It has no id if the id of its request could not be read.
 pub(crate) fn error_message(id: Option<RequestId>, error: ErrorData) -> Bytes {
     written(&JsonRpcError::new(id, error))
 }
 
 fn written(message: &impl Serialize) -> Bytes {
-    // These types hold strings, numbers and JSON values, and no map with other keys.
+    // Serialization cannot fail: these types contain strings, numbers and JSON values, and only maps with string keys.
     serde_json::to_vec(message).unwrap_or_default().into()
 }
 

@@ -80,8 +80,8 @@ impl Secrets {
         })
     }
 
-    /// Returns the start of a tail of `bytes` that later bytes may complete to a secret. Returns the length of `bytes` if there
-    /// is none.
+    /// Returns the start of a tail of `bytes` that later bytes may complete to a secret. Without such a tail it is the length
+    /// of `bytes`.
     pub(crate) fn open_end(&self, bytes: &[u8]) -> usize {
         let places = self.places(bytes);
         let is_open = |secret: &[u8], start: usize| {

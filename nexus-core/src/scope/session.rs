@@ -215,7 +215,8 @@ impl Session {
     }
 
     /// Creates a session below this one, for the same participant and with a token of its own. It allows at most `tool_calls` calls,
-    /// and never more than remain in this session's budget. It requests approvals from `approver`; if that is `None`, from this session's approver.
+    /// and never more than remain in this session's budget. It requests approvals from `approver`; if that is `None`, from this
+    /// session's approver.
     pub(super) fn below(&self, tool_calls: Option<u32>, approver: Option<&Approver>) -> Arc<Self> {
         Arc::new(Self {
             participant: self.participant.clone(),
@@ -245,9 +246,10 @@ impl Session {
         &self.token
     }
 
-    /// Returns the redactor. It removes secrets from the calls of this session, but not from calls of sessions below. A model never
-    /// needs a credential of the turn, so neither a tool nor a decision receives a credential that a server repeats. The code that runs the turn
-    /// adds the lent credentials, and removes the same secrets from all output of the turn.
+    /// Returns the redactor. It removes secrets from the calls of this session, but not from calls of sessions below. A
+    /// model never needs a credential of the turn, so neither a tool nor a decision receives a credential that a server
+    /// repeats. The code that runs the turn adds the lent credentials, and removes the same secrets from all output of
+    /// the turn.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }

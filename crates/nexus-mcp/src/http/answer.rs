@@ -1,4 +1,4 @@
-//! Answers, as HTTP carries them.
+//! Answers in the form of HTTP responses.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use nexus_http::{
 use super::guard::Rejection;
 use crate::reply::{ReplyStatus, ReplyStream};
 
-/// Silence of a stream after which a comment shows that it is open. Source: our own choice, below every idle
-/// time-out that was observed in a client.
+/// Longest silence of a stream before a comment keeps it open. Source: our own choice, below every idle timeout that was observed
+/// in a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 pub(super) type HttpAnswer = Response<ResponseBody>;
 
-/// Answer that rejects a request.
+/// Returns the response that rejects a request.
 pub(super) fn rejected(rejection: Rejection) -> HttpAnswer {
     let (status, words) = rejection.status();
     let mut answer = text(status, words);
@@ -44,7 +44,7 @@ pub(super) fn rejected(rejection: Rejection) -> HttpAnswer {
     answer
 }
 
-/// One message.
+/// Returns a response with one message.
 pub(super) fn message(message: Bytes, status: ReplyStatus) -> HttpAnswer {
     let status = match status {
         ReplyStatus::Answered => StatusCode::OK,
@@ -54,10 +54,10 @@ pub(super) fn message(message: Bytes, status: ReplyStatus) -> HttpAnswer {
     with_body(status, "application/json", message)
 }
 
-/// Messages as they come, each as an event. Meanwhile comments show that there are more to come. The request has its memory until
-/// the last.
+/// Returns a response that sends each message as an event when it arrives. Comments during pauses show that more will follow. The
+/// request keeps its memory permit until the last message.
 pub(super) fn streamed(messages: ReplyStream, memory: MemoryPermit) -> HttpAnswer {
-    // At once, so that a client that waits for the first bytes has them.
+    // Send the first bytes immediately, for a client that waits for them.
     let opening = stream::once(async { Ok(Frame::data(Bytes::from_static(b": open\n\n"))) });
     let events = stream::unfold((messages, memory), |(mut messages, memory)| async {
         let bytes = tokio::select! {
@@ -75,7 +75,7 @@ pub(super) fn streamed(messages: ReplyStream, memory: MemoryPermit) -> HttpAnswe
     answer
 }
 
-/// A message as an event. JSON has no line breaks of its own.
+/// Formats a message as an event. Serialized JSON contains no line breaks.
 fn event(message: &[u8]) -> Bytes {
     [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
 }

@@ -11,42 +11,44 @@ use nexus_http::{
 
 use crate::{token::HttpToken, wire};
 
-/// The only path that is served.
+/// The only path that the server answers.
 pub(crate) const PATH: &str = "/mcp";
-/// Largest body of a request, in bytes. Source: our own bound; arguments of a call are written by a model.
+/// Largest body of a request, in bytes. Source: our own bound. Models write the arguments of calls, so they
+/// are short.
 pub(super) const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// Names the client's MCP session.
+/// Header with the name of the client's MCP session.
 pub(crate) const SESSION_HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Names the revision of the protocol that a client speaks.
+/// Header with the protocol revision that a client uses.
 pub(super) const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// Repeats the method of the message. Source: the MCP specification, 2026-07-28.
+/// Header that repeats the method of the message. Source: the MCP specification, 2026-07-28.
 pub(super) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 
-/// Reason for a rejection. It reveals nothing about the server that helps a stranger.
+/// Reason for a rejection. Its message contains nothing that helps an attacker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
-    /// It was sent to another name than the server's own, as by a page whose name was bent to this machine.
+    /// The request was sent to a name that is not the server's. A web page does that if its own name was made
+    /// to resolve to this machine (DNS rebinding).
     Misdirected,
-    /// A web page of another origin sent it.
+    /// A web page of another origin sent the request.
     ForeignOrigin,
-    /// It bears no token, or not this server's.
+    /// The request has no token, or not this server's.
     Unauthenticated,
-    /// There is nothing at this path.
+    /// The path does not exist.
     NotFound,
-    /// The path knows no such method.
+    /// The path does not support the HTTP method.
     Method,
-    /// The client takes neither kind of answer.
+    /// The client accepts neither JSON nor an event stream.
     NotAcceptable,
-    /// The body is not said to be JSON.
+    /// The request does not declare its body as JSON.
     MediaType,
-    /// The head names a revision that is not spoken.
+    /// The head names an unsupported protocol revision.
     Revision,
-    /// The body is longer than any that is read.
+    /// The body is too long.
     TooLarge,
-    /// The body did not come, or not in time.
+    /// The body did not arrive completely and in time.
     Unread,
-    /// There are as many connections as are taken.
+    /// The maximum number of connections is in use.
     Busy,
 }
 
@@ -98,12 +100,12 @@ impl From<BodyError> for Rejection {
     }
 }
 
-/// Credentials that requests must have.
+/// Check of the token that a request must have.
 #[derive(Debug)]
 pub(crate) enum TokenCheck {
     /// The token of a server.
     Server(HttpToken),
-    /// The token of a session that is open.
+    /// The token of an open session.
     Session(Arc<Session>),
 }
 
@@ -111,7 +113,8 @@ impl TokenCheck {
     fn accepts(&self, borne: &str) -> bool {
         match self {
             Self::Server(token) => token.is(borne.as_bytes()),
-            // After the answer was submitted, or refused too often, the session itself denies calls.
+            // A session that ended by a submitted answer, or by too many refused submissions, still answers
+            // here: the session itself denies the calls.
             Self::Session(session) => {
                 session.token().is(&SessionToken::presented(borne))
                     && (!session.is_closed() || session.is_handed_in() || session.is_out_of_submissions())
@@ -120,19 +123,19 @@ impl TokenCheck {
     }
 }
 
-/// Kind of a request, by its head.
+/// Kind of a request, determined from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// To bring a message. Whether its answer may be a stream.
+    /// The request sends a message.
     Message {
-        /// It accepts one.
+        /// True if the client accepts an event stream as the answer.
         streams: bool,
     },
-    /// To end an MCP session.
+    /// The request ends an MCP session.
     End,
 }
 
-/// Judges the heads of requests.
+/// Checks the heads of requests.
 #[derive(Debug)]
 pub(super) struct HeadGuard {
     pub(super) token: TokenCheck,
@@ -140,7 +143,8 @@ pub(super) struct HeadGuard {
 }
 
 impl HeadGuard {
-    /// Checks that the request was sent to this server, by no web page of another origin, with the token.
+    /// Checks that the request was sent to this server, not by a web page of another origin, and with the
+    /// token.
     pub(super) fn identify(&self, head: &Parts) -> Result<(), Rejection> {
         self.names.check(head)?;
         match bearer(&head.headers) {

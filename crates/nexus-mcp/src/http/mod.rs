@@ -35,42 +35,41 @@ use super::{
 
 pub(crate) use guard::{PATH, SESSION_HEADER, TokenCheck};
 
-/// Time that a body has to arrive and to get memory. Source: our own choice: a program on this machine needs
-/// almost none.
+/// Longest time for a body to arrive and to get memory. Source: our own choice: a program on this machine needs almost none.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest time for sending finished answers once the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Suffix of an MCP session's name if its client announces roots. A session has no other state, so none can be
-/// lost.
+/// Suffix of an MCP session's name if its client announces roots. The name is the session's only state, so a restart of the
+/// server loses nothing.
 const WITH_ROOTS: &str = ".roots";
-/// Longest name of an MCP session that is looked at, in bytes.
+/// Longest name of an MCP session that the server reads, in bytes.
 const MAX_SESSION_BYTES: usize = 128;
 
 /// Settings of an HTTP server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpSettings {
-    /// Its address. Port 0 means any free port.
+    /// Address of the server. Port 0 means any free port.
     pub address: SocketAddr,
     /// Token that clients must send.
     pub token: HttpToken,
-    /// Names of this machine that requests may be sent to, beside its addresses and `localhost`.
+    /// Further names of this machine that requests may use, besides its addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Time that [`ToolService::stop`] and running calls have at the end.
+    /// Longest time for [`ToolService::stop`] and running calls when the server ends.
     pub stop_within: Duration,
 }
 
 impl HttpSettings {
-    /// No other names, and ten seconds to end.
+    /// Creates settings without further names, and with ten seconds to end.
     pub fn new(address: SocketAddr, token: HttpToken) -> Self {
         Self { address, token, hosts: Vec::new(), stop_within: Duration::from_secs(10) }
     }
 }
 
-/// A server over streamable HTTP: one path, `/mcp`, where messages are sent with POST. Calls are answered with a stream of events
-/// that opens at once; what a call began goes on when its client leaves.
+/// A server over streamable HTTP with one path, `/mcp`, to which clients POST messages. It answers a call with an event stream
+/// that opens immediately. The work of a call continues when its client leaves.
 ///
-/// Every request bears the token, names this server as its host, and comes from no web page of another origin.
+/// Every request must have the token, name this server as its host, and come from no web page of another origin.
 pub struct HttpServer {
     server: BoundedServer<HttpHandler>,
     stop_within: Duration,
@@ -83,11 +82,11 @@ impl std::fmt::Debug for HttpServer {
 }
 
 impl HttpServer {
-    /// Listens. Nothing is answered before [`HttpServer::serve`].
+    /// Opens the port. The server answers no request before [`HttpServer::serve`].
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// The system cannot open the port at the address.
     pub async fn bind(service: Arc<dyn ToolService>, settings: HttpSettings) -> io::Result<Self> {
         let HttpSettings { address, token, hosts, stop_within } = settings;
         let server = server(address, Endpoint::new(service), TokenCheck::Server(token), hosts)?;
@@ -99,12 +98,12 @@ impl HttpServer {
         self.server.handler().address()
     }
 
-    /// The URL that clients are given.
+    /// Returns the URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address())
     }
 
-    /// Serves until `ended` is done; then has the service stop.
+    /// Serves until `ended` completes, then stops the service.
     pub async fn serve(mut self, ended: impl Future<Output = ()>) {
         self.server.during(ended).await;
         self.server.close();
@@ -177,7 +176,7 @@ impl HttpHandler {
         }
     }
 
-    /// Reads a body, as far as there is memory for it as JSON. The memory is the message's until it is answered.
+    /// Reads a body, as far as memory for it as JSON is available. The message holds the memory permit until it is answered.
     async fn read(&self, body: Body) -> Result<(BytesMut, MemoryPermit), Rejection> {
         let read = async {
             let mut memory = self.memory.permit();
@@ -213,7 +212,7 @@ impl HttpHandler {
             guard::is_spoken_by(&head.headers, None)?;
         }
         let named = session_name(head);
-        // Requests to the client need a stream.
+        // The server can send requests to the client only over a stream.
         let client =
             ClientSide { session: named.to_owned(), offers_roots: streams && named.ends_with(WITH_ROOTS) };
         let mut answer = match self.endpoint.receive(message, &client) {
@@ -244,12 +243,12 @@ fn answered(reply: Reply, memory: MemoryPermit) -> HttpAnswer {
     }
 }
 
-/// The name of the MCP session that a request is part of, or nothing.
+/// Returns the name of the request's MCP session, or an empty text.
 fn session_name(head: &Parts) -> &str {
     only(&head.headers, SESSION_HEADER).filter(|name| name.len() <= MAX_SESSION_BYTES).unwrap_or_default()
 }
 
-/// Returns the header of a request that contradicts its message, as a sentence.
+/// Returns a sentence about the header that contradicts the message, if one does.
 fn head_mismatch(
     head: &Parts,
     method: &str,
@@ -258,7 +257,7 @@ fn head_mismatch(
     if head.headers.contains_key(METHOD_HEADER) && only(&head.headers, METHOD_HEADER) != Some(method) {
         return Ok(Some("the header Mcp-Method differs from the message's `method`"));
     }
-    // The answer to an unknown revision lists the supported ones.
+    // An unknown revision gets its own error later, with the list of supported ones.
     let Ok(meta) = RequestMeta::read(params) else { return Ok(None) };
     if method == "initialize" {
         return Ok(None);
