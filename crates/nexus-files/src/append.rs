@@ -1,13 +1,14 @@
-//! Appends lines to files that other writers may have left torn.
+//! Appends lines to files in which other writers may have left an incomplete line.
 
 use std::{
     fs::File,
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
 };
 
-/// Appends a line and its end by one write. A last line without an end, left by a writer that was stopped, is ended first.
+/// Appends a line with its end in one write. If an earlier writer left a last line without an end, ends that line first.
 ///
-/// `file` is open for reading and appending, or for reading and writing by the owner of a lock that excludes other writers.
+/// `file` must be open for reading and appending. It may also be open for reading and writing, if the caller owns a lock
+/// that excludes other writers.
 ///
 /// # Errors
 ///

@@ -9,17 +9,17 @@ pub enum FileFault {
     NotFound,
     /// The path exists already.
     AlreadyExists,
-    /// The user has no right to it.
+    /// The user lacks the permission.
     NotAllowed,
-    /// Its file system is read-only.
+    /// The file system is read-only.
     ReadOnly,
     /// The disk is full.
     DiskFull,
-    /// The user's quota, or the largest size of a file, is reached.
+    /// The user's quota or the largest file size is reached.
     QuotaReached,
     /// The file is of another type, larger than its reader accepts, or has other content.
     Unexpected,
-    /// Another failure of the system.
+    /// Another error of the system.
     Other,
 }
 
@@ -39,7 +39,8 @@ impl FileFault {
         }
     }
 
-    /// Returns the fault and the advice in a few words, to follow a path and the failed action. Empty for [`Other`](Self::Other).
+    /// Returns the fault and advice in a few words, to append after a path and the failed action. Empty for
+    /// [`Other`](Self::Other).
     pub fn explanation(self) -> &'static str {
         match self {
             Self::NotFound => "it is not there",

@@ -1,4 +1,4 @@
-//! The index of a home: what lists show of each piece of work, without reading its files.
+//! The index of a home: the fields of each piece of work that lists show, without reading its files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -13,26 +13,25 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{Journal, JournalKind, JournalRead, read_bounded, replace, rfc3339};
 
-/// The index in a home.
+/// Name of the index file in a home.
 const NAME: &str = "index.json";
-/// The version of its layout.
+/// Version of the index's format.
 const VERSION: u32 = 1;
-/// Largest index that is read, in bytes. An entry has some 700.
+/// Largest index that is read, in bytes. An entry has about 700.
 const MAX_BYTES: u64 = 64 << 20;
-/// Age at which a file counts as settled. A file that changes twice within a tick of the system's clock may look the same.
+/// Age from which a file's state is reliable. A file that changes twice within one tick of the system's clock may look unchanged.
 const SETTLED: Duration = Duration::from_secs(2);
-/// Entries that are read again rather than that the index is written: in any case, and as a share of all.
+/// Most entries that are read again without writing the index: this number, or one in `FEW_OF` of all entries if that is more.
 const FEW: usize = 4;
 const FEW_OF: usize = 20;
 
 /// Index of the work in a home, for lists, in the file `index.json`.
 ///
-/// The index is a view: the state files stay the truth, and each entry has the sizes and times of its files.
-/// [`refresh`](Self::refresh) compares them and reads the state again if they differ, so a list never shows an
-/// old state. A missing or damaged index, or an index of a later version, is built again. If it cannot be
-/// written, each list reads the state.
+/// The index is a view of the state files, which stay authoritative. Each entry has the sizes and times of its files.
+/// [`refresh`](Self::refresh) compares them and reads the state again if they differ, so a list never shows an old state. A missing or
+/// damaged index, or an index of a later version, is built again. If the index cannot be written, each list reads the state.
 ///
-/// It also heals the [`Journal`]: a change that the index finds, and that has no entry there, gets one.
+/// It also completes the [`Journal`]: a change that the index finds and the journal lacks gets an entry there.
 #[derive(Debug)]
 pub struct HomeIndex {
     home: PathBuf,
@@ -43,20 +42,20 @@ pub struct HomeIndex {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndexEntry<T> {
-    /// Kind of the work.
+    /// Kind of work.
     pub kind: JournalKind,
-    /// Its name among those of its kind.
+    /// Name of the work, unique within its kind.
     pub id: String,
-    /// Its title, such as the goal of a task.
+    /// Title of the work, such as the goal of a task.
     pub title: String,
-    /// Its status in a word. Empty if it has none.
+    /// Status of the work in one word. Empty if it has none.
     pub status: String,
-    /// Cost of the turns of its agents, as far as it is known.
+    /// Cost of the agents' turns, as far as it is known.
     pub cost_usd: Option<f64>,
-    /// Time of its creation, if that is known.
+    /// Time of the work's creation, if it is known.
     #[serde(with = "rfc3339::as_micros::option")]
     pub created_at: Option<SystemTime>,
-    /// Time of its last change.
+    /// Time of the work's last change.
     #[serde(with = "rfc3339::as_micros")]
     pub updated_at: SystemTime,
     /// Further columns of the service for this kind. `None` if another service indexed the work, which knows
@@ -67,9 +66,9 @@ pub struct IndexEntry<T> {
 /// Files of one piece of work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkFiles {
-    /// Its name in the folder of its kind.
+    /// Name of the work in the folder of its kind.
     pub name: String,
-    /// Files that its entry depends on. A missing file is a state as well.
+    /// Files that the entry depends on. A missing file is also a state.
     pub files: Vec<PathBuf>,
 }
 
@@ -78,11 +77,11 @@ pub struct WorkFiles {
 pub struct IndexedWork<T, E> {
     /// Entries of the wanted kind with details, in the order of the files.
     pub entries: Vec<IndexEntry<T>>,
-    /// Failures to read the state of others.
+    /// Errors of work whose state could not be read.
     pub unreadable: Vec<E>,
 }
 
-/// A folder is read when its list is: a list parses no entries of others.
+/// The index file. Each folder's entries stay raw until they are listed, so that a list parses only its own entries.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct IndexFile {
     version: u32,
@@ -91,19 +90,19 @@ struct IndexFile {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct IndexedFolder {
-    /// Number of the last journal entry when the folder was read.
+    /// Number of the last journal entry when the folder was indexed.
     seq: u64,
     work: BTreeMap<String, StoredEntry>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct StoredEntry {
-    /// The files when they were read. `None` if they were too new to be recognised.
+    /// States of the files when they were read. `None` if the files were too new for a reliable comparison.
     stamps: Option<Vec<Option<FileStamp>>>,
     entry: IndexEntry<Box<RawValue>>,
 }
 
-/// State of a file without its content. A file that is replaced is another one of the file system.
+/// State of a file without its content. A replaced file has another identity in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct FileStamp {
     number: u64,
@@ -112,7 +111,7 @@ struct FileStamp {
 }
 
 impl<T> IndexEntry<T> {
-    /// An entry without a status, a cost, a time of creation and details.
+    /// Creates an entry without status, cost, creation time and details.
     pub fn new(
         kind: JournalKind,
         id: impl Into<String>,
@@ -126,15 +125,16 @@ impl<T> IndexEntry<T> {
 }
 
 impl HomeIndex {
-    /// The index of the home at `home`, whose journal is `journal`. Nothing is read or created yet.
+    /// Opens the index of the home at `home`, whose journal is `journal`. Reads and creates nothing yet.
     pub fn in_home(home: &Path, journal: Arc<Journal>) -> Self {
         Self { home: home.to_owned(), journal }
     }
 
-    /// Returns the entries of the work of one kind in the folder `folder` of the home. `found` is all work there, of any kind. `read` reads the
-    /// state of one: `None` if it is gone. Only work that is not in the index, or whose files changed, is read.
+    /// Returns the entries of one kind of work in the folder `folder` of the home. `found` is all work in that folder, of any kind. `read`
+    /// reads the state of one piece of work, and returns `None` if the work no longer exists. Only work that is not in the index or whose
+    /// files changed is read.
     ///
-    /// Writes the index if much was read, as far as it can. A home in which nothing was found stays as it is.
+    /// Writes the index if much was read; a failure to write is ignored. A home without work stays unchanged.
     pub fn refresh<T: Serialize + DeserializeOwned, E>(
         &self,
         folder: &str,
@@ -147,7 +147,7 @@ impl HomeIndex {
         let known = known.and_then(|known| serde_json::from_str::<IndexedFolder>(known.get()).ok());
         let is_new = known.is_none();
         let known = known.unwrap_or_default();
-        // Before the state is read: what changes meanwhile has a later number.
+        // Get the number before reading the state, so that a change in between has a later number.
         let seq = self.journal.last_seq().unwrap_or_default();
         let mut now = IndexedFolder { seq, work: BTreeMap::new() };
         let mut list = IndexedWork { entries: Vec::new(), unreadable: Vec::new() };
@@ -186,12 +186,12 @@ impl HomeIndex {
             if self.store(&mut index, folder, &now).is_err() {
                 return list;
             }
-            // The next change of a service says that the journal cannot be written.
+            // Ignore an error: the next change by a service reports that the journal cannot be written.
             let record = |kind, id: &str| self.journal.append(kind, id, "scanned").ok();
             for (kind, id) in lost {
                 record(kind, &id);
             }
-            // Without an index the gaps of the journal are unknown: its readers have to scan the state.
+            // Without an index the gaps of the journal are unknown, so tell its readers to scan the state.
             if is_new
                 && let Some(first) = record(JournalKind::Home, "")
                 && seq == 0
@@ -203,7 +203,7 @@ impl HomeIndex {
         list
     }
 
-    /// Returns the work that changed since it was indexed and has no entry in the journal since then.
+    /// Returns the work that changed since it was indexed and has no journal entry since then.
     fn lost(&self, known: &IndexedFolder, now: &IndexedFolder) -> BTreeSet<(JournalKind, String)> {
         let state = |stored: &StoredEntry| (stored.entry.updated_at, stored.entry.kind.clone());
         let changed = |(name, stored): &(&String, &StoredEntry)| {
@@ -222,7 +222,7 @@ impl HomeIndex {
                 let recorded: HashSet<_> = entries.into_iter().map(|entry| (entry.kind, entry.id)).collect();
                 changed.into_iter().filter(|change| !recorded.contains(change)).collect()
             }
-            // The readers of the journal are sent to the state as well.
+            // The journal's readers have to scan the state themselves in this case.
             Ok(JournalRead::Rescan { .. }) | Err(_) => BTreeSet::new(),
         }
     }
@@ -233,9 +233,9 @@ impl HomeIndex {
         if index.version == VERSION { index } else { IndexFile::default() }
     }
 
-    /// Writes the index with the entries of a folder.
+    /// Writes the index with the new entries of a folder.
     fn store(&self, index: &mut IndexFile, folder: &str, entries: &IndexedFolder) -> io::Result<()> {
-        // A home that is gone is not created again.
+        // Do not create a home that was removed.
         if !self.home.is_dir() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -249,7 +249,7 @@ impl HomeIndex {
     }
 }
 
-/// Adds a stored entry to `entries` if it has details that this version can read. Returns whether it has.
+/// Adds a stored entry to `entries`, if this version can read its details. Returns true if it could.
 fn typed<T: DeserializeOwned>(stored: &IndexEntry<Box<RawValue>>, entries: &mut Vec<IndexEntry<T>>) -> bool {
     let details = stored.details.as_ref().and_then(|details| serde_json::from_str(details.get()).ok());
     let Some(details) = details else { return false };
@@ -279,7 +279,7 @@ fn untyped<T: Serialize>(entry: &IndexEntry<T>) -> IndexEntry<Box<RawValue>> {
     }
 }
 
-/// Returns the states of files, or `None` if one of them changed a moment ago, or its state is unknown.
+/// Returns the states of files. Returns `None` if one of them changed a moment ago, or its state is unknown.
 fn stamps(files: &[PathBuf]) -> Option<Vec<Option<FileStamp>>> {
     let now = SystemTime::now();
     files.iter().map(|path| stamp(path, now)).collect()
@@ -291,7 +291,7 @@ fn stamp(path: &Path, now: SystemTime) -> Option<Option<FileStamp>> {
         found => found.ok()?,
     };
     let modified = found.modified().ok()?;
-    // A time in the future is not settled either.
+    // A modification time in the future is not reliable either.
     now.duration_since(modified).ok().filter(|age| *age >= SETTLED)?;
     let since = modified.duration_since(UNIX_EPOCH).ok()?;
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The journal of a home: which piece of state changed, in the order of the changes.
+//! The journal of a home: a log of changes to its state, in order.
 
 use std::{
     fmt, fs, io,
@@ -11,21 +11,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{FileLock, JsonLinesLog, rfc3339};
 
-/// Files of the journal in a home: the present file, and the file before it.
+/// Names of the journal's files in a home: the present file, and the previous one.
 const NAME: &str = "journal.jsonl";
 const OLDER_NAME: &str = "journal.1.jsonl";
-/// Size from which a file is followed by a new one. An entry has some 120 bytes.
+/// Size at which a new file begins, in bytes. An entry has about 120.
 const MAX_BYTES: u64 = 1 << 20;
-/// Bound of a line. Source: the longest texts of an entry, with every byte escaped.
+/// Longest line, in bytes. Source: the longest texts of an entry, with every byte escaped.
 const MAX_LINE_BYTES: u64 = 16 << 10;
-/// Longest texts of an entry, in bytes. The rest is cut off.
+/// Longest texts of an entry, in bytes. Longer texts are cut.
 const MAX_ID_BYTES: usize = 1 << 10;
 const MAX_WORD_BYTES: usize = 100;
-/// Longest wait for other writers. Each has the lock for some microseconds, unless it is suspended.
+/// Longest wait for other writers. A writer locks the file for some microseconds, unless it is suspended.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Largest number that every JSON parser reads exactly. A line with a larger one is damage.
+/// Largest number that every JSON parser reads exactly. A line with a larger number is damaged.
 const MAX_SEQ: u64 = (1 << 53) - 1;
-/// Pause between two failures that are returned.
+/// Shortest time between two failures that are returned.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 /// An append-only log of the changes of state in a home, for readers that ask what changed.
@@ -35,13 +35,13 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 /// | `journal.jsonl` | the newest entries, one per line; a writer locks it |
 /// | `journal.1.jsonl` | earlier entries; replaced when the newer file has 1 MiB |
 ///
-/// A service writes its state first and its entry second. The state files stay the truth: an entry only states
-/// that some work should be read again. An entry may be missing, because a process was killed between the two
-/// writes, the disk was full or the power failed. So a reader scans the state when it starts, once an hour, and
-/// when [`read_after`](Self::read_after) returns [`JournalRead::Rescan`].
+/// A service writes its state first and its entry second. The state files stay authoritative: an entry only states that some work should be
+/// read again. An entry may be missing, because a process was killed between the two writes, the disk was full or the power failed. A
+/// reader therefore scans the state when it starts, once an hour, and when [`read_after`](Self::read_after) returns
+/// [`JournalRead::Rescan`].
 ///
-/// Entries have consecutive numbers, from all processes together. The numbers of a journal begin at the
-/// microseconds since 1970, so a reader notices when a journal was removed and started again.
+/// Entries have consecutive numbers, from all processes together. The numbers of a new journal begin at the present microseconds since
+/// 1970, so a reader notices when a journal was removed and begun again.
 pub struct Journal {
     log: JsonLinesLog<JournalEntry>,
     older: JsonLinesLog<JournalEntry>,
@@ -53,18 +53,18 @@ pub struct Journal {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// Its number: one more than that of the entry before it.
+    /// Number of the entry, one more than that of the previous entry.
     #[serde(deserialize_with = "valid_seq")]
     pub seq: u64,
-    /// Time of the entry, after that of the change.
+    /// Time of the entry, which is after the change.
     #[serde(with = "rfc3339::as_millis")]
     pub time: SystemTime,
     /// Kind of thing that changed.
     pub kind: JournalKind,
-    /// Name of the thing among those of its kind.
+    /// Name of the thing, unique within its kind.
     #[serde(default)]
     pub id: String,
-    /// The change in a word, such as `created`.
+    /// The change in one word, such as `created`.
     #[serde(default)]
     pub what: String,
 }
@@ -73,7 +73,7 @@ pub struct JournalEntry {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum JournalKind {
-    /// Any of the things: state was scanned, and the journal did not have all changes.
+    /// Unknown things: the state was scanned because the journal lacked changes.
     Home,
     /// A task. Its id is that of the task.
     Task,
@@ -96,9 +96,9 @@ pub enum JournalKind {
 /// Entries of a journal after a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalRead {
-    /// All of them, the oldest first.
+    /// All entries, the oldest first.
     Entries(Vec<JournalEntry>),
-    /// Some are not there any more, or the journal was begun again: the reader scans the state, and goes on after `last`.
+    /// Some entries no longer exist, or the journal was begun again. The reader must scan the state, and continue after `last`.
     Rescan {
         /// Number of the last entry. Zero for an empty journal.
         last: u64,
@@ -106,7 +106,7 @@ pub enum JournalRead {
 }
 
 impl Journal {
-    /// The journal of the home at `home`. Nothing is read or created yet.
+    /// Opens the journal of the home at `home`. Reads and creates nothing yet.
     pub fn in_home(home: &Path) -> Self {
         Self {
             log: JsonLinesLog::at(home.join(NAME), MAX_LINE_BYTES),
@@ -116,21 +116,21 @@ impl Journal {
         }
     }
 
-    /// Begins a new file when the present one has `max_bytes` bytes, instead of 1 MiB.
+    /// Begins a new file at `max_bytes` bytes, in place of 1 MiB.
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 
-    /// The path of the file that is appended to. Each entry modifies it, and a rotation renames it.
+    /// Returns the path of the present file. Each entry modifies the file, and a rotation renames it.
     pub fn path(&self) -> &Path {
         self.log.path()
     }
 
-    /// Appends an entry for a change that is on the disk. A failure must not fail the change: the caller logs
-    /// the returned error, and continues. Further failures within a minute of a returned error are not
-    /// returned. A missing home has no journal, which is not a failure.
+    /// Appends an entry for a change that is already on the disk. A failure must not fail the change: the caller logs the returned error
+    /// and continues. For a minute after a returned error, further failures are not returned. A missing home has no journal; that is not a
+    /// failure.
     #[must_use = "a failure is logged"]
     pub fn record(&self, kind: JournalKind, id: &str, what: &str) -> Option<io::Error> {
         let error = self.append(kind, id, what).err()?;
@@ -152,8 +152,9 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if another writer does not end. [`InvalidData`](io::ErrorKind::InvalidData) if the path
-    /// is not a regular file. Otherwise the error of the file system. The journal is then unchanged.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if another writer does not release the lock in time.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file. Otherwise the error of the file system. The journal
+    /// is then unchanged.
     pub fn append(&self, kind: JournalKind, id: &str, what: &str) -> io::Result<u64> {
         let cut = |text: &str, most| text[..text.floor_char_boundary(most)].to_owned();
         loop {
@@ -163,7 +164,8 @@ impl Journal {
             };
             let length = lock.file().metadata()?.len();
             if length >= self.max_bytes.max(1) {
-                // The numbers go on after those of the older file. Writers that wait for the lock find another file at the path.
+                // The new file continues the numbers of the older one. Writers that wait for the lock notice that the path has another
+                // file.
                 fs::rename(self.path(), self.older.path())?;
                 continue;
             }
@@ -187,7 +189,7 @@ impl Journal {
     /// file system.
     pub fn last_seq(&self) -> io::Result<u64> {
         let last = match self.log.last()? {
-            // Nothing was appended since the last rotation.
+            // No entry was appended since the last rotation.
             None => self.older.last()?,
             last => last,
         };
@@ -204,7 +206,7 @@ impl Journal {
         let mut entries = self.log.read_back_to(is_seen)?;
         if !entries.first().is_some_and(is_seen) {
             let newer = std::mem::replace(&mut entries, self.older.read_back_to(is_seen)?);
-            // A rotation between the two reads makes the newer file the older one.
+            // A rotation between the two reads turns the present file into the older one.
             let known = entries.last().map_or(0, |entry| entry.seq);
             entries.extend(newer.into_iter().filter(|entry| entry.seq > known));
         }
@@ -281,7 +283,7 @@ fn valid_seq<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error
     }
 }
 
-/// Returns the first number of a journal that begins now.
+/// Returns the first number of a new journal.
 fn first_seq(now: SystemTime) -> u64 {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(1).clamp(1, MAX_SEQ / 2)

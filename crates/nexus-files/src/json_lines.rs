@@ -1,4 +1,4 @@
-//! Append-only logs of JSON values, one on a line.
+//! Append-only logs of JSON values, one value per line.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,15 +15,15 @@ use crate::{
     whole::{replace, sync_folder},
 };
 
-/// Size of the end of a log that is searched for its last value first, in bytes.
+/// Size of the part at the end of a log that is first searched for the last value, in bytes.
 const TAIL_BYTES: u64 = 8 << 10;
 
 /// An append-only log: a private file with a JSON value on each line.
 ///
-/// A process that is stopped while it appends leaves a *torn* line: a part of a value, or a value without the end of its line. A torn line
-/// stays in the file, the next value begins on a new line, and readers get both.
+/// A process that is killed while it appends leaves a *torn* line: a part of a value, or a value without a line end. A torn line stays in
+/// the file, the next value begins on a new line, and readers get both.
 ///
-/// Processes that append to one log hold a [`FileLock`](crate::FileLock) meanwhile: a failed append restores the size of the file.
+/// A process must lock a [`FileLock`](crate::FileLock) while it appends, because a failed append restores the old size of the file.
 #[derive(Clone, Debug)]
 pub struct JsonLinesLog<T> {
     path: PathBuf,
@@ -34,35 +34,35 @@ pub struct JsonLinesLog<T> {
 /// The content of a log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonLines<T> {
-    /// The values with the numbers of their lines, from 1.
+    /// Values, each with the number of its line, from 1.
     pub values: Vec<(u64, T)>,
-    /// The lines that hold no value.
+    /// Lines without a value.
     pub torn: Vec<TornLine>,
 }
 
-/// A line that holds no value, left by a writer that was stopped.
+/// A line without a value, left by a writer that was killed.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornLine {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// Its first byte in the file.
+    /// Offset of the line's first byte in the file.
     pub offset: u64,
-    /// Its content, without the end of the line.
+    /// Content of the line, without the line end.
     pub bytes: Vec<u8>,
     /// Error of the JSON parser.
     pub reason: String,
-    /// True for a last line without an end, which a writer may be working on.
+    /// True for a last line without a line end. A writer may still be writing it.
     pub is_tail: bool,
 }
 
 impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
-    /// The log at `path`, whose lines have fewer than `max_line_bytes` bytes. Nothing is read or created yet.
+    /// Opens the log at `path`. Its lines have fewer than `max_line_bytes` bytes. Reads and creates nothing yet.
     pub fn at(path: impl Into<PathBuf>, max_line_bytes: u64) -> Self {
         Self { path: path.into(), max_line_bytes, values: PhantomData }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -92,7 +92,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         Ok(file.metadata()?.len())
     }
 
-    /// Appends a value to the file, which the caller opened by a lock on it. The value may be lost with the power.
+    /// Appends a value to the file, which the caller has locked. The value may be lost if the power fails.
     #[cfg(feature = "journal")]
     pub(crate) fn append_unflushed(&self, file: &File, value: &T) -> io::Result<()> {
         let line = self.line(value)?;
@@ -146,14 +146,14 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
                 }
             }
             if !has_end {
-                // A writer may be at it: what follows by now is the rest of this line.
+                // Stop here: a writer may be completing this line now, so the following bytes would belong to it.
                 return Ok(log);
             }
             offset += length as u64;
         }
     }
 
-    /// Reads the last value. A missing file has none. Reads only the end of the file, unless that holds no value.
+    /// Returns the last value. A missing file has none. Reads only the end of the file, unless that contains no value.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         Ok(self.read_back_to(|_| true)?.pop())
     }
 
-    /// Reads the last values, the oldest first, back to the newest value that `is_enough` accepts; all if it
-    /// accepts none. A missing file has no values. Reads no more of the file than necessary.
+    /// Returns the last values, the oldest first, back to the newest value that `is_enough` accepts. Returns all values if it accepts
+    /// none. A missing file has no values. Reads no more of the file than necessary.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         loop {
             let start = length - window;
             let bytes = read_at(&mut file, start, window)?;
-            // The first line has lost its beginning, unless it is the first of the file.
+            // The first line may lack its beginning, unless the part starts at the beginning of the file.
             let whole = match start {
                 0 => Some(bytes.as_slice()),
                 _ => bytes.iter().position(|byte| *byte == b'\n').and_then(|at| bytes.get(at + 1..)),
@@ -201,8 +201,8 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         }
     }
 
-    /// Removes a last line that is torn, for logs in which a person would take it for damage. The caller holds the lock that excludes
-    /// other writers.
+    /// Removes a torn last line, for logs in which a person would mistake it for damage. The caller must own the lock that excludes other
+    /// writers.
     ///
     /// # Errors
     ///
@@ -214,12 +214,12 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         file.sync_data()
     }
 
-    /// Removes the older half of the log if it has more than `max_bytes` bytes. The caller holds the lock that excludes other writers.
-    /// The mode of the file stays.
+    /// Removes the older half of the log if it has more than `max_bytes` bytes. The caller must own the lock that excludes other writers.
+    /// The file's mode does not change.
     ///
     /// # Errors
     ///
-    /// The error of the file system. The log is then as it was.
+    /// The error of the file system. The log is then unchanged.
     pub fn drop_older_half_above(&self, max_bytes: u64) -> io::Result<()> {
         let mut file = open_regular(&self.path, OpenOptions::new().read(true))?;
         let length = file.metadata()?.len();
@@ -234,7 +234,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     }
 }
 
-/// Runs `append`. If it fails, no part of what it wrote stays: the caller learns that the value is not there.
+/// Runs `append`. If it fails, removes the part that was written, so that the value is not in the file.
 fn whole_or_nothing(file: &File, append: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let before = file.metadata()?.len();
     append().inspect_err(|_| {

@@ -1,16 +1,16 @@
 //! Private files of Nexus, and the few text formats that every crate writes.
 //!
-//! A *private* file or folder is readable and writable by its owner alone. Functions that open a file refuse links, pipes, sockets and
-//! devices with [`InvalidData`](std::io::ErrorKind::InvalidData): a link leads elsewhere, and opening a pipe blocks. The exceptions,
-//! reading a secret and locking a folder, follow links.
+//! A *private* file or folder is readable and writable by its owner alone. Functions that open a file reject links, pipes, sockets and
+//! devices with [`InvalidData`](std::io::ErrorKind::InvalidData), because a link leads elsewhere, and opening a pipe blocks. The
+//! exceptions, reading a secret and locking a folder, follow links.
 //!
 //! - [`read_bounded`], [`replace`], [`create_once`] and [`make_private_folder`] read and write whole files.
-//! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
+//! - [`FileLock`] is the operating system's lock on a file or folder. The system releases it when its process dies.
 //! - [`SecretFile`] is a secret that is created once.
 //! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
-//! - `Journal` (feature `journal`) is the log of what changed in a home.
-//! - `HomeIndex` (feature `journal`) is what lists show of the work in a home, verified against its files.
-//! - [`read_text`] reads what people and other programs wrote, and names other encodings than UTF-8.
+//! - `Journal` (feature `journal`) is the log of changes in a home.
+//! - `HomeIndex` (feature `journal`) has the fields of each piece of work that lists show, verified against its files.
+//! - [`read_text`] reads texts of people and other programs, and recognises UTF-16.
 //! - [`FileFault`] classifies a failed operation by what the caller can do about it.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!

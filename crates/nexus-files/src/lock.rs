@@ -10,16 +10,16 @@ use std::{
 
 use crate::open::{is_same_file, open_regular};
 
-/// Pause before a taken lock is tried again: the first one, and the longest one.
+/// First and longest pause between two attempts at a taken lock.
 const PAUSES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(5)];
 
-/// Longest series of attempts at a file that is replaced between opening and locking it.
+/// Most attempts at a file that is replaced between opening and locking it.
 const ROUNDS: usize = 100;
 
 /// A lock on a file or folder, released on drop.
 ///
-/// It excludes other threads and processes of this machine. The operating system releases the lock when its process dies. Releasing
-/// keeps the file, unless [`remove`](Self::remove) is called.
+/// It excludes other threads and processes of this machine. The operating system releases the lock when its process dies. The file stays
+/// after a release, unless [`remove`](Self::remove) is called.
 ///
 /// If another process removes or replaces the file before it is locked, the call locks the new one.
 ///
@@ -73,7 +73,7 @@ impl FileLock {
         Self::attempt(path, Sharing::Exclusive, open_folder)
     }
 
-    /// Locks a file that the caller opened at `path`. Returns `None` if the lock is taken, or if another file is at the path by now.
+    /// Locks a file that the caller opened at `path`. Returns `None` if the lock is taken, or if the path now has another file.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl FileLock {
         Self::wait(patience, || Self::try_lock_folder(path))
     }
 
-    /// Returns whether another thread or process holds an exclusive lock on the file. A missing file is not locked, and stays missing.
+    /// Returns true if another thread or process has an exclusive lock on the file. A missing file is not locked, and is not created.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl FileLock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened?,
         };
-        // A shared lock, because two callers must not take each other for an owner.
+        // Take a shared lock for the check, so that two concurrent checks do not report each other as an owner.
         let is_free = take(&file, Sharing::Shared)?;
         if is_free {
             let _ = file.unlock();
@@ -133,22 +133,22 @@ impl FileLock {
         Ok(!is_free)
     }
 
-    /// The locked file, opened for reading and writing.
+    /// Returns the locked file, opened for reading and writing.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path that was locked.
+    /// Returns the path of the lock.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether the locked file is still at its path. A person or a cleaning program may have removed it.
+    /// Returns true if the locked file is still at its path. A person or a cleanup program may have removed it.
     pub fn is_current(&self) -> bool {
         is_same_file(&self.file, &self.path)
     }
 
-    /// Removes the file and releases the lock. Processes that wait for it lock a new file.
+    /// Removes the file and releases the lock. Processes that wait for the lock then lock a new file.
     ///
     /// # Errors
     ///
@@ -193,8 +193,8 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a process that was forked a moment ago has a copy of the descriptor until it executes its
-        // program.
+        // Unlock explicitly, because closing the file is not enough. A child that was forked a moment ago has a copy of the descriptor
+        // until it executes its program.
         let _ = self.file.unlock();
     }
 }
@@ -206,7 +206,7 @@ fn take(file: &File, sharing: Sharing) -> io::Result<bool> {
     })
 }
 
-/// Returns whether an error of [`FileLock`] means that the file system has no locks.
+/// Returns true if an error of [`FileLock`] means that the file system does not support locks.
 pub fn lacks_locks(error: &io::Error) -> bool {
     #[cfg(unix)]
     {
@@ -220,7 +220,7 @@ pub fn lacks_locks(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::Unsupported
 }
 
-/// Returns whether the lock was granted. A file system that cannot lock is an error.
+/// Returns true if the lock was granted. A file system without locks is an error.
 fn granted(attempt: Result<(), TryLockError>) -> io::Result<bool> {
     match attempt {
         Ok(()) => Ok(true),

@@ -6,11 +6,11 @@ use std::{
     path::Path,
 };
 
-/// Creates a folder that only its owner may enter, and those above it. A folder that exists keeps its mode.
+/// Creates a folder that only its owner may enter, and the missing folders above it. An existing folder keeps its mode.
 ///
 /// # Errors
 ///
-/// The error of the file system, such as `NotADirectory` where a file is in the way.
+/// The error of the file system, such as `NotADirectory` if a file has the name of a folder.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     private_folders().recursive(true).create(folder)
 }
@@ -33,7 +33,7 @@ fn private_folders() -> DirBuilder {
     builder
 }
 
-/// Opens a regular file with `options`. A file that this creates is private.
+/// Opens a regular file with `options`. A created file is private.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
     {
         use rustix::fs::OFlags;
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe without a writer would block the call.
+        // Without `NONBLOCK`, a pipe without a writer would block the call.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
@@ -55,7 +55,7 @@ pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
             true => Ok(file),
             false => Err(not_regular()),
         },
-        // A link and a socket cannot be opened at all, and each system has its own error for that.
+        // A link or a socket cannot be opened at all. Systems return different errors for that, so check the kind here.
         Err(_) if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) => Err(not_regular()),
         Err(error) => Err(error),
     }
@@ -65,9 +65,9 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file")
 }
 
-/// Returns whether `path` still leads to `file`: not after the file was removed or replaced. Follows links for folders only.
+/// Returns true if `path` still leads to `file`, which is false once the file was removed or replaced. Follows links for folders only.
 ///
-/// On systems without file numbers, this is always `true`.
+/// On systems without file numbers the result is always `true`.
 pub fn is_same_file(file: &File, path: &Path) -> bool {
     let Ok(opened) = file.metadata() else { return false };
     let found = if opened.is_dir() { fs::metadata(path) } else { fs::symlink_metadata(path) };

@@ -2,40 +2,40 @@
 //!
 //! Times before 1970 or after the year 9999 are written as the first or the last possible time.
 //!
-//! [`as_millis`] and [`as_micros`] are for `#[serde(with = "…")]`.
+//! [`as_millis`] and [`as_micros`] are modules for `#[serde(with = "…")]`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserializer, Serializer, de};
 
-/// Last second that can be written: 9999-12-31T23:59:59Z.
+/// Last second in the supported range: 9999-12-31T23:59:59Z.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// Formats a time, cut to the second.
+/// Formats a time, truncated to the second.
 #[must_use]
 pub fn seconds(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(cut(time, 1_000_000_000)).to_string()
 }
 
-/// Formats a time, cut to the millisecond.
+/// Formats a time, truncated to the millisecond.
 #[must_use]
 pub fn millis(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(cut(time, 1_000_000)).to_string()
 }
 
-/// Formats a time, cut to the microsecond.
+/// Formats a time, truncated to the microsecond.
 #[must_use]
 pub fn micros(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(cut(time, 1_000)).to_string()
 }
 
-/// Cuts a time to the millisecond: reading what [`millis`] wrote returns this.
+/// Truncates a time to the millisecond, like a round trip through [`millis`] and [`parse`].
 #[must_use]
 pub fn cut_to_millis(time: SystemTime) -> SystemTime {
     cut(time, 1_000_000)
 }
 
-/// Cuts a time to the microsecond: reading what [`micros`] wrote returns this.
+/// Truncates a time to the microsecond, like a round trip through [`micros`] and [`parse`].
 #[must_use]
 pub fn cut_to_micros(time: SystemTime) -> SystemTime {
     cut(time, 1_000)
@@ -54,11 +54,12 @@ fn cut(time: SystemTime, unit_nanos: u32) -> SystemTime {
 }
 
 fn read<E: de::Error>(text: &str) -> Result<SystemTime, E> {
-    // Without the text, which may be anything.
+    // Leave the text out of the error, because it may contain anything.
     parse(text).ok_or_else(|| E::custom("this is not a time such as 2026-01-31T12:00:00.000Z"))
 }
 
-/// Declares a format for `#[serde(with = "…")]`: a module that writes times by `$format`, and reads them cut by `$cut`.
+/// Declares a module for `#[serde(with = "…")]` that writes times with `$format`, and truncates times that it reads
+/// with `$cut`.
 macro_rules! field_format {
     ($(#[$about:meta])* $name:ident, $format:ident, $cut:ident) => {
         $(#[$about])*
@@ -75,16 +76,16 @@ macro_rules! field_format {
                 serializer.serialize_str(&$format(*time))
             }
 
-            /// Reads a time, and cuts it.
+            /// Reads a time, and truncates it.
             ///
             /// # Errors
             ///
-            /// Those of the deserializer, and for other text.
+            /// Those of the deserializer, and an error for text that is not a time.
             pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
                 read::<D::Error>(&String::deserialize(deserializer)?).map($cut)
             }
 
-            /// A field that may have no time.
+            /// The same format for an optional time.
             pub mod option {
                 use super::{$cut, $format, Deserializer, Serializer, SystemTime, read};
                 use serde::Deserialize as _;
@@ -104,11 +105,11 @@ macro_rules! field_format {
                     }
                 }
 
-                /// Reads a time or null, and cuts the time.
+                /// Reads a time or null, and truncates the time.
                 ///
                 /// # Errors
                 ///
-                /// Those of the deserializer, and for other text.
+                /// Those of the deserializer, and an error for text that is not a time.
                 pub fn deserialize<'de, D: Deserializer<'de>>(
                     deserializer: D,
                 ) -> Result<Option<SystemTime>, D::Error> {
@@ -121,11 +122,11 @@ macro_rules! field_format {
 }
 
 field_format! {
-    /// A [`SystemTime`] field, to the millisecond.
+    /// Format of a [`SystemTime`] field, to the millisecond.
     as_millis, millis, cut_to_millis
 }
 
 field_format! {
-    /// A [`SystemTime`] field, to the microsecond.
+    /// Format of a [`SystemTime`] field, to the microsecond.
     as_micros, micros, cut_to_micros
 }

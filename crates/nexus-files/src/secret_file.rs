@@ -1,4 +1,4 @@
-//! A secret in a file of its own.
+//! A secret in a private file.
 
 use std::{
     fmt,
@@ -20,7 +20,7 @@ pub struct SecretFile {
     path: PathBuf,
 }
 
-/// Why a secret cannot be read.
+/// Reason why a secret cannot be read.
 #[derive(Debug)]
 pub enum SecretFileError {
     /// The file is missing.
@@ -32,17 +32,18 @@ pub enum SecretFileError {
 }
 
 impl SecretFile {
-    /// The secret at `path`. Nothing is read or created yet.
+    /// Names the secret at `path`. Reads and creates nothing yet.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Creates the file, and its folder. Returns `false`, and changes nothing, if it exists. Readers never see a part of the secret.
+    /// Creates the file and its folder. Returns `false`, and changes nothing, if the file exists. Readers never see a part of the
+    /// secret.
     ///
     /// # Errors
     ///
@@ -51,7 +52,7 @@ impl SecretFile {
         create_once(&self.path, secret)
     }
 
-    /// Reads the secret, as it stands in the file. Follows links, because container runtimes mount secrets as links.
+    /// Reads the secret, unchanged. Follows links, because container runtimes mount secrets as links.
     ///
     /// # Errors
     ///
@@ -68,7 +69,7 @@ impl SecretFile {
         if let Some(mode) = exposed_mode(&found) {
             return Err(SecretFileError::Exposed(mode));
         }
-        // With room for the largest secret, so that growing leaves no copies in memory.
+        // Reserve space for the largest secret, so that no reallocation leaves copies in memory.
         let mut text = String::with_capacity(MAX_BYTES as usize + 1);
         file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
@@ -98,7 +99,7 @@ fn open_at_end_of_links(path: &Path) -> io::Result<File> {
     {
         use rustix::fs::OFlags;
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe without a writer would block the call.
+        // Without `NONBLOCK`, a pipe without a writer would block the call.
         options.custom_flags((OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
     }
     options.open(path)

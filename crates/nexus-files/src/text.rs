@@ -2,10 +2,10 @@
 
 use std::io::{self, Read};
 
-/// Byte order mark of UTF-8, which some editors write before a text.
+/// UTF-8 byte order mark, which some editors write before a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Reads a text to its end, or to `max_bytes`. A byte order mark of UTF-8 stays.
+/// Reads a text to its end, or up to `max_bytes`. Retains a UTF-8 byte order mark.
 ///
 /// # Errors
 ///
@@ -13,7 +13,7 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 pub fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(max_bytes).read_to_end(&mut bytes)?;
-    // The last character may have been cut.
+    // At the size limit the last character may be incomplete.
     if bytes.len() as u64 == max_bytes
         && let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -23,11 +23,12 @@ pub fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
     text_of(bytes)
 }
 
-/// Returns bytes as a text.
+/// Converts bytes to text.
 ///
 /// # Errors
 ///
-/// [`InvalidData`](io::ErrorKind::InvalidData) for bytes that are not UTF-8, with a message that names UTF-16 by its byte order mark.
+/// [`InvalidData`](io::ErrorKind::InvalidData) for bytes that are not UTF-8. The message names UTF-16 if the bytes have its byte
+/// order mark.
 pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let reason = match error.as_bytes() {
@@ -40,7 +41,7 @@ pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     })
 }
 
-/// Returns a text without a byte order mark before it.
+/// Returns a text without a leading byte order mark.
 pub fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use crate::open::{make_private_folder, open_regular};
 
-/// End of the name of a file that is written and not in place yet.
+/// Name suffix of a file that is not complete yet.
 const UNFINISHED: &str = ".new";
 
 /// Reads a regular file of at most `max_bytes` bytes. Returns `None` if it is missing.
@@ -31,19 +31,19 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> 
     Ok(Some(bytes))
 }
 
-/// Replaces a file as a whole, and creates it and its folder if they are missing. Readers see the old content or the new one, also after
-/// a crash or a loss of power. The file is private.
+/// Replaces a whole file. Creates the file and its folder if they are missing. Readers see the old content or the new one, even after a
+/// crash or a power failure. The file is private.
 ///
 /// # Errors
 ///
-/// The error of the file system. The old content stays, except where only flushing the folder fails: then the new one is in place.
+/// The error of the file system. The old content stays, unless only flushing the folder fails: then the new content is in place.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = folder_of(path);
     make_private_folder(folder)?;
     let unfinished = unfinished_path(folder, path);
     let written = write_new(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
     if let Err(error) = written {
-        // A file that cannot be removed either stays until `remove_unfinished`.
+        // Ignore an error: a file that cannot be removed stays until `remove_unfinished`.
         let _ = fs::remove_file(&unfinished);
         return Err(error);
     }
@@ -52,11 +52,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Creates a private file with `bytes`, and its folder. Returns `false`, and writes nothing, if the path exists.
 ///
-/// Readers never see a part of the content: it is written under another name and linked. Of several callers, one succeeds.
+/// Readers never see a part of the content, because it is written under another name and then linked. Of several concurrent callers, one
+/// succeeds.
 ///
 /// # Errors
 ///
-/// The error of the file system, also where it has no hard links.
+/// The error of the file system, for example if it does not support hard links.
 pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let folder = folder_of(path);
     make_private_folder(folder)?;
@@ -64,7 +65,7 @@ pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
         return Ok(false);
     }
     let unfinished = unfinished_path(folder, path);
-    // A hard link never replaces a file.
+    // Creating a hard link fails if the name exists, so it never replaces a file.
     let linked = write_new(&unfinished, bytes).and_then(|()| fs::hard_link(&unfinished, path));
     let _ = fs::remove_file(&unfinished);
     match linked {
@@ -73,7 +74,7 @@ pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// Returns the files in `folder` that a writer of `name` left when it died, or is writing now.
+/// Returns the unfinished files in `folder` for `name`: of writers that died, and of writers that still run.
 pub fn unfinished(folder: &Path, name: &str) -> Vec<PathBuf> {
     let prefix = format!(".{name}.");
     let is_unfinished =
@@ -83,25 +84,25 @@ pub fn unfinished(folder: &Path, name: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Removes all unfinished files in `folder` that writers left when they died. The caller holds the lock that excludes other writers.
+/// Removes all unfinished files in `folder` that dead writers left. The caller must own the lock that excludes other writers.
 pub fn remove_unfinished(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(UNFINISHED)) {
-            // A file that cannot be removed disturbs nothing.
+            // Ignore an error: an unfinished file is harmless.
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Flushes a folder's entries to the disk, so that a file created or renamed in it survives a loss of power.
+/// Flushes a folder's entries to the disk, so that a created or renamed file survives a power failure.
 ///
 /// # Errors
 ///
-/// The error of the file system, except where the system cannot flush folders.
+/// The error of the file system, except if the system cannot flush folders.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
-    // Windows opens no folder this way, and flushes its entries by itself.
+    // Windows cannot open a folder this way, and flushes its entries itself.
     if cfg!(windows) {
         return Ok(());
     }
@@ -120,7 +121,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns a random name of 16 lower-case hexadecimal digits, for temporary files. It must not serve as a secret.
+/// Returns a random name of 16 lower-case hexadecimal digits, for temporary files. Do not use it as a secret.
 pub fn random_name() -> String {
     // The keys of `RandomState` come from the operating system.
     let mut random = RandomState::new().build_hasher();

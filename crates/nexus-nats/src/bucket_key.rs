@@ -1,7 +1,7 @@
-//! Keys of buckets, each changed only from the revision that was read.
+//! Keys of buckets that change only from the revision that was read.
 //!
-//! The client's own calls are not enough. Its `create` over the mark of an ended key forgets the time limit, its `update` ends one,
-//! and its `get` may be answered by a server that lags behind.
+//! The client's own methods are not enough. Its `create` over the mark of an ended key drops the time limit, its `update` ends the
+//! time limit, and its `get` may be answered by a server whose data is outdated.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::{
     error::{NatsError, NatsStoreError},
 };
 
-/// Header of a mark. Source: ADR-8 of NATS.
+/// Header of a message that marks the end of a key. Source: ADR-8 of NATS.
 const OPERATION: &str = "KV-Operation";
-/// Mark of a deleted key. Source: ADR-8 of NATS.
+/// Header value for a deleted key. Source: ADR-8 of NATS.
 const DELETED: &str = "DEL";
 
-/// Keys of a bucket that are read at once.
+/// Number of keys that are read concurrently.
 const READS_AT_ONCE: usize = 32;
 
 /// Key of a bucket.
@@ -34,15 +34,14 @@ pub struct BucketKey {
 /// Value and revision of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyState {
-    /// Revision of the last change, including the change that deleted the key. 0: the bucket has no trace of
-    /// the key.
+    /// Revision of the last change, including a deletion. 0 if the bucket has no trace of the key.
     pub revision: u64,
-    /// `None`: the key does not exist.
+    /// Value of the key. `None` if the key does not exist.
     pub value: Option<Bytes>,
 }
 
 impl NatsConnection {
-    /// Returns the keys of a bucket that `is_wanted` accepts, with their values. A key that ends meanwhile is left out.
+    /// Returns the keys of a bucket that `is_wanted` accepts, with their values. Leaves out a key that ends meanwhile.
     pub async fn bucket_values(
         &self,
         bucket: &str,
@@ -68,12 +67,12 @@ impl NatsConnection {
 }
 
 impl BucketKey {
-    /// Names a key.
+    /// Creates the name of a key without a request to the server.
     pub fn new(bucket: &'static str, name: impl Into<String>) -> Self {
         Self { bucket, name: name.into() }
     }
 
-    /// Reads the key from the server that leads: another may lag behind.
+    /// Reads the key from the stream's leader, because other servers may have outdated data.
     pub async fn read(&self, connection: &NatsConnection) -> Result<KeyState, NatsError> {
         let stream = connection.bucket_stream(self.bucket).await?;
         match stream.last(&self.subject()).await {
@@ -87,7 +86,8 @@ impl BucketKey {
         }
     }
 
-    /// Sets the value if `expected` is the key's last revision, and returns the new one. `None`: another change came first.
+    /// Sets the value if `expected` is the key's last revision, and returns the new revision. Returns `None` if another change came
+    /// first.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl BucketKey {
         self.store(connection, message).await
     }
 
-    /// Ends the key, as [`write`](Self::write) changes it.
+    /// Ends the key under the same conditions as [`write`](Self::write).
     pub async fn remove(&self, connection: &NatsConnection, expected: u64) -> Result<Option<u64>, NatsError> {
         let message =
             PublishMessage::build().header(OPERATION, DELETED).expected_last_subject_sequence(expected);

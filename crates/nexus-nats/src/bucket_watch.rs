@@ -1,8 +1,8 @@
-//! Watch over the keys of a bucket: their values, and each change.
+//! Watches the keys of a bucket: returns their values, and then each change.
 //!
-//! The client's own watch asks for too much. After a lost connection or a lost server it deletes its consumer by name, and where it
-//! may not delete those of others it retries for ever, without an error. And it has the server wait for answers that need a
-//! permission. This one ends whenever it may have missed a change, and is opened again.
+//! The client's own watch needs too many permissions. After a lost connection or server it deletes its consumer by name. If the
+//! account may not delete consumers, it retries for ever without an error. It also makes the server wait for acknowledgements that
+//! need a permission. This watch ends whenever it may have missed a change, and its user opens a new one.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -28,7 +28,7 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Time without a message after which the consumer counts as lost.
 const SILENCE: Duration = Duration::from_secs(12);
-/// Time between two checks whether the connection was replaced.
+/// Time between two checks if the connection was replaced.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time after which the server removes a consumer without a subscriber.
 const GONE: Duration = Duration::from_secs(30);
@@ -39,35 +39,35 @@ pub struct BucketWatch {
     nats: NatsConnection,
     bucket: &'static str,
     subscriber: Subscriber,
-    /// Number of the connection: each reconnect increments it.
+    /// Number of the connection. Each reconnect increments the number.
     connection: u64,
     received_at: Instant,
-    /// Number of the last message in this watch.
+    /// Number of the last received message of this watch.
     received: u64,
-    /// The keys that exist, until all of them were received.
+    /// Keys that existed at the start, until all of them were received.
     present: Option<BTreeSet<String>>,
-    /// True once all keys that exist were received.
+    /// True once all keys that existed at the start were received.
     is_complete: bool,
 }
 
 /// One message of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BucketChange {
-    /// A key has another value, or ended.
+    /// A key has a new value, or ended.
     Key {
         /// Name of the key.
         key: String,
         /// Revision of the change.
         revision: u64,
-        /// `None`: it ended.
+        /// The new value. `None` if the key ended.
         value: Option<Bytes>,
     },
-    /// All keys that existed when the watch was opened were returned: these.
+    /// All keys that existed when the watch was opened were returned. These are their names.
     Present(BTreeSet<String>),
 }
 
 impl BucketWatch {
-    /// Opens a watch over the keys that a pattern includes.
+    /// Opens a watch over the keys that match a pattern.
     pub async fn open(nats: &NatsConnection, bucket: &'static str, keys: &str) -> Result<Self, NatsError> {
         let connection = connection(nats);
         let inbox = nats.client().new_inbox();
@@ -101,7 +101,7 @@ impl BucketWatch {
         })
     }
 
-    /// Returns the next change. The future may be dropped at any time without a loss.
+    /// Returns the next change. Dropping the future loses no change.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl BucketWatch {
     }
 }
 
-/// Returns another number for each connection.
+/// Returns a number that is different for each connection.
 fn connection(nats: &NatsConnection) -> u64 {
     nats.client().statistics().connects.load(Ordering::Relaxed)
 }

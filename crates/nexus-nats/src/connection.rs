@@ -26,21 +26,21 @@ use crate::{
     settings::NatsSettings,
 };
 
-/// Maximum time until the server acknowledges a stored message. Source: an election was observed to take 5.1 to 6.1 s.
+/// Longest wait until the server acknowledges a stored message. Source: an election was observed to take 5.1 to 6.1 s.
 const ACK_TIME: Duration = Duration::from_secs(5);
-/// Maximum time for one answer of the servers. Longer than an election.
+/// Longest wait for one answer of the servers. Longer than an election.
 pub const ANSWER_TIME: Duration = Duration::from_secs(7);
-/// Maximum time to connect to one of the servers.
+/// Longest time to connect to one server.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
-/// Time between two pings. Source: at 2 s a stalled connection was noticed after 5.8 s.
+/// Time between two pings. Source: with 2 s a stalled connection was noticed after 5.8 s.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum time for the last messages of a program.
+/// Longest wait for sending a program's last messages.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
-/// Time until the event of a refused subscription has been handled. It is awaited once for each subscription.
+/// Time until the event of a refused subscription has been handled. The connection waits for it once per subscription.
 const REFUSED_WITHIN: Duration = Duration::from_millis(10);
-/// Bytes of queued messages beyond which nothing is to be sent twice.
+/// Bytes of queued messages above which callers should not send a message twice.
 const MAX_BEHIND: usize = 16 << 20;
-/// Prefix of the subjects of JetStream's requests.
+/// Prefix of the subjects of JetStream requests.
 pub const API: &str = "$JS.API.";
 
 /// Connection to NATS servers with JetStream. It reconnects by itself. Clones share it.
@@ -55,15 +55,15 @@ pub struct NatsConnection {
     unsent_bytes: Arc<AtomicUsize>,
 }
 
-/// Message or flush that is sent in its order.
+/// A queued message or flush, processed in order.
 enum QueuedSend {
     Message(String, Bytes),
-    /// Everything before this is to be on its way.
+    /// Completes once all earlier messages were sent.
     Flush(oneshot::Sender<()>),
 }
 
 impl NatsConnection {
-    /// Connects. The tasks of the connection run on the runtime that this is called in.
+    /// Connects to the servers. The tasks of the connection run on the current runtime.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl NatsConnection {
         let servers = settings.servers.join(", ");
         let addresses: Vec<async_nats::ServerAddr> =
             settings.servers.iter().filter_map(|server| server.parse().ok()).collect();
-        // Any of the addresses may take its whole time without an answer.
+        // Each address without an answer may take the whole connect time.
         let patience = CONNECT_TIME * u32::try_from(addresses.len()).unwrap_or(u32::MAX) + CONNECT_TIME;
         let client = match timeout(patience, options.connect(addresses.as_slice())).await {
             Ok(Ok(client)) => client,
@@ -100,7 +100,7 @@ impl NatsConnection {
         Ok(Self { client, jetstream, inbox, refused, outgoing, unsent_bytes })
     }
 
-    /// The client. Its own calls return `Ok`, or wait until a timeout, where the account lacks a permission.
+    /// Returns the client. Its own methods return `Ok`, or wait until a timeout, if the account lacks a permission.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -110,37 +110,38 @@ impl NatsConnection {
         &self.jetstream
     }
 
-    /// Size of the largest message that the servers accept, in bytes, with its headers.
+    /// Returns the size of the largest message that the servers accept, in bytes, including its headers.
     pub fn max_payload_bytes(&self) -> usize {
         self.client.server_info().max_payload
     }
 
-    /// Returns true while there is a connection.
+    /// Returns true while the connection is established.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
 
-    /// Queues a message for core NATS, after those before. It does not wait; callers bound what they have under way.
+    /// Queues a message for core NATS, after all earlier ones. Does not wait, so callers must limit the number of queued
+    /// messages.
     pub fn send(&self, subject: &str, message: impl Into<Bytes>) {
         let message = message.into();
         self.unsent_bytes.fetch_add(message.len(), Ordering::Relaxed);
-        // The receiver ends with the runtime of the connection.
+        // The receiver ends with the runtime of the connection, so ignore the error.
         let _ = self.outgoing.send(QueuedSend::Message(subject.to_owned(), message));
     }
 
-    /// Returns true if so many bytes wait to be sent that nothing is to be sent twice.
+    /// Returns true if so many bytes wait to be sent that callers should not send a message twice.
     pub fn is_behind(&self) -> bool {
         self.unsent_bytes.load(Ordering::Relaxed) > MAX_BEHIND
     }
 
-    /// Waits until all queued messages are on their way, for one second at most.
+    /// Waits until all queued messages were sent, for at most one second.
     pub async fn flush(&self) {
         let (sender, flushed) = oneshot::channel();
         let _ = self.outgoing.send(QueuedSend::Flush(sender));
         let _ = timeout(FLUSH_TIME, flushed).await;
     }
 
-    /// Stores a message in the stream that takes its subject, and returns its number there.
+    /// Stores a message in the stream of its subject, and returns its number in the stream.
     pub async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, NatsStoreError> {
         let publish = async {
             let acknowledged = self.jetstream.send_publish(subject.to_owned(), message).await?;
@@ -155,7 +156,8 @@ impl NatsConnection {
         }
     }
 
-    /// Awaits a request on a subject that begins with `subject`, or its refusal, which no answer reports.
+    /// Awaits a request on a subject that begins with `subject`. Also ends if the server refuses the subject, which no
+    /// answer reports.
     pub async fn permitted<T>(
         &self,
         subject: &str,
@@ -164,7 +166,7 @@ impl NatsConnection {
         self.permitted_if(|refused| refused.starts_with(subject), request).await
     }
 
-    /// [`permitted`](Self::permitted) for requests on every subject that `is_ours` accepts.
+    /// Like [`permitted`](Self::permitted), for requests on every subject that `is_ours` accepts.
     pub(crate) async fn permitted_if<T>(
         &self,
         is_ours: impl Fn(&str) -> bool,
@@ -178,7 +180,7 @@ impl NatsConnection {
         }
     }
 
-    /// [`permitted`](Self::permitted) with a time limit. The inner result is the server's answer.
+    /// Like [`permitted`](Self::permitted), with a time limit. The inner result is the server's answer.
     pub(crate) async fn ask<T, E: Display>(
         &self,
         subject: &str,
@@ -188,12 +190,12 @@ impl NatsConnection {
         answer.map_err(NatsError::unclear)
     }
 
-    /// Subscribes to a subject. `next` is any request that is permitted: the server reports a refused subscription before it
-    /// answers that.
+    /// Subscribes to a subject. `next` is any permitted request: the server reports a refused subscription before it answers
+    /// that request.
     ///
     /// # Errors
     ///
-    /// [`NatsError::Forbidden`]: the account may not. [`NatsError::Unclear`]
+    /// [`NatsError::Forbidden`] if the account may not subscribe to the subject; [`NatsError::Unclear`].
     pub async fn subscribe(&self, subject: String, next: impl Future) -> Result<Subscriber, NatsError> {
         let subscriber = self.client.subscribe(subject.clone()).await.map_err(NatsError::unclear)?;
         next.await;
@@ -205,7 +207,7 @@ impl NatsConnection {
     }
 
     /// Waits until the server has refused a message that was sent after `since` on a subject that `is_ours` accepts, or the
-    /// subscription to the answers. Returns the subject.
+    /// subscription to the inbox. Returns the refused subject.
     pub async fn refused(&self, since: Instant, is_ours: impl Fn(&str) -> bool) -> String {
         self.refused.next(since, is_ours, &self.inbox).await
     }
@@ -236,7 +238,7 @@ fn with_events(options: ConnectOptions, inbox: String, refused: &Arc<RefusedSubj
     let refused = Arc::clone(refused);
     options
         .name("nexus")
-        // So that permissions can include the answers to one program alone.
+        // A prefix per program lets permissions include only the answers to that program.
         .custom_inbox_prefix(inbox)
         .connection_timeout(CONNECT_TIME)
         .ping_interval(PING_INTERVAL)
@@ -262,7 +264,7 @@ fn with_events(options: ConnectOptions, inbox: String, refused: &Arc<RefusedSubj
         })
 }
 
-/// Returns true if a server has time limits of single messages, which came with 2.11.
+/// Returns true if the server supports time limits of single messages, which need version 2.11.
 fn is_new_enough(version: &str) -> bool {
     let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or_default());
     (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) >= (2, 11)

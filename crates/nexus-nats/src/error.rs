@@ -4,7 +4,8 @@ use std::io;
 
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 
-/// Texts of servers that have no room left, or none for the account. Source: errors 10002, 10023, 10028, 10047, 10077 of nats-server.
+/// Error texts of servers without space, or without space for the account. Source: errors 10002, 10023, 10028, 10047, 10077 of
+/// nats-server.
 const NO_SPACE: [&str; 4] = ["resource limits exceeded", "insufficient", "maximum bytes", "no space"];
 
 /// Texts of servers without a majority. Source: error 10008 of nats-server.
@@ -12,7 +13,7 @@ const NO_MAJORITY: [&str; 2] = ["error code 10008", "temporarily unavailable"];
 /// Texts of the client about servers that did not answer. Source: async-nats 0.51, as while a cluster elects a leader.
 const NO_ANSWER: [&str; 2] = ["timed out", "no responders"];
 
-/// An error of the servers of the section `fleet`, or of the connection to them.
+/// Error of the servers in the section `fleet`, or of the connection to them.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum NatsError {
@@ -33,7 +34,7 @@ pub enum NatsError {
     /// The server is too old.
     #[error("the server of the fleet is nats-server {found}, but 2.11 or newer is needed")]
     TooOld {
-        /// Its version.
+        /// Version of the server.
         found: String,
     },
     /// A file of the credentials cannot be read.
@@ -67,7 +68,7 @@ pub enum NatsError {
         /// The subject.
         subject: String,
     },
-    /// The server did not answer in time, so the outcome of the request is unknown.
+    /// The server did not answer in time. The outcome of the request is unknown.
     #[error("the servers of the fleet did not answer: {reason}")]
     Unclear {
         /// The request, and the client's error.
@@ -78,13 +79,13 @@ pub enum NatsError {
     ObjectUnreadable {
         /// Name of the object.
         name: String,
-        /// The last failure.
+        /// Failure of the last attempt.
         reason: String,
     },
 }
 
 impl NatsError {
-    /// Returns [`Unclear`](Self::Unclear) with the text of a client's error.
+    /// Creates an [`Unclear`](Self::Unclear) error with the text of a client's error.
     pub fn unclear(error: impl std::fmt::Display) -> Self {
         Self::Unclear { reason: error.to_string() }
     }
@@ -104,7 +105,7 @@ impl NatsError {
 
     /// Classifies the error of a request to a stream or bucket.
     ///
-    /// The text decides: each request of the client has an error type of its own.
+    /// Uses the error's text, because each request of the client has an error type of its own.
     pub(crate) fn of_request(what: &str, error: &dyn std::fmt::Display) -> Self {
         let reason = error.to_string();
         match reason.contains("stream not found") {
@@ -117,11 +118,11 @@ impl NatsError {
 /// Reason why a message was not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NatsStoreError {
-    /// Another message was the last on the subject.
+    /// A newer message exists on the subject.
     Superseded,
-    /// The stream, or the subject's share of it, has its maximum number of messages.
+    /// The stream, or the subject's share of the stream, has its maximum number of messages.
     Full,
-    /// No stream takes the subject.
+    /// No stream stores the subject.
     NoStream,
     /// The account may not use this subject.
     Forbidden(String),
@@ -130,7 +131,7 @@ pub enum NatsStoreError {
 }
 
 impl NatsStoreError {
-    /// Returns true if the servers have no room. The client has no kinds for that.
+    /// Returns true if the servers have no space. The client has no error kinds for that.
     pub fn is_out_of_space(&self) -> bool {
         matches!(self, Self::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)))
     }

@@ -9,9 +9,9 @@ use crate::{bucket_key::BucketKey, connection::NatsConnection, error::NatsError}
 
 /// Time until a key that is not renewed ends.
 pub const LEASE_TIME: Duration = Duration::from_secs(30);
-/// Time between two renewals.
+/// Time between two renewals by the owner.
 pub const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// Time after the last renewal within which the owner may act on a lease, by its own clock. Shorter than [`LEASE_TIME`].
+/// Time after the last renewal in which the owner may act on a lease, by its own clock. Shorter than [`LEASE_TIME`].
 pub const TENURE_TIME: Duration = Duration::from_secs(20);
 
 /// Right of an owner to act on its lease, by its own clock. Clones share it.
@@ -19,7 +19,7 @@ pub const TENURE_TIME: Duration = Duration::from_secs(20);
 pub struct Tenure(watch::Sender<Instant>);
 
 impl Tenure {
-    /// Starts the lease at the moment the request was sent.
+    /// Starts the tenure at the moment when the lease was requested.
     pub fn since(asked_at: Instant) -> Self {
         Self(watch::channel(asked_at).0)
     }
@@ -37,7 +37,7 @@ impl Tenure {
     /// Waits until the owner may act.
     pub async fn active(&self) {
         let mut renewed = self.0.subscribe();
-        // `self` has the other end.
+        // `self` owns the sender, so the channel cannot close.
         let _ = renewed.wait_for(|asked_at| asked_at.elapsed() < TENURE_TIME).await;
     }
 }
@@ -51,11 +51,11 @@ pub struct KeyLease {
 }
 
 impl KeyLease {
-    /// Takes a key. `None`: another has it.
+    /// Takes a key. Returns `None` if another owner has it.
     ///
     /// # Errors
     ///
-    /// [`NatsError`]: it is unknown whether the key was taken. If it was, it ends by itself.
+    /// [`NatsError`]: it is unknown whether the key was taken. A key that was taken ends by itself.
     pub async fn take(
         connection: &NatsConnection,
         bucket: &'static str,
@@ -71,19 +71,20 @@ impl KeyLease {
         Ok(taken.map(|revision| Self { connection: connection.clone(), key, revision }))
     }
 
-    /// Renews the key with another value, and takes it again if it has ended meanwhile. Returns false if it is another's.
+    /// Renews the key with a new value, or takes it again if it has ended meanwhile. Returns false if another owner has
+    /// it.
     ///
     /// `is_ours` recognises the values that this owner wrote.
     ///
     /// # Errors
     ///
-    /// [`NatsError`]: it is unknown whether it was renewed.
+    /// [`NatsError`]: it is unknown whether the key was renewed.
     pub async fn renew(
         &mut self,
         value: Bytes,
         is_ours: impl Fn(&[u8]) -> bool + Send,
     ) -> Result<bool, NatsError> {
-        // An update by the client's own call would end the key's time limit.
+        // Do not use the client's `update`, which would end the key's time limit.
         match self.key.write(&self.connection, self.revision, value.clone(), Some(LEASE_TIME)).await? {
             Some(revision) => {
                 self.revision = revision;
@@ -93,7 +94,7 @@ impl KeyLease {
         }
     }
 
-    /// Continues from a write whose answer was lost, or takes the key again if it has ended.
+    /// Continues after a write whose answer was lost, or takes the key again if it has ended.
     async fn regain(
         &mut self,
         value: Bytes,
@@ -103,18 +104,18 @@ impl KeyLease {
         if found.value.is_some_and(|found| !is_ours(&found)) {
             return Ok(false);
         }
-        // Also where it is ours: its time runs since that write, which may be long ago.
+        // Write even if the key is already ours: its time limit runs from that earlier write, which may be long ago.
         match self.key.write(&self.connection, found.revision, value, Some(LEASE_TIME)).await? {
             Some(revision) => {
                 self.revision = revision;
                 Ok(true)
             }
-            // The next renewal finds out whose it is.
+            // Another change came first. The next renewal finds the owner.
             None => Err(NatsError::unclear(format!("who has the key {}", self.key.name))),
         }
     }
 
-    /// Ends the key, unless it is another's by now.
+    /// Ends the key, unless another owner has taken it.
     pub async fn release(self) {
         if let Err(error) = self.key.remove(&self.connection, self.revision).await {
             tracing::debug!(%error, key = self.key.name, "a key of the fleet ends by itself");

@@ -9,7 +9,7 @@
 //! | change a key from the revision that was read | [`BucketKey`] | loses the time limit of a key in `update`, and reads from a replica that lags |
 //! | own a key until it is no longer renewed | [`KeyLease`], [`Tenure`] | has no lease |
 //! | follow the keys of a bucket | [`BucketWatch`] | retries for ever, without an error, where it may not delete its consumer |
-//! | store what is too large for a message | [`ObjectBucket`] | returns `NotFound` or a wrong digest for an object that a replica does not have yet |
+//! | store data that is too large for a message | [`ObjectBucket`] | returns `NotFound` or a wrong digest for an object that a replica does not have yet |
 //!
 //! Names of streams, subjects and buckets belong to the crates above: `nexus-fleet` and `nexus-broker`.
 

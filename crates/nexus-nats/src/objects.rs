@@ -1,4 +1,4 @@
-//! Object stores, for what is too large for a message.
+//! Object stores, for data that is too large for a message.
 
 use std::time::Duration;
 
@@ -15,22 +15,22 @@ use crate::{
     error::NatsError,
 };
 
-/// Size of a piece. Source: observed to be no slower than the default of 128 KiB, with fewer messages.
+/// Size of a chunk. Source: observed to be as fast as the default of 128 KiB, with fewer messages.
 pub const CHUNK_BYTES: usize = 512 << 10;
-/// Attempts to read an object that is missing or differs from the stored one. Source: with three servers 16 of
-/// 100 objects were missing at first, and all were there later.
+/// Most attempts to read an object that is missing or differs from the stored one. Source: with three servers 16
+/// of 100 objects were missing at first, and all arrived later.
 const READS: u32 = 8;
-/// Maximum time for one read of a piece.
+/// Longest wait for one read of a chunk.
 const READ_TIME: Duration = Duration::from_secs(10);
 
 /// An object in an object store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredObject {
-    /// Its name, which is never used again.
+    /// Name of the object. It is never used again.
     pub name: String,
-    /// Its size, in bytes.
+    /// Size of the object, in bytes.
     pub bytes: u64,
-    /// SHA-256 of it, as lowercase hexadecimal.
+    /// SHA-256 hash of the object, in lower-case hexadecimal digits.
     pub sha256: String,
 }
 
@@ -49,7 +49,7 @@ impl NatsConnection {
 }
 
 impl ObjectBucket {
-    /// Stores what a reader returns under a new name, `owner` and a random part, and returns the name.
+    /// Stores the output of a reader under a new name (`owner` and a random part), and returns the name.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl ObjectBucket {
         Ok(name)
     }
 
-    /// Writes an object to a writer that `open` creates for each attempt, and returns the writer with the whole
-    /// object.
+    /// Copies an object to a writer. `open` creates a new writer for each attempt. Returns the writer that has
+    /// received the whole object.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl ObjectBucket {
         let unreadable = |reason| NatsError::ObjectUnreadable { name: object.name.clone(), reason };
         let mut reason = String::new();
         for attempt in 0..READS {
-            // 1.6 s in all before the last attempt but one, 6.4 s before the last.
+            // The pauses add up to 1.6 s before the last attempt but one, and to 6.4 s before the last.
             if attempt > 0 {
                 tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
             }
@@ -100,7 +100,7 @@ impl ObjectBucket {
     ///
     /// # Errors
     ///
-    /// [`NatsError`]: the object may remain until its age ends it.
+    /// [`NatsError`]: the object may remain until its maximum age ends it.
     pub async fn delete(&self, name: &str) -> Result<(), NatsError> {
         self.store().await?.delete(name).await.map_err(NatsError::unclear)
     }
@@ -112,7 +112,7 @@ impl ObjectBucket {
         store.map_err(|error| NatsError::of_absence(self.bucket, &error))
     }
 
-    /// Reads an object once. After an error, what was written is of no use.
+    /// Reads an object once. After an error, the data written so far is invalid.
     async fn read(&self, object: &StoredObject, to: &mut (impl AsyncWrite + Unpin)) -> Result<(), String> {
         let store = self.store().await.map_err(|error| error.to_string())?;
         let mut from = timeout(READ_TIME, store.get(&object.name))
@@ -121,7 +121,7 @@ impl ObjectBucket {
             .map_err(|error| error.to_string())?;
         let (mut hash, mut left) = (Sha256::new(), object.bytes);
         let mut piece = vec![0; 64 << 10];
-        // Not `read_to_end`: after a wrong digest it continues to read.
+        // Do not use `read_to_end`, which continues to read after a wrong digest.
         while left > 0 {
             let read = timeout(READ_TIME, from.read(&mut piece))
                 .await
@@ -138,7 +138,7 @@ impl ObjectBucket {
         if is_whole { Ok(()) } else { Err("it is not what was stored".to_owned()) }
     }
 
-    /// Returns true for the subjects of the requests by which an object is read.
+    /// Returns true for the subjects of requests that read an object.
     fn is_read(&self, subject: &str) -> bool {
         let of_stream = format!("OBJ_{}", self.bucket);
         ["$JS.API.STREAM.INFO.", "$JS.API.DIRECT.GET.", "$JS.API.CONSUMER.CREATE.", "$JS.FC."]

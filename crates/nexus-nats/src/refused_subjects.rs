@@ -1,6 +1,6 @@
 //! Subjects that the server refused to this connection.
 //!
-//! The server reports a refusal beside the connection: the publish or the subscription itself returns `Ok`.
+//! The server reports a refusal as an event of the connection; the publish or subscribe call itself returns `Ok`.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Maximum number of remembered refusals. Requests that were sent before a refusal arrived look it up.
+/// Most stored refusals. A request looks for refusals that arrived after it was sent.
 const MAX_REFUSED: usize = 64;
 
 /// Refusals of one connection.
@@ -22,13 +22,13 @@ pub(crate) struct RefusedSubjects {
 
 #[derive(Default)]
 struct SeenRefusals {
-    /// Subjects of refused messages.
+    /// Subjects of refused messages, each with the time of the refusal.
     publish: VecDeque<(Instant, String)>,
-    /// Subjects of refused subscriptions. They stay refused for as long as the connection.
+    /// Subjects of refused subscriptions. They stay refused as long as the connection exists.
     subscribe: VecDeque<String>,
 }
 
-/// Subject that a server refuses.
+/// A subject that the server refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RefusedSubject {
     Publish(String),
@@ -36,7 +36,7 @@ pub(crate) enum RefusedSubject {
 }
 
 impl RefusedSubject {
-    /// Reads `Permissions Violation for Publish to "…"`, or `Subscription`, in either case of letters.
+    /// Parses `Permissions Violation for Publish to "…"`, or the same for `Subscription`, ignoring case.
     pub(crate) fn of(error: &str) -> Option<Self> {
         let subject = |word: &str| {
             let from = error.to_lowercase().find(word)? + word.len();
@@ -74,8 +74,8 @@ impl RefusedSubjects {
         self.lock().subscribe.iter().any(|refused| refused == subject)
     }
 
-    /// Waits until the server has refused a message on a subject of ours after `since`, or the subscription to the inbox. Returns
-    /// the subject.
+    /// Waits until the server has refused a message on a subject that `is_ours` accepts after `since`, or the subscription to the
+    /// inbox. Returns the subject.
     pub(crate) async fn next(&self, since: Instant, is_ours: impl Fn(&str) -> bool, inbox: &str) -> String {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
@@ -87,7 +87,8 @@ impl RefusedSubjects {
         }
     }
 
-    /// Returns a subject that was refused to a request of ours. It stays listed: other requests on it are refused as well.
+    /// Returns a refused subject of our request. The refusal stays stored, because it also concerns other requests on the
+    /// subject.
     fn find(&self, since: Instant, is_ours: impl Fn(&str) -> bool, inbox: &str) -> Option<String> {
         let seen = self.lock();
         let publish = seen.publish.iter().find(|(at, subject)| *at >= since && is_ours(subject));

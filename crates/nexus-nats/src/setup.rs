@@ -1,4 +1,4 @@
-//! Creation of missing streams, buckets and consumers. Existing ones are not changed.
+//! Creates missing streams, buckets and consumers. Does not change existing ones.
 
 use std::{
     fmt::Display,
@@ -16,9 +16,10 @@ use crate::{
     error::NatsError,
 };
 
-/// Maximum time until the servers of a cluster that has just started know of each other.
+/// Longest wait until the servers of a newly started cluster know each other.
 const PEERS_WITHIN: Duration = Duration::from_secs(20);
-/// Text of a server that knows of too few others. Source: observed with 2.15 right after three had started.
+/// Error text of a server that knows too few other servers. Source: observed with 2.15 right after three servers had
+/// started.
 const NO_PEERS: &str = "error code 10005";
 
 impl NatsConnection {
@@ -26,7 +27,8 @@ impl NatsConnection {
     ///
     /// # Errors
     ///
-    /// [`NatsError::NotSetUp`]: it is missing, and could not be created. [`NatsError::Forbidden`]: the account may not look.
+    /// [`NatsError::NotSetUp`]: the stream is missing, and could not be created. [`NatsError::Forbidden`]: the account may
+    /// not query it.
     pub async fn ensure_stream(&self, config: stream::Config) -> Result<(), NatsError> {
         let name = config.name.clone();
         let create = || self.jetstream().create_stream(config.clone()).into_future();
@@ -51,7 +53,7 @@ impl NatsConnection {
     ///
     /// # Errors
     ///
-    /// [`NatsError::NotSetUp`]: it could not be created. [`NatsError::Forbidden`]
+    /// [`NatsError::NotSetUp`]: the consumer could not be created. [`NatsError::Forbidden`]: the account may not query it.
     pub async fn ensure_consumer(
         &self,
         stream: &str,
@@ -80,7 +82,7 @@ impl NatsConnection {
             return Ok(());
         }
         match self.create(what, &format!("{API}STREAM.CREATE.{stream}"), create).await {
-            // To an account that may not create it, it is missing.
+            // It is missing and the account may not create it, so report that it is not set up.
             Err(error @ NatsError::Forbidden { .. }) => {
                 Err(NatsError::NotSetUp { what: what.to_owned(), reason: error.to_string() })
             }
@@ -88,7 +90,7 @@ impl NatsConnection {
         }
     }
 
-    /// Creates something, and retries while the servers of a cluster that has just started do not know of each other.
+    /// Creates an item, and retries while the servers of a newly started cluster do not know each other.
     async fn create<T, E: Display, F: Future<Output = Result<T, E>>>(
         &self,
         what: &str,

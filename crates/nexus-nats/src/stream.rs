@@ -16,19 +16,19 @@ use crate::{
     error::NatsError,
 };
 
-/// Time after which the server removes the reader of a program that is gone.
+/// Time after which the server removes the consumer of a program that has ended.
 const READER_GONE: Duration = Duration::from_secs(30);
 
 /// A stream, and the connection to it. Clones share the connection.
 ///
-/// The server that leads the stream answers, except where a method names another. Each request fails with
-/// [`NatsError::NotSetUp`] if the stream is missing, [`NatsError::Forbidden`], or [`NatsError::Unclear`].
+/// The stream's leader answers, unless a method says otherwise. Each request fails with [`NatsError::NotSetUp`] if the
+/// stream is missing, [`NatsError::Forbidden`], or [`NatsError::Unclear`].
 #[derive(Clone, Debug)]
 pub struct NatsStream {
     connection: NatsConnection,
     stream: Stream<()>,
     name: String,
-    /// Name in errors: for a bucket, that of the bucket.
+    /// Name in errors. For a bucket it is the name of the bucket.
     what: String,
 }
 
@@ -48,7 +48,7 @@ impl NatsConnection {
 }
 
 impl NatsStream {
-    /// The connection that the requests use.
+    /// Returns the connection that the requests use.
     pub fn connection(&self) -> &NatsConnection {
         &self.connection
     }
@@ -59,14 +59,14 @@ impl NatsStream {
         info.map_err(|error| self.fault(&error))
     }
 
-    /// Returns the number of messages on each subject that a pattern includes.
+    /// Returns the number of messages on each subject that matches a pattern.
     pub async fn counts(&self, subjects: String) -> Result<Vec<(String, usize)>, NatsError> {
         let counts = async { self.stream.info_with_subjects(subjects).await?.try_collect().await };
         let counts = self.request("STREAM.INFO", counts).await?;
         counts.map_err(|error: InfoError| self.fault(&error))
     }
 
-    /// Returns the message with this number. `None`: it was deleted, or never stored.
+    /// Returns the message with this number. Returns `None` if the message was deleted or never stored.
     pub async fn message(&self, number: u64) -> Result<Option<StreamMessage>, NatsError> {
         let found = self.stream.get_raw_message(number);
         match self.request("STREAM.MSG.GET", found).await? {
@@ -86,7 +86,7 @@ impl NatsStream {
         }
     }
 
-    /// Returns the last message on a subject from any server. It may be an old one for a moment.
+    /// Returns the last message on a subject from any server. For a moment it may be an older one.
     pub async fn last_of_any_server(&self, subject: &str) -> Result<Option<Bytes>, NatsError> {
         match self.request("DIRECT.GET", self.stream.direct_get_last_for_subject(subject)).await? {
             Ok(message) => Ok(Some(message.payload)),
@@ -95,13 +95,14 @@ impl NatsStream {
         }
     }
 
-    /// Deletes a message. A server has more than one error for a message that is gone.
+    /// Deletes a message. Fails if the message no longer exists; servers report that with different errors.
     pub async fn delete(&self, number: u64) -> Result<(), NatsError> {
         let deleted = self.request("STREAM.MSG.DELETE", self.stream.delete_message(number));
         deleted.await?.map(drop).map_err(|error| self.fault(&error))
     }
 
-    /// Creates a consumer that reads the stream from a number on. The server removes it some time after the program ended.
+    /// Creates a consumer that reads the stream from a number on. The server removes it some time after the program has
+    /// ended.
     pub async fn reader(
         &self,
         first: u64,
@@ -122,7 +123,7 @@ impl NatsStream {
         consumer.await?.map_err(|error| self.fault(&error))
     }
 
-    /// Reads the messages on these subjects from a number on, until the last one or until `take` returns false.
+    /// Reads the messages on these subjects from a number on, until the last message or until `take` returns false.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl NatsStream {
             let message = next.ok_or_else(|| NatsError::unclear("it ended"))?;
             let message = message.map_err(|error| self.fault(&error))?;
             let info = message.info().map_err(NatsError::unclear)?;
-            // Messages that were overwritten meanwhile are not delivered.
+            // Messages that were overwritten meanwhile are not delivered, so take the server's count.
             left = (left - 1).min(info.pending);
             let read = StreamMessage {
                 subject: message.subject.clone(),
@@ -176,7 +177,7 @@ impl NatsStream {
         NatsError::of_request(&self.what, error)
     }
 
-    /// Awaits a request, whose subject ends with the name of the stream or has it before other parts.
+    /// Awaits a request to this stream. Its subject ends with the stream's name, or has the name before further parts.
     async fn request<T, E: Display>(
         &self,
         request: &str,

@@ -4,7 +4,8 @@ use std::{fmt, str::FromStr};
 
 use reqwest::Url;
 
-/// The base URL of a collector, such as `http://127.0.0.1:4318`: `/v1/traces` and `/v1/metrics` are added to its path.
+/// Base URL of a collector, such as `http://127.0.0.1:4318`. Requests add `/v1/traces` or `/v1/metrics` to
+/// its path.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Collector(Url);
 
@@ -14,19 +15,19 @@ pub enum CollectorError {
     /// The text is not a URL.
     #[error("not a URL; write the collector as http://127.0.0.1:4318")]
     NoUrl,
-    /// It is a URL of another kind.
+    /// The scheme of the URL is not HTTP or HTTPS.
     #[error("not an http or https URL; a collector's port for OTLP over HTTP is usually 4318")]
     NoHttp,
-    /// It holds a user's name or a password.
+    /// The URL contains a user's name or a password.
     #[error("a URL with credentials; set them in OTEL_EXPORTER_OTLP_HEADERS, which no log shows")]
     Credentials,
-    /// It has more than a path.
+    /// The URL has more parts than a path.
     #[error("a URL with a query or a fragment; name the base, to which /v1/traces is added")]
     NoBase,
 }
 
 impl Collector {
-    /// URL of one signal: `traces` or `metrics`.
+    /// Returns the URL of one signal: `traces` or `metrics`.
     pub(crate) fn of(&self, signal: &str) -> String {
         format!("{}/v1/{signal}", self.0.as_str().trim_end_matches('/'))
     }

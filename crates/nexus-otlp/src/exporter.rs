@@ -1,4 +1,4 @@
-//! The exporters of traces and metrics, from their start to their end.
+//! Exporters of traces and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,8 +29,8 @@ use crate::{
     span_count::{CountingExporter, SpanCount},
 };
 
-/// Why spans are lost where every request was taken. Source of the variable: OpenTelemetry specification, "Batch span
-/// processor"; it is 2,048 by default.
+/// Reason for lost spans if the collector accepted every request. Source of the variable: OpenTelemetry specification, "Batch span
+/// processor"; its default is 2,048.
 const OVERFLOW: &str =
     "more spans ended at once than the queue can hold; OTEL_BSP_MAX_QUEUE_SIZE sets its size";
 
@@ -44,37 +44,37 @@ pub struct Exporter {
     count: Arc<SpanCount>,
 }
 
-/// Why nothing is sent.
+/// Reason why data was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The exporter cannot be set up.
     #[error("the exporter cannot be set up: {0}")]
     SetUp(String),
-    /// The collector did not take what was sent last, and no span is lost by it.
+    /// The collector did not accept the last data, but no span is lost.
     #[error("{0}")]
     NotTaken(String),
-    /// Spans are lost: the collector did not take them, or more waited for it than the SDK keeps.
+    /// Spans are lost. The collector did not accept them, or more spans waited than the SDK stores.
     #[error("{reason} ({lost} of {spans} spans are lost)")]
     SpansLost {
         /// Number of lost spans.
         lost: u64,
         /// Number of all spans.
         spans: u64,
-        /// Why the last ones are.
+        /// Reason for the latest loss.
         reason: String,
     },
-    /// The rest was not sent in time.
+    /// The remaining data was not sent in time.
     #[error("the collector does not answer in time")]
     Late,
 }
 
 impl Exporter {
-    /// Starts to send to `collector`, as the service `service`. It is called in a Tokio runtime, by which it sends; the runtime
-    /// has more than one thread, or [`Exporter::shut_down`] is awaited before it ends.
+    /// Starts to send to `collector`, under the service name `service`. Call it in a Tokio runtime, which runs the sending. The
+    /// runtime needs more than one thread, or [`Exporter::shut_down`] must be awaited before the runtime ends.
     ///
     /// # Errors
     ///
-    /// [`ExportError::SetUp`]. Nothing is sent here.
+    /// [`ExportError::SetUp`]. This call itself sends nothing.
     pub fn start(collector: &Collector, service: impl Into<String>) -> Result<Self, ExportError> {
         let runtime = Handle::try_current().map_err(set_up)?;
         let count = Arc::new(SpanCount::default());
@@ -108,8 +108,8 @@ impl Exporter {
         Ok(Self { traces, metrics, tracer, sender, count })
     }
 
-    /// The layer that takes spans and measurements, for the program's subscriber. Spans of level `INFO` and above count, and of events
-    /// those of the target `nexus::metrics`.
+    /// Returns the layer for the program's subscriber, which collects spans and measurements. It collects spans of level `INFO` and
+    /// above, and events of the target `nexus::metrics`.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -131,11 +131,11 @@ impl Exporter {
     /// entered. A malformed `traceparent` changes nothing.
     pub fn adopt(span: &tracing::Span, traceparent: &str) {
         let carrier = std::collections::HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
-        // A span that nothing is sent of has no parent either.
+        // Ignore an error: a span that is not exported needs no parent.
         let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
     }
 
-    /// Names the span of a turn to the programs that run it.
+    /// Returns the trace context of a turn's span, for the programs that run the turn.
     pub fn trace_context(&self) -> TraceContext {
         TraceContext::new(|| {
             let context: Context = tracing::Span::current().context();
@@ -147,12 +147,12 @@ impl Exporter {
         })
     }
 
-    /// Sends the rest, for `patience` at most.
+    /// Sends the remaining data, for at most `patience`.
     ///
     /// # Errors
     ///
-    /// [`ExportError::SpansLost`], with the number, for any span that the collector did not take since the start;
-    /// [`ExportError::NotTaken`] and [`ExportError::Late`] where no span is lost. No header is in the message.
+    /// [`ExportError::SpansLost`] with the number of spans that the collector has not accepted since the start. If no span is lost,
+    /// [`ExportError::NotTaken`] or [`ExportError::Late`]. The message contains no header.
     pub async fn shut_down(self, patience: Duration) -> Result<(), ExportError> {
         let Self { traces, metrics, sender, count, .. } = self;
         let flush = run_blocking(move || {

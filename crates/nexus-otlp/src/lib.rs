@@ -1,19 +1,20 @@
 //! Sends the traces and metrics of turns to an OpenTelemetry collector, by OTLP over HTTP.
 //!
-//! The libraries of Nexus report `tracing` spans that carry what the OpenTelemetry conventions for generative AI (version 1.41)
-//! name. This crate makes them what a collector expects, and adds the metrics of model calls. Events of the target `nexus::metrics`
-//! are measurements, such as those of `nexus-fleet`; each is in the fields `metric.name`, `metric.kind` (`counter`, `up_down_counter`,
-//! `histogram`, `gauge`), `metric.unit`, `metric.description` and `metric.value`, and every other field is an attribute:
+//! The libraries of Nexus create `tracing` spans with the fields of the OpenTelemetry conventions for generative AI (version 1.41).
+//! This crate converts them to the form that a collector expects, and adds the metrics of model calls. Events of the target
+//! `nexus::metrics` are measurements, such as those of `nexus-fleet`. A measurement has the fields `metric.name`, `metric.kind`
+//! (`counter`, `up_down_counter`, `histogram`, `gauge`), `metric.unit`, `metric.description` and `metric.value`. Every other field is
+//! an attribute.
 //!
-//! | part | does |
+//! | part | purpose |
 //! | --- | --- |
-//! | [`Collector`] | where the collector is: a base URL, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it |
+//! | [`Collector`] | base URL of the collector, in the form of `OTEL_EXPORTER_OTLP_ENDPOINT` |
 //! | [`Exporter`] | [`Exporter::layer`] is added to the program's subscriber; [`Exporter::shut_down`] sends the rest |
-//! | [`Exporter::trace_context`] | names the trace to the programs that a turn starts |
+//! | [`Exporter::trace_context`] | passes the trace to the programs that a turn starts |
 //! | [`Exporter::adopt`] | joins a span to the trace of another process |
 //!
-//! `OTEL_EXPORTER_OTLP_HEADERS` is honoured, and never shown. No prompt, answer or argument is in what is sent, and no other events of
-//! `tracing`: they are not made for strangers.
+//! The crate sends the headers of `OTEL_EXPORTER_OTLP_HEADERS`, and never prints them. The sent data contains no prompt, answer or
+//! argument, and no other events of `tracing`, because those are not meant for outsiders.
 //!
 //! ```no_run
 //! use std::time::Duration;

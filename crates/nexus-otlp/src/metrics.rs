@@ -1,4 +1,4 @@
-//! Makes metrics of the events that a library measures by.
+//! Creates metrics from the events by which a library measures.
 
 use std::{
     collections::HashMap,
@@ -16,21 +16,22 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context};
 
-/// The target of the events that are measurements.
+/// Target of events that are measurements.
 pub(crate) const TARGET: &str = "nexus::metrics";
 /// Prefix of the fields that describe the measurement itself. All other fields are attributes.
 const OWN: &str = "metric.";
 /// Most distinct instruments. Source: our own bound, above the number that all crates of Nexus record.
 const MAX_INSTRUMENTS: usize = 256;
 
-/// Boundaries of times that turns take or wait, in seconds.
+/// Histogram boundaries for times that turns take or wait, in seconds.
 const SECONDS: [f64; 18] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3_600.0,
     14_400.0,
 ];
 
-/// Takes events of the target `nexus::metrics`, with the fields `metric.name`, `metric.kind` (`counter`, `up_down_counter`,
-/// `histogram` or `gauge`), `metric.unit`, `metric.description` and `metric.value`. Every other field is an attribute.
+/// Records events of the target `nexus::metrics` as metrics. They have the fields `metric.name`, `metric.kind` (`counter`,
+/// `up_down_counter`, `histogram` or `gauge`), `metric.unit`, `metric.description` and `metric.value`. Every other field is
+/// an attribute.
 pub(crate) struct MetricsLayer {
     meter: Meter,
     instruments: Mutex<HashMap<String, Instrument>>,
@@ -49,7 +50,7 @@ impl MetricsLayer {
         Self { meter, instruments: Mutex::default() }
     }
 
-    /// The instrument of a measurement, made by its first one.
+    /// Returns the instrument of a measurement. The first measurement of a name creates it.
     fn instrument(&self, measurement: &Measurement) -> Option<Instrument> {
         let mut instruments = self.instruments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = instruments.get(&measurement.name) {
@@ -90,8 +91,7 @@ impl<S: Subscriber> Layer<S> for MetricsLayer {
         event.record(&mut measurement);
         let Some(value) = measurement.value else { return };
         let attributes = &measurement.attributes;
-        // A value outside of the instrument's number type is clamped. No measurement of ours loses anything by
-        // that.
+        // A value outside of the instrument's number type is clamped. No measurement of Nexus reaches such values.
         match self.instrument(&measurement) {
             Some(Instrument::Counter(counter)) => counter.add(value.max(0.0) as u64, attributes),
             Some(Instrument::UpDown(counter)) => counter.add(value as i64, attributes),
@@ -102,7 +102,7 @@ impl<S: Subscriber> Layer<S> for MetricsLayer {
     }
 }
 
-/// The fields of an event.
+/// Fields of a measurement's event.
 #[derive(Default)]
 struct Measurement {
     name: String,

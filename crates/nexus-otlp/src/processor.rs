@@ -1,4 +1,4 @@
-//! Attributes that a span gets before it is sent, and the metrics of model calls.
+//! Adds attributes to spans before they are sent, and derives the metrics of model calls from them.
 //!
 //! Source of names, units and boundaries: OpenTelemetry semantic conventions for generative AI, version 1.41,
 //! metrics.
@@ -20,7 +20,7 @@ use crate::span_count::SpanCount;
 
 const FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
 
-/// Boundaries of the token counts.
+/// Histogram boundaries for token counts.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -38,12 +38,12 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// Boundaries of the durations, in seconds.
+/// Histogram boundaries for durations, in seconds.
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Passes spans on to `next`, and splits the fields that the conventions define as lists: `tracing` has no list
-/// fields. Measures the model calls among the spans.
+/// Forwards spans to `next`. Splits the fields that the conventions define as lists, because `tracing` has no
+/// list fields. Measures the model calls among the spans.
 #[derive(Debug)]
 pub(crate) struct GenAiProcessor<P> {
     next: P,
@@ -73,7 +73,7 @@ impl<P> GenAiProcessor<P> {
         }
     }
 
-    /// Only model calls are measured: what an agent used is what its calls used.
+    /// Measures model calls only: the usage of an agent is the sum of its model calls.
     fn measure(&self, span: &SpanData) {
         let value = |key: &str| span.attributes.iter().find(|known| known.key.as_str() == key);
         let operation = value("gen_ai.operation.name");
@@ -106,7 +106,7 @@ impl<P: SpanProcessor> SpanProcessor for GenAiProcessor<P> {
     }
 
     fn on_end(&self, mut span: SpanData) {
-        // A field that was recorded twice has its last value.
+        // If a field was recorded twice, use its last value.
         let mut known = std::collections::HashSet::new();
         let mut attributes: Vec<KeyValue> = std::mem::take(&mut span.attributes);
         attributes.reverse();

@@ -22,17 +22,17 @@ use crate::{Collector, span_count::SpanCount};
 /// Time limit of connecting to the collector.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// Time limit of one request to the collector. The exporters limit only their retries, so a request that never
-/// ends would block all later ones.
+/// Time limit of one request to the collector. The exporters limit only their retries, so a request that never ends
+/// would block all later requests.
 pub(crate) const REQUEST: Duration = Duration::from_secs(2);
 
-/// Most bytes that are read of a collector's answer.
+/// Most bytes to read of a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Most characters of the collector's own reason in a log line.
 const MAX_REASON_CHARS: usize = 200;
 
-/// Sends requests from the exporters' threads by the program's runtime, and remembers the last problem with each signal.
+/// Sends requests from the exporters' threads on the program's runtime, and stores the last problem of each signal.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,
@@ -41,12 +41,12 @@ pub(crate) struct Sender {
     count: Arc<SpanCount>,
 }
 
-/// Problems that kept the collector from accepting requests.
+/// Reasons why the collector did not accept requests.
 #[derive(Debug, Default)]
 struct Problems {
-    /// By the path that a signal is sent to, as long as it lasts.
+    /// Present problems by the path of the signal. A successful request removes the entry.
     present: BTreeMap<String, String>,
-    /// The last one, also where the next request was taken.
+    /// The last problem, even if the next request succeeded.
     last: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Sender {
 
     /// Returns the part of an accepted request that the collector rejected.
     fn rejected(&self, path: &str, answer: &[u8]) -> Option<String> {
-        // The answer to metrics has the same fields under the same numbers.
+        // The answer to metrics has the same fields with the same numbers, so one type decodes both.
         let answer = ExportTraceServiceResponse::decode(answer).ok()?;
         let partial = answer.partial_success?;
         let rejected = u64::try_from(partial.rejected_spans).ok().filter(|rejected| *rejected > 0)?;

@@ -1,4 +1,4 @@
-//! Number of ended spans, and of the spans that a collector accepted.
+//! Counts ended spans, and the spans that a collector accepted.
 
 use std::{
     sync::{
@@ -15,12 +15,12 @@ use opentelemetry_sdk::{
 };
 
 /// Counts the spans of one exporter. The SDK silently drops spans that do not fit into its queue or that the
-/// collector refuses.
+/// collector rejects.
 #[derive(Debug, Default)]
 pub(crate) struct SpanCount {
     ended: AtomicU64,
     taken: AtomicU64,
-    /// Spans that the collector rejected out of requests that it accepted.
+    /// Spans that the collector rejected in requests that it otherwise accepted.
     rejected: AtomicU64,
 }
 
@@ -33,16 +33,16 @@ impl SpanCount {
         self.rejected.fetch_add(spans, Ordering::Relaxed);
     }
 
-    /// Returns the number of spans that the collector does not have, and the number of all spans.
+    /// Returns the number of spans that did not reach the collector, and the number of all spans.
     pub(crate) fn lost(&self) -> (u64, u64) {
         let [ended, taken, rejected] =
             [&self.ended, &self.taken, &self.rejected].map(|count| count.load(Ordering::Relaxed));
-        // A collector may claim to have rejected more than it was sent.
+        // `saturating_sub`: a collector may report more rejected spans than it received.
         (ended.saturating_sub(taken.saturating_sub(rejected)), ended)
     }
 }
 
-/// Counts what `next` sends.
+/// Counts the spans that `next` sends.
 #[derive(Debug)]
 pub(crate) struct CountingExporter<E> {
     next: E,
