@@ -116,10 +116,10 @@ pub enum NotApproved {
     Unanswered,
 }
 
-/// Asks the host about calls that need an approval: set by
+/// Requests the host's consent to calls that need approval. It is set by
 /// [`TurnHost::with_approver`](crate::TurnHost::with_approver).
 ///
-/// It decides on calls of the caller's tools that are marked with
+/// The approver decides on calls of the caller's tools that are marked with
 /// [`ToolDefinition::needs_approval`](crate::ToolDefinition::needs_approval), on every backend. It also decides
 /// on calls of a program's own tools that the access level neither allows nor forbids, on backends with
 /// [`Capabilities::approvals`](crate::Capabilities::approvals). A call that the level forbids is never

@@ -28,47 +28,47 @@ use crate::{
 ///
 /// # Contract
 ///
-/// **Life.** Work begins when the future of [`run_turn`](Self::run_turn) is first polled and stops when it is dropped:
-/// when the drop returns, no process, task or connection of the turn is left, and its result is lost. A cancelled
-/// [`CancelToken`] stops the work politely, then by force, and the turn returns
-/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) with its partial result; the error names processes that could
-/// not be ended. One value runs any number of turns at once, and the turns are isolated from each other.
+/// **Life.** Work begins when the future of [`run_turn`](Self::run_turn) is first polled, and stops when the future is
+/// dropped. When the drop returns, no process, task or connection of the turn is left, and the turn's result is lost. A
+/// cancelled [`CancelToken`] stops the work politely, then by force. The turn then returns
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) with its partial result, and the error names processes that could
+/// not be ended. One backend value runs any number of concurrent turns, which are isolated from each other.
 ///
-/// **Before any cost.** A request that needs more than [`Capabilities`] offer is
+/// **Before any cost.** A request that needs more than the [`Capabilities`] is
 /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); a missing working directory is
 /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest). If an access level cannot be enforced, the turn is
 /// rejected; it never runs with wider access. Effort is clamped to the vendor's range, and the clamp is reported.
 ///
-/// **Events.** They arrive in the order in which they happened, and none follows the return. If a retry, a repair or a
+/// **Events.** Events arrive in the order in which they happened, and none follows the return. If a retry, a repair or a
 /// fallback replaces a message, [`TurnEvent::MessageVoided`](crate::TurnEvent::MessageVoided) voids it, and it does
 /// not appear in the result; other text is delivered once. A slow [`EventSink`] loses only display deltas, never a
-/// tool event or the record, and it delays neither cancellation nor the deadline. An event that was not understood is
-/// [`TurnEvent::Unrecognized`](crate::TurnEvent::Unrecognized), never dropped.
+/// tool event or the record, and it delays neither cancellation nor the deadline. An event that the backend does not
+/// understand is reported as [`TurnEvent::Unrecognized`](crate::TurnEvent::Unrecognized), never dropped.
 ///
 /// **Input.** With [`Capabilities::steering`], input by the host's [`Steering`] reaches the model between its tool
-/// calls: in order, once, and reported by [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived) when it was
-/// passed on. Input that was not passed on is refused at the turn's end; a backend that cannot be steered refuses it
-/// at once. A turn calls [`TurnHost::steered`] first; [`RunningTurn`](crate::harness::RunningTurn) does it.
+/// calls, in order and once. [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived) reports each input when it is
+/// passed on. Input that was not passed on is refused at the turn's end. A backend that cannot be steered refuses input
+/// immediately. A turn calls [`TurnHost::steered`] first; [`RunningTurn`](crate::harness::RunningTurn) does so.
 ///
-/// **Outcome.** It follows from the vendor's structured record, never from the model's words, and never from the exit
-/// code alone. An answer that breaks off, an error in place of the answer, or a missing answer is an error. The error
+/// **Outcome.** The outcome follows from the vendor's structured record, never from the model's words, and never from the
+/// exit code alone. An answer that breaks off, an error in place of the answer, or a missing answer is an error. The error
 /// contains the output before the failure.
 ///
 /// **Forgetting.** [`forget`](Self::forget) deletes the data that the backend stores of a conversation. All handles of
-/// one conversation, of earlier turns and of later ones, are equivalent: after any of them is forgotten, resuming any
-/// of them is [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost). A handle may come from anywhere: a
-/// handle that was not created here deletes nothing. A conversation with a running turn stays. If the handle itself
+/// one conversation are equivalent, from earlier and from later turns. After one of them is forgotten, resuming any of
+/// them is [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost). Callers may pass any handle: a handle that
+/// this backend did not create deletes nothing. A conversation with a running turn is not deleted. If the handle itself
 /// contains the conversation ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)), nothing is stored, and
-/// copies of the handle stay valid. Data on a vendor's server is the vendor's.
+/// copies of the handle stay valid. `forget` does not delete data on a vendor's server.
 ///
-/// **Secrets.** None appears in an event, a result, an error, a log or an argument list.
+/// **Secrets.** No secret appears in an event, a result, an error, a log or an argument list.
 ///
-/// The trait has no default methods: a wrapper would forget to forward them. Conveniences are in
+/// The trait has no default methods, because a wrapper could forget to forward them. Extension methods are in
 /// [`ExecutionBackendExt`](crate::ExecutionBackendExt).
 /// # Implementing it
 ///
 /// [`RunningTurn`](crate::harness::RunningTurn) implements most of the contract: admission, limits, cancellation, the
-/// record, and the sink. This backend calls no model, and answers at once; [`harness`](crate::harness) shows a backend
+/// record, and the sink. This backend calls no model, and answers immediately; [`harness`](crate::harness) shows a backend
 /// that calls a model, repairs and waits.
 /// ```
 /// use async_trait::async_trait;
@@ -91,7 +91,7 @@ use crate::{
 ///         &self.id
 ///     }
 ///
-///     // `RunningTurn::begin` refuses everything that is not declared here.
+///     // `RunningTurn::begin` rejects every request that needs more than is declared here.
 ///     fn capabilities(&self) -> Capabilities {
 ///         let mut capabilities = Capabilities::new(LoopMode::Native);
 ///         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);

@@ -37,7 +37,7 @@ impl FailedAttempt {
     }
 }
 
-/// Restores the state before a failed attempt, before another backend gets the turn: the host's part of the
+/// Restores the state from before a failed attempt, so that another backend can take over. It is the host's part of the
 /// fallback rule `restore`, set by [`TurnHost::with_before_retry`](crate::TurnHost::with_before_retry).
 ///
 /// The router calls the hook once for each attempt that changed something or submitted an answer, and only

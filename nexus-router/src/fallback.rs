@@ -260,7 +260,7 @@ impl PriorAttempts {
         skipped.filter(|skipped| skipped.backend == *failed).for_each(|skipped| skipped.handover = handover);
     }
 
-    /// Returns the last attempt, whether or not it made changes.
+    /// Returns the last attempt, with or without changes.
     pub(crate) fn last_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
         let (backend, error) = self.last.as_ref()?;
         Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))

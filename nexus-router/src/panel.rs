@@ -47,7 +47,7 @@ impl Panel {
         self
     }
 
-    /// Lets every seat without a vote ask once more: see [`Seat::asking_again`].
+    /// Lets the next backend of every seat without a vote run once: see [`Seat::asking_again`].
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.seats = self.seats.into_iter().map(Seat::asking_again).collect();

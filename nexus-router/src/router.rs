@@ -175,27 +175,27 @@ impl Router {
 
     /// Runs one turn on the backends of its work-kind. The request's own model and effort override the binding.
     ///
-    /// The deadline of the request covers the wait for a slot and all backends that are tried; the limits of
-    /// tool calls, output tokens and cost are passed on, reduced by the usage of earlier backends. Under the
-    /// rule [`Restore`](crate::FallbackRule::Restore) tool calls count from zero with each backend.
+    /// The deadline of the request covers the wait for a permit and all backends that are tried. The limits on tool calls, output
+    /// tokens and cost are reduced by the usage of earlier backends. Under the rule [`Restore`](crate::FallbackRule::Restore) tool
+    /// calls count from zero with each backend.
     ///
-    /// Input of the host's [steering](TurnHost::with_steering) that arrives while no backend runs, or that a
-    /// failed backend had not taken, waits for the next backend. Input that a failed backend received stands at
-    /// the end of the next one's prompt.
+    /// Input of the host's [steering](TurnHost::with_steering) waits for the next backend if it arrives while no backend runs, or if a
+    /// failed backend had not taken it. Input that a failed backend received is at the end of the next backend's prompt.
     ///
-    /// A host's [budget](TurnHost::with_budget) limits the turn to the rest of it, and is booked with the usage
-    /// of every backend.
+    /// A host's [budget](TurnHost::with_budget) limits the turn to the rest of the budget. The router books the usage of every
+    /// backend.
     ///
     /// # Errors
     ///
-    /// Those of the last backend that ran, with the skipped and failed ones in [`TurnError::skipped`]. If a
-    /// chain of several has no backend left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at
-    /// which the first one becomes available. A backend that is alone in its chain gives its own error, and
-    /// while it is held, the refusal that holds it; parked or missing, it is `Exhausted` too. An unknown
-    /// work-kind is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), and so is a work-kind with the
-    /// fallback rule `restore`, if the host [cannot revert changes](TurnHost::with_before_retry). A turn whose
-    /// host has nothing left in its budget, or that used up its rest, is
-    /// [`LimitReached`](nexus_core::ErrorKind::LimitReached) with [`Limit::Budget`](nexus_core::Limit::Budget).
+    /// The error of the last backend that ran, with the skipped and failed backends in [`TurnError::skipped`]. Otherwise:
+    ///
+    /// - [`Exhausted`](nexus_core::ErrorKind::Exhausted) if a chain of several backends has no backend left, with the time at which
+    ///   the first one becomes available. A chain of one backend returns that backend's own error. While the backend is held, the
+    ///   error is the refusal that caused the hold. If the backend is parked or missing, the error is `Exhausted`.
+    /// - [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest) for an unknown work-kind. Also for a work-kind with the fallback
+    ///   rule `restore`, if the host [cannot revert changes](TurnHost::with_before_retry).
+    /// - [`LimitReached`](nexus_core::ErrorKind::LimitReached) with [`Limit::Budget`](nexus_core::Limit::Budget) if nothing is left of
+    ///   the host's budget, or the turn used up the rest.
     pub async fn run_turn(
         &self,
         kind: impl Into<WorkKind>,

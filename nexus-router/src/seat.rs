@@ -82,7 +82,7 @@ impl Seat {
         self
     }
 
-    /// Returns the same seat without one backend, to ask another backend of its group later. `None` if no other is left.
+    /// Returns the same seat without one backend, to run another backend of its group later. `None` if no other is left.
     #[must_use]
     pub fn without(&self, backend: &BackendId) -> Option<Self> {
         let mut seat = self.clone();

@@ -28,7 +28,7 @@ const MAX_SEQ: u64 = (1 << 53) - 1;
 /// Shortest time between two failures that are returned.
 const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
-/// An append-only log of the changes of state in a home, for readers that ask what changed.
+/// An append-only log of the changes of state in a home, for readers that follow these changes.
 ///
 /// | file | content |
 /// | --- | --- |

@@ -11,7 +11,7 @@ pub struct CallActivity {
     change: Notify,
 }
 
-/// Counts of one program's calls, and whether it has the list of tools.
+/// Counts of one program's calls, and a flag for its request of the list of tools.
 #[derive(Debug, Default)]
 struct CallCounts {
     decided: u64,

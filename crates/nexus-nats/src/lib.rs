@@ -1,10 +1,10 @@
 //! NATS JetStream, as Nexus uses it: a connection that reports refused subjects, and stored data that changes by compare-and-set.
 //!
-//! The crate adds to `async-nats` what its calls leave out. Each of the following was observed with a real server.
+//! The crate works around gaps in `async-nats`. Each of the following was observed with a real server.
 //!
 //! | to | use | because the client |
 //! | --- | --- | --- |
-//! | send, store and ask | [`NatsConnection`] | returns `Ok`, or waits until a timeout, where the account lacks a permission |
+//! | send, store and request | [`NatsConnection`] | returns `Ok`, or waits until a timeout, where the account lacks a permission |
 //! | read and write one stream | [`NatsStream`] | has a different error type for each request |
 //! | change a key from the revision that was read | [`BucketKey`] | loses the time limit of a key in `update`, and reads from a replica that lags |
 //! | own a key until it is no longer renewed | [`KeyLease`], [`Tenure`] | has no lease |

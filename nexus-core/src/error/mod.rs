@@ -1,23 +1,23 @@
-//! Why a turn failed, what to do about it, and what it had produced.
+//! The error of a failed turn: its reason, the caller's options, and the partial result.
 //!
 //! | to know | see |
 //! | --- | --- |
-//! | what to do: log in, mend the request, ask another backend | [`TurnError::kind`], [`ErrorKind`] |
-//! | whether another backend may take the turn over | [`ErrorKind::could_not_run`], and the effects of [`TurnError::partial`] |
-//! | when the same request may be tried again | [`TurnError::retry`], [`Retry::delay`] |
-//! | what was produced, used and perhaps written before it failed | [`TurnError::partial`] |
-//! | how the process ended, and what outlived it | [`TurnError::process`] |
-//! | who was asked before | [`TurnError::skipped`] |
+//! | the caller's options: log in, fix the request, use another backend | [`TurnError::kind`], [`ErrorKind`] |
+//! | if another backend may take over the turn | [`ErrorKind::could_not_run`], and the effects of [`TurnError::partial`] |
+//! | the time at which the same request may be tried again | [`TurnError::retry`], [`Retry::delay`] |
+//! | the output, usage and possible effects before the failure | [`TurnError::partial`] |
+//! | the end of the process, and the processes that could not be ended | [`TurnError::process`] |
+//! | the backends that were skipped or failed before | [`TurnError::skipped`] |
 //!
 //! # Acting on an error
 //!
-//! A router passes a turn on along a chain of backends by itself. A program with one backend decides:
+//! A router tries the backends of a chain itself. A program with one backend decides:
 //!
 //! ```
 //! use std::time::{Duration, SystemTime};
 //! use nexus_core::{ErrorKind, Retry, TurnError};
 //!
-//! /// What a program does about a turn that failed.
+//! /// Reaction of a program to a failed turn.
 //! #[derive(Debug, PartialEq)]
 //! enum Act {
 //!     AskAgainIn(Duration),
@@ -30,7 +30,7 @@
 //! const PATIENCE: Duration = Duration::from_secs(120);
 //!
 //! fn act_on(error: &TurnError) -> Act {
-//!     // Work that may have been written must not be done twice, whatever the error is.
+//!     // With any error, work that may have written something must not be repeated.
 //!     let may_repeat = error.partial().effects.allow_another_try();
 //!     match error.retry().delay(SystemTime::now()) {
 //!         Some(wait) if may_repeat && wait <= PATIENCE => return Act::AskAgainIn(wait),
@@ -41,7 +41,7 @@
 //!         ErrorKind::Unauthenticated | ErrorKind::Forbidden => Act::TellTheUser("log in again"),
 //!         ErrorKind::UsageLimit => Act::TellTheUser("the plan is used up"),
 //!         ErrorKind::InvalidRequest | ErrorKind::ContextExceeded | ErrorKind::ModelUnavailable => Act::MendTheRequest,
-//!         // The enum grows: what is not known is shown. `to_string()` names the backend and what happened.
+//!         // Future kinds: show the error. `to_string()` names the backend and the failure.
 //!         _ => Act::GiveUp,
 //!     }
 //! }

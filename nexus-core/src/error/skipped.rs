@@ -58,7 +58,7 @@ impl Skipped {
         self
     }
 
-    /// Sets what happened to the backend's work.
+    /// Sets the fate of the backend's work.
     #[must_use]
     pub fn with_handover(mut self, handover: Handover) -> Self {
         self.handover = handover;

@@ -1,16 +1,16 @@
-//! Shared parts of all backends, for loops of both kinds: admission, limits of time and number, cancellation, the
-//! record, events on their way to the sink, and the check of the answer.
+//! Shared parts of all backends, for native loops and for vendors' programs: admission, limits, cancellation, the record,
+//! delivery of events to the sink, and the check of the answer.
 //!
 //! | to write | use |
 //! | --- | --- |
 //! | a backend with a loop of its own | [`RunningTurn`]: one value from admission to the end; `answer_calls` for the caller's tools |
 //! | a loop that needs more control | the parts: [`admit`], [`TurnLog`], [`Watch`], [`AnswerCheck`], [`over_limit`], [`Overrun`], [`Renewal`], [`Repeats`], [`TurnSpan`] |
-//! | a CLI that speaks lines | nothing of this: `nexus_backends::cli` does it |
+//! | a CLI that reads and writes lines | `nexus_backends::cli`, in place of this module |
 //! | a wrapper or a sink | [`EventQueue`] |
 //!
 //! Every backend
 //!
-//! 1. refuses a turn that it cannot run, before any cost: [`admit`];
+//! 1. rejects a turn that it cannot run, before any cost: [`admit`];
 //! 2. reports every event to a [`TurnLog`], which records it and queues it for the sink;
 //! 3. waits with [`TurnLog::wait_for`], which enforces the time limits, cancellation and the sink, and reports signs
 //!   of life to its [`Watch`];
@@ -43,7 +43,7 @@
 //! };
 //! use serde_json::Value;
 //!
-//! /// Stands for a model: takes a prompt and returns an answer.
+//! /// A stand-in for a model: takes a prompt and returns an answer.
 //! async fn model(prompt: &str) -> String {
 //!     if prompt.contains("JSON Schema") { "{ \"moons\": 2 }".to_owned() } else { "two".to_owned() }
 //! }

@@ -102,7 +102,7 @@ impl Outbox {
         Poll::Ready(())
     }
 
-    /// Hands over everything, waiting for the sink. Dropping the future loses nothing.
+    /// Sends all events, and waits for the sink. Dropping the future loses no event.
     pub async fn flush(&mut self, sink: &mut dyn EventSink) {
         poll_fn(|context| self.poll_flush(sink, context)).await;
     }
@@ -122,7 +122,7 @@ fn delta_bytes(event: &TurnEvent) -> usize {
     }
 }
 
-/// Appends a delta to a waiting one of the same message; says whether it could.
+/// Appends a delta to a waiting delta of the same message. Returns true if it could.
 fn join(last: &mut TurnEvent, event: &TurnEvent) -> bool {
     let (text, more) = match (last, event) {
         (TurnEvent::TextDelta(last), TurnEvent::TextDelta(next)) if last.message == next.message => {

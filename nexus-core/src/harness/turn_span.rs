@@ -8,7 +8,7 @@ use crate::{BackendId, Capabilities, ModelId, TurnRequest, Usage};
 
 /// The span that a turn runs in, at level `INFO`, as the OpenTelemetry conventions for generative AI describe
 /// the span of an agent's invocation (`invoke_agent`, version 1.41).
-/// [`TurnLog::in_span`](super::TurnLog::in_span) makes the spans of model calls and tool calls its children,
+/// [`TurnLog::in_span`](super::TurnLog::in_span) creates the spans of model calls and tool calls as its children,
 /// and records usage, model and error.
 ///
 /// Fields that begin with `otel.` are for `tracing-opentelemetry`: name, kind and status of the span. No field

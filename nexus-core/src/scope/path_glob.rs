@@ -1,6 +1,6 @@
 //! Globs for protected paths. Only this file uses the glob library.
 //!
-//! Without the feature `globs` a rule with a glob is refused: no path is silently unprotected.
+//! Without the feature `globs` a rule with a glob is rejected, so that no path is silently unprotected.
 
 #[cfg(feature = "globs")]
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};

@@ -80,7 +80,7 @@ pub trait RemoteSession: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Denial`]: the call may not be made.
+    /// [`Denial`]: the call must not run.
     async fn approve(&self, request: ApprovalRequest) -> Result<(), Denial>;
 
     /// Reports to the caller that a tool cannot be offered to the model: [`Session::withdraw`](super::Session::withdraw).

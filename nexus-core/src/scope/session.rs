@@ -36,9 +36,8 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 /// Enforces the scope of one participant: every call of a tool passes [`Session::authorize`], over any transport.
 ///
 /// A session is created for one participant, with a token that exists only in memory. The code that runs a turn
-/// creates a session below it, by [`Session::for_turn`], which ends with the turn: its token is useless afterwards.
-/// Events of the turn's session also happen in this session: its calls count for both budgets, its decisions are in
-/// both lists.
+/// creates a session below it with [`Session::for_turn`]. That session ends with the turn, and its token is useless
+/// afterwards. Calls of the turn's session count for both budgets, and its decisions are in both lists.
 /// ```
 /// use std::sync::Arc;
 /// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, DecisionOutcome};
@@ -54,15 +53,14 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 ///
 /// # The tool budget
 ///
-/// The budget belongs to the session alone. Allowed and denied calls both count: so a model that repeatedly calls missing tools also
+/// Each session has a budget of its own. Allowed and denied calls both count, so a model that repeatedly calls missing tools also
 /// ends. Terminal tools are exempt, so that an answer can always be submitted. Callers with a wrong token and calls after the end are
-/// exempt too. [`Session::over_budget_calls`] shows the code that runs the turn if the model ignores the budget.
+/// exempt too. [`Session::over_budget_calls`] tells the code that runs the turn if the model ignores the budget.
 ///
 /// # The submitted answer
 ///
-/// The first call of a [terminal tool](crate::Tool::terminal) that succeeds closes the session, with those above it:
-/// the answer is final, every later call is denied, and the turn ends well. A call that the tool answers with an error
-/// submits nothing.
+/// The first successful call of a [terminal tool](crate::Tool::terminal) closes the session and those above it. The answer is
+/// final, every later call is denied, and the turn succeeds. A call that the tool answers with an error submits nothing.
 ///
 /// A submission that is denied or answered with an error is refused. It does not use the tool budget, and has a limit of its own:
 /// after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number in [`Session::mint_with_bounds`], the session is over, and the turn
@@ -71,7 +69,7 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 /// # Concurrent calls
 ///
 /// Calls may be decided on at the same time, and turns of one session may run at the same time. Concurrency never exceeds a budget,
-/// and decisions are in the order in which the calls used it. Closing a session denies every later call; a call that was allowed
+/// and decisions are in the order in which the calls used the budget. Closing a session denies every later call; a call that was allowed
 /// before gets its answer. A transport whose calls have no order of their own waits for [`Session::in_order`], so that no other call
 /// runs while an answer is submitted.
 pub struct Session {

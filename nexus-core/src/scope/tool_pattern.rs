@@ -2,7 +2,7 @@
 
 use crate::name_type;
 
-/// Longest pattern, in bytes. Source: the longest name of a tool that every vendor takes.
+/// Longest pattern, in bytes. Source: the longest tool name that every vendor accepts.
 const MAX_BYTES: usize = 64;
 
 name_type! {
@@ -65,7 +65,7 @@ fn check(text: &str) -> Result<(), InvalidPattern> {
     Ok(())
 }
 
-/// A text that can match the name of no tool.
+/// Error for a text that cannot match any tool's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot match a tool: a pattern has 1 to {MAX_BYTES} letters, digits, `_`, `-` and `*`")]
 pub struct InvalidPattern {

@@ -176,7 +176,7 @@ impl HttpHandler {
         }
     }
 
-    /// Reads a body, as far as memory for it as JSON is available. The message holds the memory permit until it is answered.
+    /// Reads a body, and waits for the memory of its JSON values. The message holds the memory permit until it is answered.
     async fn read(&self, body: Body) -> Result<(BytesMut, MemoryPermit), Rejection> {
         let read = async {
             let mut memory = self.memory.permit();
