@@ -15,7 +15,7 @@
 //! | offer tools of your own | [`Toolbox`], [`Tool`], [`TurnHost::with_tools`] |
 //! | offer tools that list, read, search and change files | `FileTools` (feature `files`), over [`ScopedFiles`] |
 //! | restrict an agent to tools and paths, and see its calls | [`Brief`], [`ParticipantScope`], [`Session`], [`Session::decisions`] |
-//! | be asked about single calls | [`Approver`], [`TurnHost::with_approver`] |
+//! | approve single calls of an agent | [`Approver`], [`TurnHost::with_approver`] |
 //! | resume a conversation | [`ResumeHandle`], [`ConversationMode`] |
 //! | name a conversation, fork it, continue it on another vendor | `Conversations`, `HeldConversation::run_turn`, `WhenLost` (feature `conversations`) |
 //! | delete a stored conversation | [`Router::forget`], [`ExecutionBackend::forget`] |
@@ -24,7 +24,7 @@
 //! | see which backend would run a turn, and why | [`Router::explain`] |
 //! | apply a changed file while turns run | [`Router::reload`] |
 //! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
-//! | bound the cost of many turns | [`Budget`], [`TurnHost::with_budget`] |
+//! | limit the cost of many turns | [`Budget`], [`TurnHost::with_budget`] |
 //! | log in to a plan, and list the logins | `login`, `logins`, `OwnLogin` (feature `login`), [`auth`] |
 //! | supply credentials of your own | [`CredentialSource`], [`BuildContext::with_credential_source`] |
 //! | add a backend | [`ExecutionBackend`], [`harness`], [`RouterBuilder::backend`]; as a kind that `nexus.yaml` can name: [`BackendKind`] |

@@ -8,16 +8,14 @@
 //! [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes on
 //! uncut, [`schema`] for schemas of arguments.
 //!
-//! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and
-//!   every request names its
-//! revision. All three are answered on one connection, in any order.
+//! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`. Revision 2026-07-28 has no handshake, and every request
+//!   names its revision. All three are answered on one connection, in any order.
 //! - An MCP session or request id has no state except for the end of a wait: a client that lost its session
 //!   continues with a new one.
 //! - The answers to `initialize`, `server/discover` and `tools/list` come from memory. A service does slow
 //!   loading at the first call.
 //! - A cancelled call, a client that leaves and a cancelled protocol task end the *wait*
-//!   ([`CallContext::cancelled`]). The service decides
-//! if the work continues.
+//!   ([`CallContext::cancelled`]). The service decides if the work continues.
 //!
 //! ```
 //! use nexus_mcp::{CallAnswer, CallContext, JsonObject, ServedTool, ServiceInfo, ToolKind, ToolService};
