@@ -2,7 +2,7 @@
 //!
 //! Where a text is cut inside a character, JavaScript writes half of a surrogate pair as an escape (`"\ud83d"`). Python writes
 //! `NaN` and `Infinity`. `serde_json` rejects both. A *carrier* (a line of a program, an event of a stream, an envelope) must
-//! not be lost for that, so its reader repairs the text with [`repair`] after `serde_json` rejected it. A *decision* (a path, a
+//! not be lost for that. Its reader repairs the text with [`repair`] after `serde_json` rejected it. A *decision* (a path, a
 //! command, a verdict, an approval, an amount) must not rest on a repaired value or on an object with a duplicate key.
 //! [`read_message`] reports such a flaw beside the value, and [`read_decision`] rejects it.
 

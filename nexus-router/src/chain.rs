@@ -236,6 +236,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         if self.is_alone || is_submitted || !may_go_on {
             return Some(Err(mem::take(&mut self.prior).into_error(error)));
         }
+        // A missing answer leads to one more attempt only. A backend that could not run does not count.
         self.asks_again &= error.kind().could_not_run();
         self.passed_over.push(self.prior.fail(&entry.id, error, self.run.holds.now()));
         None

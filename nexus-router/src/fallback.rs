@@ -225,6 +225,7 @@ impl PriorAttempts {
         self.skipped.push(skipped.clone());
 
         let partial = error.partial_mut();
+        // The calls of this attempt follow those of earlier ones.
         self.last_calls = self.tool_calls.len();
         self.tool_calls.append(&mut partial.tool_calls);
         self.usage = self.usage.plus(&partial.usage);
@@ -288,6 +289,7 @@ impl PriorAttempts {
 
     /// Returns the error of the last backend, with the reason why no other backend took over.
     pub(crate) fn into_last_error(mut self, failed: &FailedAttempt, why: &str) -> TurnError {
+        // The returned error itself reports this backend.
         self.skipped.retain(|skipped| skipped.backend != failed.backend);
         let retry = self.last.as_ref().map_or(Retry::Never, |(_, error)| error.retry());
         let error = TurnError::new(failed.kind, failed.backend.clone())

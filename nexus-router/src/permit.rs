@@ -74,6 +74,7 @@ impl Run<'_> {
             if limit == usize::MAX {
                 return Ok(Some(RunPermit { _slot: None, _permit: permit }));
             }
+            // Only the owner of the `Next` slot claims a `Turn` slot, so that no process takes all of them.
             let mut wanted = vec![Slot::Next(entry.id.clone())];
             if next.is_none() {
                 next = self.holds.claim(&wanted).await;

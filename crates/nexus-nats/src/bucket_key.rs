@@ -1,7 +1,7 @@
 //! Keys of buckets that change only from the revision that was read.
 //!
-//! The client's own methods are not enough. Its `create` over the mark of an ended key drops the time limit, its `update` ends the
-//! time limit, and its `get` may be answered by a server whose data is outdated.
+//! The client's own methods are not enough. Its `create` over the mark of an ended key drops the time limit, and its `update` ends
+//! the time limit. Its `get` may be answered by a server whose data is outdated.
 
 use std::time::Duration;
 

@@ -18,8 +18,8 @@ use crate::harness::has_thread;
 #[derive(Debug)]
 pub(super) struct BlockingWork {
     work: WorkProgress,
-    /// Set by the work when it begins, or by the drop, The drop must not wait for work
-    /// without a thread, because the busy threads may wait for this job.
+    /// Set by the work when it begins, or else by the drop. The drop must not wait for work without a thread,
+    /// because the busy threads may wait for this job.
     is_settled: Arc<AtomicBool>,
     /// The work owns the sender, so this channel closes when the work ends.
     ended: Receiver<()>,

@@ -16,9 +16,9 @@ use super::{Failure, is_submitted};
 /// - [`ErrorKind::Cancelled`]: the turn was cancelled before it began.
 /// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need more than the capabilities offer.
 /// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend,
-///   the working directory or an extra root is not a folder, or the host's session already has a submitted
-///   answer and the request has no output schema. The session would deny every call, and the turn could not end
-///   with an answer of its own.
+///   or the working directory or an extra root is not a folder. Also if the host's session already has a
+///   submitted answer and the request has no output schema. The session would then deny every call, and the
+///   turn could not end with an answer of its own.
 pub fn admit(
     id: &BackendId,
     capabilities: &Capabilities,

@@ -199,8 +199,8 @@ impl TurnLog {
     }
 
     /// Returns the failure of a turn that ran out of time. `kind` is the result of [`Watch::ran_out`]. If a request to the
-    /// model was being repeated, the failure takes the kind and the message of the reason for the repetition, and the time of
-    /// the next attempt.
+    /// model was being repeated, the failure has the kind and message of the earlier failure and the time of the next
+    /// attempt.
     pub fn out_of_time(&self, kind: ErrorKind, watch: &Watch) -> Failure {
         let failure = Failure::out_of_time(kind, watch.elapsed());
         self.retry_cause.explain(failure)

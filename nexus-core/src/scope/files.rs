@@ -146,8 +146,8 @@ impl ScopedFiles {
     /// in scope themselves. The new file gets the permissions of the old file, but not its owner. Until the new file takes the name, it is
     /// an owner-only file in the same folder.
     ///
-    /// If no other file may be created in the folder, because only the file itself is in scope or a rule protects such names, the file is
-    /// written in place. A reader may then see a part, and a failure leaves a part.
+    /// The file is written in place if no other file may be created in its folder. That is so if only the file itself is in scope, or if a
+    /// rule protects the names of temporary files. A reader may then see a part, and a failure leaves a part.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Anything))
     }

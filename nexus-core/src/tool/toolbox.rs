@@ -45,10 +45,12 @@ const MAX_NAME: usize = 64;
 /// # let _ = host;
 /// ```
 ///
-/// A faulty tool does not affect the others. The toolbox leaves out a tool whose name is taken or is not made of 1 to 64 letters, digits,
-/// `_` and `-`, and a tool whose schema does not describe an object: a vendor would refuse the whole request because of it. It also leaves
-/// out a tool whose hand-written schema is not a JSON Schema, and a tool with a path argument whose pointer is not a JSON Pointer, or leads
-/// nowhere in its schema and would protect nothing. [`Toolbox::quarantined`] lists the left-out tools, with the reasons.
+/// A faulty tool does not affect the others. The toolbox leaves out these tools, and [`Toolbox::quarantined`] lists them with the reasons:
+///
+/// - a tool whose name is taken, or is not made of 1 to 64 letters, digits, `_` and `-`;
+/// - a tool whose schema does not describe an object, because a vendor would reject the whole request;
+/// - a tool whose hand-written schema is not a JSON Schema;
+/// - a tool with a path argument whose pointer is not a JSON Pointer, or has no target in the schema and would protect nothing.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<CheckedTool>,

@@ -223,6 +223,7 @@ impl HoldFolder {
         });
         let mut memory = self.memory();
         if is_saved {
+            // `held` contains all unwritten changes, so this write has saved them too.
             memory.unsaved.clear();
             self.has_warned.store(false, Ordering::Relaxed);
         } else {
