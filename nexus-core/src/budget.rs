@@ -70,9 +70,9 @@ struct Booked {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetAmount {
-    /// Cost in United States dollars. `None` means no limit if the value is a remainder.
+    /// Cost in United States dollars. In the rest of a budget, `None` means no limit.
     pub cost: Option<Usd>,
-    /// Output tokens, including reasoning. `None` means no limit if the value is a remainder.
+    /// Output tokens, including reasoning. In the rest of a budget, `None` means no limit.
     pub output_tokens: Option<u64>,
 }
 

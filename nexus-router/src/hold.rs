@@ -72,7 +72,7 @@ impl Hold {
     /// A hold that was armed more than a minute after `now` does not count. The clock was set back, so the
     /// hold's duration is unknown.
     pub fn is_standing(&self, now: SystemTime) -> bool {
-        // Another version may have stored a later end, so enforce the limit here too.
+        // A store may contain a later end, so enforce the longest hold here too.
         let until = self.until.min(later(self.since, LONGEST_HOLD));
         self.probing || (now < until && self.since <= later(now, CLOCK_SLACK))
     }
