@@ -143,7 +143,7 @@ impl Service<Uri> for Dialer {
 struct Resolver(GaiResolver);
 
 #[derive(Debug, thiserror::Error)]
-#[error("the name has no address")]
+#[error("the name could not be resolved")]
 struct NameError(#[source] io::Error);
 
 impl Service<Name> for Resolver {

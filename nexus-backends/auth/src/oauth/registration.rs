@@ -138,7 +138,7 @@ async fn on_disk<T: Send + 'static>(
     file: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, SignInError> {
-    let done = run_blocking(work).await.unwrap_or_else(|_| Err(io::Error::other("the work was stopped")));
+    let done = run_blocking(work).await.unwrap_or_else(|_| Err(io::Error::other("reading or writing the file was interrupted")));
     done.map_err(|error| SignInError::Unsupported {
         reason: format!("the registration in {} cannot be used: {error}", file.display()),
     })
