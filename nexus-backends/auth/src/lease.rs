@@ -1,9 +1,9 @@
-//! A credential lent to one child process. Dropping the lease erases the files that hold it.
+//! A credential lent to one child process. Dropping the lease erases the files that contain it.
 //!
-//! One type for every vendor. What differs stays with the vendor's folder: how long before its end the vendor's
-//! program takes a token for dead, whether the token goes into a variable or a file, and what such a file says.
+//! All vendors share this type. The vendor's folder decides the rest: how early the vendor's program treats a token as
+//! expired, whether the token goes into a variable or a file, and the content of that file.
 //!
-//! What can make new tokens cannot be lent by mistake: a [`Credential`] holds none.
+//! A refresh token cannot be lent by mistake, because a [`Credential`] has no field for it.
 
 use std::{
     fmt, fs, io,
@@ -20,50 +20,51 @@ use nexus_core::{Secret, harness::Renewal};
 
 use super::{Credential, CredentialError, CredentialSource};
 
-/// Life that a credential must have beyond the end of the turn that it is lent to.
+/// Lifetime that a credential must have beyond the end of its turn.
 const SPARE_LIFE: Duration = Duration::from_secs(300);
 
-/// Time before its end at which a child stops using a credential, unless a tenth of its remaining life is less:
-/// for requests on their way, and clocks that differ.
+/// Time before its end at which a child stops using a credential. It covers requests in flight and clock differences. A
+/// tenth of the remaining lifetime applies if it is shorter.
 const EARLY: Duration = Duration::from_secs(30);
 
 /// A credential lent to one child, with the files that contain it.
 ///
-/// Dropping it erases the files, however the turn ends. A killed host leaves them in the run's home, which the
-/// next start removes.
+/// Dropping the lease erases the files, however the turn ends. If the host is killed, the files stay in the run's home,
+/// which the next start of a host removes.
 pub struct Lease {
     source: Arc<dyn CredentialSource>,
     credential: Credential,
     written: Vec<LeasedFile>,
 }
 
-/// A file that holds the credential.
+/// File that contains the credential.
 #[derive(Debug)]
 struct LeasedFile {
     path: PathBuf,
-    /// Open file, which reaches the content even after a rename.
+    /// Open file. It reaches the content even after the child renamed the file.
     file: fs::File,
     length: usize,
 }
 
 impl Lease {
-    /// Borrows a credential that outlives a child which runs for `run`. The vendor may grant less; see
+    /// Borrows a credential that outlives a child which runs for `run`. The vendor may grant a shorter lifetime; see
     /// [`Lease::last_use`].
     ///
     /// # Errors
     ///
-    /// As [`CredentialSource::credential`].
+    /// Those of [`CredentialSource::credential`].
     pub async fn borrow(source: &Arc<dyn CredentialSource>, run: Duration) -> Result<Self, CredentialError> {
         Ok(Self::of(source, source.credential(asked_life(run)).await?))
     }
 
-    /// Lends `credential`, which `source` handed out before.
+    /// Lends `credential`, which the caller got from `source`.
     pub fn of(source: &Arc<dyn CredentialSource>, credential: Credential) -> Self {
         Self { source: Arc::clone(source), credential, written: Vec::new() }
     }
 
-    /// Requests another credential in place of this one, which the vendor refused, for another child that runs
-    /// for `run`; once for each `renewal`. `None`: no other credential exists.
+    /// Requests a replacement for this credential after the vendor refused it. The replacement is for another child
+    /// that runs for `run`. Each `renewal` allows one replacement. Returns `None` if the source has no other
+    /// credential.
     ///
     /// # Errors
     ///
@@ -81,13 +82,13 @@ impl Lease {
         &self.credential
     }
 
-    /// Returns its origin, for messages.
+    /// Returns the location of the credential, for messages.
     pub fn place(&self) -> String {
         self.source.describe()
     }
 
-    /// Returns the last moment at which the child may use it, as known at `now`: a little before its end.
-    /// `None` if the end is not known.
+    /// Returns the last moment at which the child may use the credential, slightly before its end. `None` if the end is
+    /// not known.
     pub fn last_use(&self, now: SystemTime) -> Option<SystemTime> {
         let end = self.credential.expires_at?;
         let left = end.duration_since(now).unwrap_or_default();
@@ -125,7 +126,7 @@ impl Lease {
         }
     }
 
-    /// Erases what was written.
+    /// Erases all files of this lease. Logs a warning for each file that cannot be erased.
     pub fn erase(&mut self) {
         for written in self.written.drain(..) {
             if let Err(error) = written.erase() {
@@ -137,16 +138,16 @@ impl Lease {
     }
 }
 
-/// Returns the life that a credential must have for a child that runs for `run`.
+/// Returns the lifetime that a credential needs for a child that runs for `run`.
 fn asked_life(run: Duration) -> Duration {
     run.saturating_add(SPARE_LIFE)
 }
 
 impl LeasedFile {
-    /// Empties the file under every name that a child may have linked, and removes its own name if it still
-    /// exists.
+    /// Overwrites and truncates the file, which also empties every hard link to it. Then removes the file's own name if
+    /// it still exists.
     fn erase(&self) -> io::Result<()> {
-        // No more than is there: a full disk has no room for more, and may hold only the beginning.
+        // Overwrite only what exists: a full disk may hold a partial file and has no room for more bytes.
         let there = usize::try_from(self.file.metadata()?.len()).unwrap_or(self.length);
         self.file.write_all_at(&vec![0; there.min(self.length)], 0)?;
         self.file.set_len(0)?;

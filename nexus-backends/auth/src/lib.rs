@@ -1,14 +1,14 @@
-//! Credentials: sign-in, refresh, stores and locks; the only code that opens a secret. What a turn is lent is
-//! [`nexus_core::Credential`], and where it asks for one [`nexus_core::CredentialSource`].
+//! Credentials: sign-in, refresh, stores and locks. This crate is the only code that opens a secret. A turn borrows a
+//! [`nexus_core::Credential`] from a [`nexus_core::CredentialSource`].
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `static_token` | a token from a variable, a file or the keyring, which its owner replaces |
-//! | `login`, `sign_in` | an owned login, and the strategy that makes, refreshes and revokes it |
+//! | `login`, `sign_in` | an owned login, and the strategy that creates, refreshes and revokes it |
 //! | `manager`, `lock` | the credential manager of a login, and its refresh lock: across tasks, threads and processes |
-//! | `store` | where a login is kept: a file, or the keyring of the system |
-//! | `oauth` | the strategies that come along: authorization code with PKCE, device code |
-//! | `http` | the HTTP client of Nexus, for sign-in and for those who ask a model |
+//! | `store` | storage of a login: a file, or the keyring of the system |
+//! | `oauth` | the built-in strategies: authorization code with PKCE, device code |
+//! | `http` | the HTTP client of Nexus, for sign-in and for the native backends |
 //! | `lease` | a credential lent to one child process, and erased when the lease is dropped |
 //!
 //! | feature | adds |

@@ -1,13 +1,14 @@
-//! The refresh lock of one login: at most one holder among all tasks, threads and processes that can see its folder.
+//! The refresh lock of one login. At most one holder exists among all tasks, threads and processes that can see its
+//! folder.
 //!
-//! It is a [`FileLock`] on the file `NAME.lock`.
+//! The lock is a [`FileLock`] on the file `NAME.lock`.
 //!
-//! A user may remove the lock file while it is held. So every holder also shares a lock on a second file, the guard
-//! `.NAME.guard`, and a lock file is created only under an exclusive lock on the guard: a new lock file cannot appear
-//! beside a holder unless both files are removed.
+//! A user may remove the lock file while it is locked. So every holder also has a shared lock on a second file, the
+//! guard `.NAME.guard`. A lock file is created only under an exclusive lock on the guard. A second holder is therefore
+//! possible only if both files are removed.
 //!
-//! A file system without locks is refused with an error. An attempt never waits for another holder; how long to try
-//! is left to the credential manager.
+//! A file system without locks is an error. An attempt never waits for another holder; the credential manager decides
+//! how long to retry.
 
 mod holder;
 
@@ -23,13 +24,13 @@ pub(crate) use holder::LockHolder;
 
 use super::store::StoreError;
 
-/// Largest note about the holder that is read, in bytes.
+/// Maximum size of the note about the holder, in bytes.
 const MAX_NOTE_BYTES: u64 = 4 << 10;
 
-/// Most restarts of one attempt because the file changed meanwhile.
+/// Maximum number of restarts of one attempt after the lock file changed.
 const ROUNDS: usize = 4;
 
-/// The refresh lock of one login, by the place of its files.
+/// Refresh lock of one login, identified by the location of its files.
 #[derive(Clone, Debug)]
 pub(crate) struct RefreshLock {
     folder: PathBuf,
@@ -39,27 +40,27 @@ pub(crate) struct RefreshLock {
 /// The result of one attempt.
 #[derive(Debug)]
 pub(crate) enum LockAttempt {
-    /// The lock is ours.
+    /// The caller has acquired the lock.
     Acquired(HeldRefreshLock),
-    /// Another task or process has it; `None` where the holder is unknown.
+    /// Another task or process holds the lock. `None` if the holder is unknown.
     Busy(Option<LockHolder>),
 }
 
-/// The refresh lock, held. Dropped, it is free.
+/// The acquired refresh lock. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct HeldRefreshLock {
-    // Fields are dropped in this order: the lock goes before the guard.
+    // Fields are dropped in this order: the lock is released before the guard.
     file: FileLock,
     guard: FileLock,
 }
 
 impl RefreshLock {
-    /// The lock file is `folder/NAME.lock`. The folder is made when it is needed.
+    /// Creates a lock whose file is `folder/NAME.lock`. The folder is created when it is first needed.
     pub(crate) fn new(folder: impl Into<PathBuf>, name: impl Into<String>) -> Self {
         Self { folder: folder.into(), name: name.into() }
     }
 
-    /// The lock file.
+    /// Returns the path of the lock file.
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.join(format!("{}.lock", self.name))
     }
@@ -68,11 +69,11 @@ impl RefreshLock {
         self.folder.join(format!(".{}.guard", self.name))
     }
 
-    /// Tries once.
+    /// Tries once to acquire the lock.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] if the lock file cannot be made, opened or locked at all. Nothing may be refreshed then.
+    /// [`StoreError`] if the lock file cannot be created, opened or locked at all. Then no refresh is allowed.
     pub(crate) fn attempt(&self) -> Result<LockAttempt, StoreError> {
         let path = self.path();
         if !is_name(&self.name) {
@@ -109,7 +110,8 @@ impl RefreshLock {
         Ok(LockAttempt::Busy(None))
     }
 
-    /// Creates the lock file, unless another process holds this lock or tries to. Returns whether it may exist now.
+    /// Creates the lock file, unless another process holds or attempts this lock. Returns true if the lock file may
+    /// exist now.
     fn make_lock_file(&self, path: &Path) -> io::Result<bool> {
         let Some(_guard) = FileLock::try_lock(&self.guard_path())? else { return Ok(false) };
         let mut options = OpenOptions::new();
@@ -118,8 +120,8 @@ impl RefreshLock {
 }
 
 impl HeldRefreshLock {
-    /// Returns true if both paths still lead to the locked files: checked directly before a refresh token is
-    /// spent.
+    /// Returns true if both paths still lead to the locked files. The manager checks this directly before it spends a
+    /// refresh token.
     pub(crate) fn is_held(&self) -> bool {
         self.file.is_current() && self.guard.is_current()
     }
@@ -141,7 +143,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-/// Writes the holder into the file, for error messages of others. A failure leaves the holder unnamed.
+/// Writes the holder into the lock file, for error messages of other processes. If the write fails, the holder stays
+/// unnamed.
 fn write_note(lock: &FileLock, here: &LockHolder) {
     let mut file = lock.file();
     let note = serde_json::to_vec(here).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Result of a sign-in, and the data that keeps it alive.
+//! Result of a sign-in, and the data needed to refresh it.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,20 +13,20 @@ use serde_json::{Map, Value};
 pub struct Login {
     /// Token that the vendor's endpoint accepts.
     pub access_token: Secret,
-    /// Token that gets the next access token. Single-use: a refresh has to store the new one.
+    /// Token that obtains the next access token. It is single-use, so a refresh must store the new one.
     pub refresh_token: Option<Secret>,
     /// Time at which the access token was issued, by our clock.
     pub obtained_at: SystemTime,
-    /// Time at which the access token expires, by our clock.
+    /// Time at which the access token expires, by our clock; `None` if unknown.
     pub expires_at: Option<SystemTime>,
-    /// Its owner, in the issuer's words. Shown and sent, never trusted for a decision.
+    /// Owner of the login, as the issuer names it. Shown and sent, but never the basis of a decision.
     pub identity: Identity,
-    /// Data that its strategy needs for a refresh, such as its issuer: not secret.
+    /// Data that the strategy needs for a refresh, such as its issuer. Not secret.
     pub origin: Map<String, Value>,
 }
 
 impl Login {
-    /// A login that is not known to expire and cannot be refreshed.
+    /// Creates a login without a known expiry and without a refresh token.
     pub fn new(access_token: Secret, obtained_at: SystemTime) -> Self {
         Self {
             access_token,
@@ -38,35 +38,35 @@ impl Login {
         }
     }
 
-    /// States how to get the next access token.
+    /// Sets the token that obtains the next access token.
     #[must_use]
     pub fn with_refresh_token(mut self, refresh_token: Option<Secret>) -> Self {
         self.refresh_token = refresh_token;
         self
     }
 
-    /// States how long the access token lives from when it was obtained.
+    /// Sets the lifetime of the access token, counted from `obtained_at`.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Option<Duration>) -> Self {
         self.expires_at = lifetime.and_then(|lifetime| self.obtained_at.checked_add(lifetime));
         self
     }
 
-    /// States whose it is.
+    /// Sets the owner of the login.
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = identity;
         self
     }
 
-    /// Keeps what the strategy needs to refresh it.
+    /// Sets the data that the strategy needs for a refresh.
     #[must_use]
     pub fn with_origin(mut self, origin: Map<String, Value>) -> Self {
         self.origin = origin;
         self
     }
 
-    /// Returns the remaining life of the access token at `now`; `None` if it is not known.
+    /// Returns the remaining lifetime of the access token at `now`; `None` if the expiry is not known.
     pub fn life_left(&self, now: SystemTime) -> Option<Duration> {
         self.expires_at.map(|end| end.duration_since(now).unwrap_or_default())
     }
@@ -76,16 +76,16 @@ impl Login {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The account that requests name beside the token, where the vendor wants that.
+    /// Account id that requests send beside the token, if the vendor requires it.
     pub account: Option<String>,
-    /// The person's address.
+    /// Email address of the person.
     pub email: Option<String>,
-    /// The plan that pays.
+    /// Plan that the requests are billed to.
     pub plan: Option<String>,
 }
 
 impl Identity {
-    /// Fills what is unknown here from `older`.
+    /// Fills missing fields from `older`.
     #[must_use]
     pub fn or(self, older: &Self) -> Self {
         Self {

@@ -1,15 +1,15 @@
 //! The credential manager: lends the access token of an owned login, and never presents a refresh token twice.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
 //! | `managed_login` | the login with its strategy, stores, lock, clock and shared state |
-//! | `decision` | whether a request needs a refresh |
-//! | `wait` | waiting for a refresh elsewhere, or starting one |
+//! | `decision` | decides if a request needs a refresh |
+//! | `wait` | waits for a refresh elsewhere, or starts one |
 //! | `refresh` | one refresh under the lock |
-//! | `write`, `pending_write` | writing the refreshed login; one that could not be written |
+//! | `write`, `pending_write` | writing the refreshed login; a refreshed login that could not be written |
 //! | `sign_in_out` | sign-in and log-out |
-//! | `shared` | what the managers of one login in this process share |
-//! | `in_flight`, `finish` | what must not be cut off, and waiting for it |
+//! | `shared` | state shared by the managers of one login in this process |
+//! | `in_flight`, `finish` | operations that must not be interrupted, and waiting for them |
 //! | `store_access` | calls of a store that may block or panic |
 
 mod decision;
@@ -128,8 +128,8 @@ pub struct CredentialManager {
 }
 
 impl CredentialManager {
-    /// The owner of the login that `sign_in` makes and `store` keeps. Everybody who can see the store has to name the
-    /// same `lock_folder`; it is made when it is needed.
+    /// Creates the manager of a login that `sign_in` obtains and `store` stores. All managers that use the same store
+    /// must have the same `lock_folder`. The folder is created when it is first needed.
     pub fn new(
         sign_in: Arc<dyn SignIn>,
         store: Arc<dyn TokenStore>,
@@ -148,8 +148,8 @@ impl CredentialManager {
         Self { managed }
     }
 
-    /// The owner of the login that is kept below `nexus_home`, in `auth/`. It stays in the place where it is, and a
-    /// first one is put in a file.
+    /// Creates the manager of the login below `nexus_home`, in `auth/`. An existing login stays in its store; a first
+    /// login is stored in a file.
     pub fn at_home(sign_in: Arc<dyn SignIn>, nexus_home: &Path) -> Self {
         let store = LoginStore::at(nexus_home, sign_in.name());
         Self::new(sign_in, Arc::new(store), nexus_home.join("auth"))
@@ -165,7 +165,7 @@ impl CredentialManager {
         manager
     }
 
-    /// Tells the time by another clock than the machine's. The strategy has to go by the same one.
+    /// Replaces the system clock. The strategy must use the same clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.managed.clock = clock;
@@ -177,12 +177,13 @@ impl CredentialManager {
         self.managed.place()
     }
 
-    /// The strategy that makes and refreshes it.
+    /// Returns the strategy that obtains and refreshes the login.
     pub fn sign_in_strategy(&self) -> &dyn SignIn {
         &*self.managed.sign_in
     }
 
-    /// Reads the login as it rests, with what could not be noted there of a refusal: no lock, no network, no change.
+    /// Reads the stored login, and adds a refusal that could not be recorded in the store. Takes no lock, uses no
+    /// network and changes nothing.
     ///
     /// # Errors
     ///
@@ -191,7 +192,7 @@ impl CredentialManager {
         self.managed.look().await
     }
 
-    /// Answers a request; `None` if the refused token is the only one.
+    /// Returns a credential for the request, or `None` if the refused token is the only one.
     async fn lend(&self, request: TokenRequest) -> Result<Option<Credential>, CredentialError> {
         let managed = &self.managed;
         let stored = managed.look().await?.ok_or_else(|| managed.missing())?;
@@ -222,7 +223,7 @@ impl CredentialSource for CredentialManager {
     }
 
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
-        // `lend` returns `None` only to a request that names a refused token.
+        // `lend` returns `None` only for a request that names a refused token.
         self.lend(TokenRequest::of_life(life)).await?.ok_or_else(|| self.managed.missing())
     }
 

@@ -1,4 +1,4 @@
-//! Sign-in, refresh and revocation: the strategy of one vendor. A third party adds its own by this trait.
+//! Sign-in, refresh and revocation: the strategy of one vendor. Third parties implement [`SignIn`] for their own.
 
 use std::{fmt, time::Duration};
 
@@ -6,37 +6,36 @@ use async_trait::async_trait;
 
 use super::Login;
 
-/// One way to sign in. It keeps nothing: [`CredentialManager`](super::CredentialManager) owns what it returns, and sees to it
-/// that no refresh token is spent twice.
+/// Strategy for one way to sign in. It stores nothing: [`CredentialManager`](super::CredentialManager) owns the
+/// returned login, and ensures that no refresh token is spent twice.
 #[async_trait]
 pub trait SignIn: fmt::Debug + Send + Sync + 'static {
-    /// Names the login and its file, such as `vendor-plan`: lower-case letters, digits and hyphens.
+    /// Returns the name of the login and of its file, such as `vendor-plan`: lower-case letters, digits and hyphens.
     fn name(&self) -> &str;
 
     /// Returns advice for signing in again, for errors: a command, such as "run `nexus login LOGIN`".
     fn remedy(&self) -> String;
 
-    /// Signs a person in. Work stops when the future is dropped: no port is left open.
+    /// Signs a person in. Dropping the future stops all work and closes any open port.
     ///
     /// # Errors
     ///
     /// Any [`SignInError`].
     async fn sign_in(&self, screen: &mut dyn LoginScreen) -> Result<Login, SignInError>;
 
-    /// Spends the refresh token of `login` for a new login, once: no retry after a request was sent.
+    /// Spends the refresh token of `login` for a new login, once. Never retries after a request was sent.
     ///
-    /// Never loses a new refresh token because of the rest of the answer: if it came without a usable access
-    /// token, the returned login has the new refresh token and otherwise the old access token and its times.
+    /// Never loses a new refresh token because of a fault in the rest of the response. If the response has no usable
+    /// access token, the returned login combines the new refresh token with the old access token and its times.
     ///
     /// # Errors
     ///
-    /// Any [`RefreshError`]; its kinds have different consequences for the login. A strategy that learns more
-    /// about the new login's owner than [`Identity`](crate::Identity) has refuses another person's login by
-    /// [`RefreshError::of_another`]; the credential manager itself refuses another
-    /// [`account`](crate::Identity::account).
+    /// Any [`RefreshError`]; its variants have different consequences for the login. The credential manager refuses a
+    /// login with another [`account`](crate::Identity::account). A strategy that knows more about the owner than
+    /// [`Identity`](crate::Identity) contains refuses another person's login itself, with [`RefreshError::of_another`].
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError>;
 
-    /// Tells the issuer that the login is over.
+    /// Revokes the login at the issuer.
     ///
     /// # Errors
     ///
@@ -44,33 +43,33 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError>;
 }
 
-/// A step that a person has to see while signing in.
+/// Step of a sign-in that is shown to the person.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginStep {
-    /// Open this page in a browser; the answer comes back by itself.
+    /// Open this page in a browser, which returns the answer by itself.
     OpenPage {
-        /// The page.
+        /// URL of the page.
         url: String,
-        /// The address on this machine that the browser is sent back to.
+        /// Address on this machine to which the browser is sent back.
         returns_to: String,
     },
     /// Open this page on any device, and enter the code.
     EnterCode {
-        /// The page.
+        /// URL of the page.
         url: String,
-        /// The page with the code already in it, where the issuer has one.
+        /// URL of the page with the code already filled in, if the issuer has one.
         complete_url: Option<String>,
-        /// The code.
+        /// Code that the person enters.
         user_code: String,
-        /// Its life.
+        /// Lifetime of the code.
         expires_in: Duration,
     },
-    /// Something went differently than planned, and the sign-in goes on: a port was taken, a stranger called.
+    /// An unexpected event that does not end the sign-in: a port was in use, or a foreign redirect arrived.
     Note(String),
 }
 
-/// Screen for the steps of a sign-in.
+/// Display for the steps of a sign-in.
 pub trait LoginScreen: Send {
     /// Shows one step.
     fn show(&mut self, step: &LoginStep);
@@ -86,37 +85,37 @@ impl<F: FnMut(&LoginStep) + Send> LoginScreen for F {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The person, or the issuer, said no.
+    /// The person or the issuer declined.
     #[error("the sign-in was declined: {reason}")]
     Declined {
-        /// The issuer's code, and its words where it has some.
+        /// Code of the issuer, and its message if it sent one.
         reason: String,
     },
     /// The person did not answer in time.
     #[error("the sign-in was not finished within {}", span(*.after))]
     TimedOut {
-        /// Duration of the wait.
+        /// Time limit that passed.
         after: Duration,
     },
     /// The issuer could not be reached.
     #[error("the issuer could not be reached: {reason}")]
     Unreachable {
-        /// The failure.
+        /// Description of the failure.
         reason: String,
     },
-    /// The issuer sent what cannot be read.
+    /// The issuer's response cannot be read.
     #[error("the issuer's answer is invalid: {reason}")]
     Malformed {
-        /// Its fault, without any part that may be secret.
+        /// Fault of the response, without any part that may be secret.
         reason: String,
     },
-    /// No port for the answer could be opened.
+    /// No port for the browser's redirect could be opened.
     #[error("the answer of the browser cannot be received: {reason}")]
     NoPort {
-        /// The ports that were tried, with advice.
+        /// Ports that were tried, with advice.
         reason: String,
     },
-    /// This sign-in cannot be done here.
+    /// This sign-in is not possible with this issuer or configuration.
     #[error("{reason}")]
     Unsupported {
         /// The reason, with advice.
@@ -124,7 +123,7 @@ pub enum SignInError {
     },
 }
 
-/// A span of time for a person, never longer than it was.
+/// Formats a duration for a person, rounded down.
 fn span(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
@@ -133,7 +132,7 @@ fn span(time: Duration) -> String {
     }
 }
 
-/// Why a login was not refreshed or revoked.
+/// Reason why a login was not refreshed or revoked.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum RefreshError {
@@ -143,38 +142,38 @@ pub enum RefreshError {
         /// The issuer's code, such as `invalid_grant`.
         reason: String,
     },
-    /// The issuer answered with an error that does not end the login, and said why. Nothing is spent.
+    /// The issuer rejected the request for a stated reason that does not end the login. The token is not spent.
     #[error("the issuer declined: {reason}")]
     Declined {
         /// The issuer's code and words.
         reason: String,
     },
-    /// No answer came. The token may be spent or not.
+    /// No response arrived. The token may be spent.
     #[error("the issuer could not be reached: {reason}")]
     Unreachable {
-        /// The failure.
+        /// Description of the failure.
         reason: String,
     },
-    /// An answer came that cannot be read. The token may be spent or not.
+    /// The response cannot be read. The token may be spent.
     #[error("the issuer's answer is invalid: {reason}")]
     Malformed {
-        /// Its fault, without any part that may be secret.
+        /// Fault of the response, without any part that may be secret.
         reason: String,
     },
-    /// The issuer was not asked. Nothing is spent.
+    /// No request was sent to the issuer, so the token is not spent.
     #[error("no request was sent to the issuer: {reason}")]
     Unasked {
-        /// Why not.
+        /// Reason why no request was sent.
         reason: String,
     },
 }
 
 impl RefreshError {
-    /// The refresh returned another person's login, which is discarded because that person did not sign in
-    /// here.
+    /// Creates the error for a refresh that returned another person's login. That login is discarded, because this
+    /// person did not sign in here.
     ///
-    /// If the issuer rotates refresh tokens, the presented one is spent, and the login is over, as after any
-    /// other refusal: a person signs in again. Its access token is lent until it expires.
+    /// If the issuer rotates refresh tokens, the presented token is spent and the login is over, as after any other
+    /// refusal: a person must sign in again. The login's access token is lent until it expires.
     pub fn of_another() -> Self {
         Self::Refused { reason: "its refresh returned a token of another account".to_owned() }
     }
@@ -183,9 +182,9 @@ impl RefreshError {
 /// Result of a revocation at the issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The issuer confirmed it, and no token of the login is valid any more.
+    /// The issuer confirmed the revocation. No token of the login is valid any more.
     Revoked,
-    /// The issuer has no revocation. The tokens live until they expire.
+    /// The issuer does not support revocation. The tokens stay valid until they expire.
     NotOffered,
 }
 

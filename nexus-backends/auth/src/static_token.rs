@@ -1,4 +1,4 @@
-//! A token that its owner replaces, in a variable, a file or the keyring; it is never refreshed here.
+//! A token that its owner replaces, in a variable, a file or the keyring. Nexus never refreshes it.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -11,15 +11,14 @@ use super::store::KeyringKey;
 use super::token_text::{not_text, unusable, usable};
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
-/// Largest credential file that is read, in bytes.
+/// Maximum size of a credential file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A token that another program keeps fresh: in a variable of the host's environment, in a file, or in the
-/// keyring of the system.
+/// A token that another program keeps fresh: in a variable of the host's environment, in a file, or in the keyring of
+/// the system.
 ///
-/// The variable is read when the backend is built, because a process's environment does not change by itself.
-/// The file and the keyring are read for each turn, so that their owner can replace the token; the file must be
-/// owner-only.
+/// The variable is read when the backend is built, because a process's environment does not change by itself. The file
+/// and the keyring are read for each turn, so that their owner can replace the token. The file must be owner-only.
 #[derive(Clone)]
 pub struct StaticToken {
     place: TokenLocation,
@@ -38,7 +37,7 @@ enum TokenLocation {
 }
 
 impl StaticToken {
-    /// The token in the variable `name` of `environment`.
+    /// Creates a token from the variable `name` of `environment`.
     pub fn from_environment(name: impl Into<String>, environment: &BTreeMap<String, String>) -> Self {
         let name = name.into();
         let value = environment.get(&name).map(|value| value.trim()).filter(|value| !value.is_empty());
@@ -46,25 +45,25 @@ impl StaticToken {
         Self { place: TokenLocation::Variable { name, value }, account: None }
     }
 
-    /// The token that is the whole content of a file.
+    /// Creates a token from a file that contains nothing else.
     pub fn from_file(path: impl Into<PathBuf>) -> Self {
         Self { place: TokenLocation::File(path.into()), account: None }
     }
 
-    /// The API key in the keyring of the system.
+    /// Creates a token from an API key in the keyring of the system.
     #[cfg(feature = "keyring")]
     pub fn from_keyring(key: KeyringKey) -> Self {
         Self { place: TokenLocation::Keyring(key), account: None }
     }
 
-    /// Names the account.
+    /// Sets the account that requests send beside the token.
     #[must_use]
     pub fn with_account(mut self, account: impl Into<String>) -> Self {
         self.account = Some(account.into());
         self
     }
 
-    /// Reads the token. Files and keyrings are read on a thread that may block.
+    /// Reads the token. Files and keyrings are read on a thread for blocking work.
     async fn token(&self) -> Result<Secret, CredentialError> {
         if let TokenLocation::Variable { .. } = &self.place {
             return self.place.token();
@@ -128,7 +127,7 @@ enum TokenFileProblem {
     Unreadable(String),
 }
 
-/// Reads an owner-only token file. It may be a link, as files are that a host mounts into a container.
+/// Reads an owner-only token file. It may be a symbolic link, because hosts mount such files into containers.
 fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem> {
     use std::io::Read as _;
 
@@ -141,7 +140,7 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem>
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // Without it, a pipe in its place would be waited for.
+        // Without `NONBLOCK`, opening a pipe at this path would block.
         options.custom_flags(i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default());
     }
     let mut file = options.open(path).map_err(unreadable)?;
@@ -159,7 +158,8 @@ fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem>
             )));
         }
     }
-    // One byte more than there should be, so that the buffer never moves and still shows a file that grows.
+    // One byte above the expected size: the buffer is never reallocated, so no copy of the secret remains, and growth
+    // of the file is still detected.
     let room = metadata.len().min(MAX_FILE_BYTES) + 1;
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(room).unwrap_or_default()));
     file.by_ref().take(room).read_to_end(&mut bytes).map_err(unreadable)?;
@@ -196,7 +196,7 @@ impl CredentialSource for StaticToken {
         Ok(credential)
     }
 
-    /// A file or an entry may have been replaced since it was read; a variable stays what it is.
+    /// Reads the token again: a file or a keyring entry may have been replaced, whereas a variable does not change.
     async fn renewed(
         &self,
         refused: &Credential,

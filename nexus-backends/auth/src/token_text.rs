@@ -1,14 +1,14 @@
-//! What a text has to be to serve as a token in an HTTP header.
+//! Rules for a text that serves as a token in an HTTP header.
 
 use nexus_core::Secret;
 
-/// The token in a text, without the white space around it, or why there is none.
+/// Returns the token in a text, without surrounding white space, or the reason why the text is not a token.
 pub(crate) fn usable(text: &str) -> Result<Secret, &'static str> {
     let token = text.trim();
     unusable(token).map_or_else(|| Ok(Secret::new(token)), Err)
 }
 
-/// Why a text cannot be a token: no header could carry it. `None` if it can be one.
+/// Returns the reason why a text cannot be a token, or `None` if an HTTP header can contain it.
 pub(crate) fn unusable(token: &str) -> Option<&'static str> {
     if token.starts_with('\u{feff}') {
         return Some("it begins with a byte order mark: save it without one");
@@ -20,7 +20,7 @@ pub(crate) fn unusable(token: &str) -> Option<&'static str> {
     (!is_visible).then_some("it contains characters that are not allowed in a token")
 }
 
-/// Why bytes that are not UTF-8 cannot be a token.
+/// Returns the reason why bytes that are not UTF-8 cannot be a token.
 pub(crate) fn not_text(bytes: &[u8]) -> &'static str {
     match bytes {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it begins with a byte order mark of UTF-16: save it as UTF-8",

@@ -1,13 +1,15 @@
 //! Construction of the HTTP clients.
 //!
-//! HTTP/1.1 only: each stream has a connection to itself, so an unread stream blocks no other and a lost
-//! connection costs one answer. HTTP/2 would multiplex nothing better, and its windows would limit the bytes
-//! that a stream may buffer. TLS is rustls with ring, passed to the client as a finished configuration: a
-//! library installs nothing for the whole process.
+//! The clients use HTTP/1.1 only. Each stream has its own connection: an unread stream blocks no other stream, and a
+//! lost connection costs one response. HTTP/2 would gain nothing here, and its flow-control windows would limit the
+//! bytes that a stream may buffer.
 //!
-//! `rustls-platform-verifier` verifies certificates: by the platform's own rules if it has any (macOS,
-//! Windows), by its store of authorities elsewhere. `reqwest` depends on it in any case. Authorities that an
-//! administrator adds or removes count without a new build, unlike a compiled-in list.
+//! TLS is rustls with ring. Each client gets a finished configuration, so this library installs no process-wide
+//! default.
+//!
+//! `rustls-platform-verifier` verifies certificates: by the platform's own rules where they exist (macOS, Windows),
+//! elsewhere by the platform's store of authorities. `reqwest` depends on this crate in any case. Unlike with a
+//! compiled-in list, authorities that an administrator adds or removes take effect without a new build.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -30,7 +32,7 @@ use super::{Network, problem::HttpError};
 /// and balancers close theirs.
 pub(super) const POOL_IDLE: Duration = Duration::from_secs(50);
 
-/// Everything that a client is made from.
+/// Settings from which a client is built.
 #[derive(Clone)]
 pub struct ClientPlan {
     connect_timeout: Duration,
@@ -40,7 +42,7 @@ pub struct ClientPlan {
 }
 
 impl ClientPlan {
-    /// Reads what the settings name.
+    /// Resolves the proxies and reads the certificate file that `network` names.
     pub fn new(
         network: &Network,
         context: &BuildContext,
@@ -59,24 +61,24 @@ impl ClientPlan {
         Ok(Self { connect_timeout, proxies, authorities, keeps_connections: true })
     }
 
-    /// A client that makes a connection of its own for each request.
+    /// Returns the plan of a client that opens a new connection for each request.
     #[must_use]
     pub fn without_kept_connections(self) -> Self {
         Self { keeps_connections: false, ..self }
     }
 
-    /// A client that goes through no proxy.
+    /// Returns the plan of a client that uses no proxy.
     #[must_use]
     pub fn without_proxies(self) -> Self {
         Self { proxies: Proxies::default(), ..self }
     }
 
-    /// Returns true if requests to the server go through a proxy.
+    /// Returns true if requests with the scheme of `url` go through a proxy. Ignores the list of exceptions.
     pub fn is_proxied(&self, url: &Url) -> bool {
         self.proxies.is_used_for(url)
     }
 
-    /// Makes a client of one server, for answers that stream. Nothing is connected yet.
+    /// Builds a client of one server, for streamed responses. Opens no connection yet.
     pub fn build_for(&self, server: &Uri) -> Result<ServerClient, HttpError> {
         let proxies = self.proxies.matcher();
         let tls = self.tls(server.scheme() == Some(&Scheme::HTTPS) || self.proxies.is_tls())?;
@@ -84,7 +86,7 @@ impl ClientPlan {
         Ok(ServerClient::new(server, proxies.intercept(server), connector))
     }
 
-    /// Makes a client. `speaks_tls`: whether a server that it will be sent to does.
+    /// Builds a client. `speaks_tls` is true if the client will send requests to a server that uses TLS.
     pub fn build(&self, speaks_tls: bool) -> Result<Client, HttpError> {
         let builder = Client::builder()
             .tls_backend_preconfigured(self.tls(speaks_tls || self.proxies.is_tls())?)
@@ -106,7 +108,7 @@ impl ClientPlan {
             .with_safe_default_protocol_versions()
             .map_err(HttpError::tls)?;
         if !is_needed {
-            // No request of this client gets to a handshake, so the platform need not have any authority.
+            // This client never performs a TLS handshake, so the platform need not provide any authority.
             return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
         }
         let verifier = Verifier::new_with_extra_roots(self.authorities.iter().cloned(), provider)
@@ -128,7 +130,7 @@ impl fmt::Debug for ClientPlan {
     }
 }
 
-/// The certificates in a PEM file, at least one.
+/// Reads the certificates of a PEM file. A file without a certificate is an error.
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let pem = std::fs::read(path).map_err(|error| error.to_string())?;
     let authorities: Vec<_> = CertificateDer::pem_slice_iter(&pem)

@@ -1,4 +1,4 @@
-//! Makes connections: directly or through a proxy, by TLS where the server speaks it.
+//! Opens connections: directly or through a proxy, with TLS if the server uses it.
 
 use std::{
     io,
@@ -43,14 +43,14 @@ pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// Makes connections within a time.
+/// Opens connections within a time limit.
 pub(super) struct Connector {
     dialer: Dialer,
     timeout: Duration,
 }
 
 impl Connector {
-    /// `timeout` is for all of it: names, TCP, the proxy, TLS.
+    /// Creates a connector. `timeout` covers the whole attempt: name resolution, TCP, the proxy and TLS.
     pub(super) fn new(tls: ClientConfig, timeout: Duration) -> Self {
         let tcp = tcp(Resolver(GaiResolver::new()), timeout);
         Self { dialer: Dialer { tcp, tls: std::sync::Arc::new(tls).into() }, timeout }
@@ -84,8 +84,8 @@ impl Connector {
     }
 }
 
-/// Creates TCP connections to the addresses of `resolver`. Each address of a family has its share of `timeout`,
-/// so that an address that never answers leaves time for the next.
+/// Creates TCP connections to the addresses of `resolver`. The addresses of one family share `timeout` equally, so an
+/// address that never answers leaves time for the next one.
 fn tcp<R>(resolver: R, timeout: Duration) -> HttpConnector<R> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
@@ -99,7 +99,7 @@ fn tcp<R>(resolver: R, timeout: Duration) -> HttpConnector<R> {
     tcp
 }
 
-/// Connects to one server after the other.
+/// Opens the TCP and TLS connections to a server or a proxy.
 #[derive(Clone)]
 struct Dialer {
     tcp: HttpConnector<Resolver>,
@@ -107,10 +107,10 @@ struct Dialer {
 }
 
 impl Dialer {
-    /// TLS over a connection.
+    /// Performs the TLS handshake over an open connection.
     async fn secure(&self, server: &Uri, connection: impl Io + 'static) -> Result<Stream, BoxError> {
         let host = server.host().unwrap_or_default();
-        // An IPv6 address stands in brackets.
+        // A URI has brackets around an IPv6 address; a `ServerName` has none.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let name = ServerName::try_from(host.to_owned())?;
         Ok(TokioIo::new(Box::new(self.tls.connect(name, connection).await?)))
@@ -138,7 +138,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// The resolver of the system, with an error that differs from errors of connecting.
+/// The system's resolver. Its error type lets the caller tell a failed name lookup from a failed connection.
 #[derive(Clone)]
 struct Resolver(GaiResolver);
 

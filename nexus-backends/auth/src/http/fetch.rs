@@ -1,29 +1,29 @@
-//! Reads a small response whole, within a bound.
+//! Reads a small response into memory, up to a size limit.
 
 use reqwest::Response;
 use zeroize::Zeroizing;
 
 use super::HttpProblem;
 
-/// Why an answer was not read to its end.
+/// Reason why a response body was not read completely.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// It is larger than it may be.
+    /// The body is larger than the limit.
     TooLarge,
-    /// It broke off, or cannot be decoded.
+    /// The connection was lost within the body, or the body cannot be decoded.
     Broken(HttpProblem),
 }
 
-/// The whole body, unless it is larger than `limit` bytes. What was read is overwritten when it is dropped; the
-/// pieces as they came from the socket are not within reach.
+/// Reads the whole body, unless it is larger than `limit` bytes. The returned buffer is overwritten when it is dropped.
+/// The chunks that `reqwest` received from the socket cannot be overwritten from here.
 pub async fn read_whole(response: Response, limit: usize) -> Result<Zeroizing<Vec<u8>>, ReadError> {
     let mut body = Zeroizing::new(Vec::new());
     read_into(&mut body, response, limit).await?;
     Ok(body)
 }
 
-/// Appends the body of `response` to `body`, which has the received part even if the body breaks off or this
-/// future is dropped.
+/// Appends the body of `response` to `body`. If the connection is lost or this future is dropped, `body` has the part
+/// received until then.
 pub(crate) async fn read_into(
     body: &mut Zeroizing<Vec<u8>>,
     mut response: Response,
@@ -38,7 +38,8 @@ pub(crate) async fn read_into(
                     return Err(ReadError::TooLarge);
                 }
                 if wanted > body.capacity() {
-                    // A vector that grows by itself leaves its old bytes behind.
+                    // Move to a larger buffer by hand: a `Vec` that grows by itself frees its old buffer without
+                    // overwriting the secret in it.
                     let mut larger = Zeroizing::new(Vec::with_capacity(wanted.next_power_of_two()));
                     larger.extend_from_slice(body);
                     *body = larger;

@@ -1,11 +1,11 @@
-//! Undoes gzip, piece by piece.
+//! Decodes gzip incrementally.
 
 use std::{io, io::Write as _};
 
 use bytes::{Buf as _, Bytes};
 use flate2::write::MultiGzDecoder;
 
-/// A decoder of one body.
+/// Decoder of one body.
 #[derive(Debug)]
 pub(super) struct Gunzip {
     decoder: MultiGzDecoder<Vec<u8>>,
@@ -19,13 +19,14 @@ impl Gunzip {
         Self { decoder: MultiGzDecoder::new(Vec::new()), packed: Bytes::new(), has_begun: false }
     }
 
-    /// Takes in the next piece, once all of the one before is decoded.
+    /// Adds the next received chunk. The caller must first drain the previous chunk with `next`.
     pub(super) fn push(&mut self, packed: Bytes) {
         self.has_begun |= !packed.is_empty();
         self.packed = packed;
     }
 
-    /// The next decoded piece, a buffer's worth at most: little may be packed into very little. `None`: more has to come.
+    /// Returns the next decoded chunk, or `None` if more input is needed. A chunk is at most one buffer long, because a
+    /// few bytes of gzip may decode to very many.
     pub(super) fn next(&mut self) -> io::Result<Option<Bytes>> {
         while !self.packed.is_empty() {
             let taken = self.decoder.write(&self.packed)?;
@@ -42,7 +43,8 @@ impl Gunzip {
         Ok(None)
     }
 
-    /// Returns the rest at the end of the body, if the end is valid. A body without a byte is empty.
+    /// Returns the remaining decoded bytes at the end of the body, and checks that the gzip stream is complete. An
+    /// empty body is valid.
     pub(super) fn finish(&mut self) -> io::Result<Bytes> {
         if self.has_begun {
             self.decoder.try_finish()?;

@@ -1,8 +1,8 @@
-//! The HTTP clients of Nexus: proxies, certificate authorities, timeouts, and one error for each cause of a failure.
+//! HTTP clients of Nexus: proxies, certificate authorities, timeouts, and one error for each cause of a failure.
 //!
-//! One plan, two clients: [`ServerClient`] over `hyper`, for the native backends, whose answers stream; and the one of
-//! `reqwest` for sign-in and refresh, whose answers are small. Requests, and what an error means for them, are left to the
-//! callers.
+//! One [`ClientPlan`] builds two kinds of client. [`ServerClient`], over `hyper`, serves the native backends, whose
+//! responses are streamed. A `reqwest` client serves sign-in and refresh, whose responses are small. The callers build
+//! the requests and decide what an error means.
 
 mod client;
 mod connector;

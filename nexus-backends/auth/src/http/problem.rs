@@ -1,4 +1,4 @@
-//! Kinds of socket, TLS and HTTP errors, in words that reveal nothing of a request.
+//! Kinds of socket, TLS and HTTP errors. Their messages reveal nothing about the request.
 
 use std::{error::Error, io};
 
@@ -6,38 +6,38 @@ use rustix::io::Errno;
 use rustls::CertificateError;
 use thiserror::Error;
 
-/// Most bytes that are read at once, and most that the head of an answer may have. `hyper` begins with 8 KiB, and grows
-/// where a stream comes faster than it is read. Source: our own choice, twice what Node.js allows a head by default:
-/// gateways add long headers of their own.
+/// Maximum number of bytes read at once, and maximum size of a response's head. `hyper` starts with a buffer of 8 KiB
+/// and enlarges it if a stream arrives faster than it is read. Source: our own choice, twice the default limit of
+/// Node.js, because gateways add long headers.
 pub(super) const MAX_READ_BYTES: usize = 32 << 10;
-/// Most headers that an answer may have. Source: our own choice; `hyper` has 100.
+/// Maximum number of headers in a response. Source: our own choice; the default of `hyper` is 100.
 pub(super) const MAX_HEADERS: usize = 500;
 
 /// Kind of an HTTP failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HttpProblem {
-    /// `reqwest` refused the configuration of the client.
+    /// `reqwest` rejected the client's configuration.
     #[error("the HTTP client cannot be created")]
     Client,
-    /// `rustls` refused the configuration.
+    /// `rustls` rejected the configuration.
     #[error("TLS cannot be set up")]
     Tls,
-    /// DNS gave no address.
+    /// DNS returned no address.
     #[error("the name of the server cannot be resolved")]
     Name,
     /// Connection refused.
     #[error("nothing listens at the server's address")]
     ConnectionRefused,
-    /// This process may open no more files, or the system.
+    /// This process or the whole system has reached its limit of open files.
     #[error("the limit of open files is reached: raise it (`ulimit -n`), or run fewer turns at once")]
     NoDescriptor,
-    /// No connection, for another reason than the ones that have a variant.
+    /// No connection, for a reason without a variant of its own.
     #[error("the server cannot be reached")]
     Unreachable,
     /// The connect timeout passed.
     #[error("no connection was established in time")]
     ConnectTimeout,
-    /// The proxy refused, or cannot be reached.
+    /// The proxy refused the connection, or cannot be reached.
     #[error("no connection was established through the proxy")]
     Proxy,
     /// No trusted authority signed the certificate.
@@ -52,7 +52,7 @@ pub enum HttpProblem {
     /// The certificate names another host.
     #[error("the server's certificate is for another name")]
     WrongName,
-    /// The certificate was refused for another reason.
+    /// The certificate was rejected for another reason.
     #[error("the server's certificate was refused")]
     Certificate,
     /// The received bytes are not a TLS record.
@@ -67,13 +67,13 @@ pub enum HttpProblem {
     /// The head of the response is not HTTP/1.1.
     #[error("the answer is not valid HTTP")]
     UnreadableHead,
-    /// The head of the response has more bytes or more headers than are read.
+    /// The head of the response exceeds `MAX_READ_BYTES` or `MAX_HEADERS`.
     #[error("the head of the answer is longer than {} KiB, or has more than {} headers", MAX_READ_BYTES >> 10, MAX_HEADERS)]
     TooLargeHead,
     /// The connection closed within the body.
     #[error("the connection was lost in the middle of the answer")]
     LostInAnswer,
-    /// Chunked encoding or content length are violated.
+    /// The chunked encoding or the content length is invalid.
     #[error("the framing of the answer is not valid HTTP")]
     UnreadableFraming,
     /// The body is not valid gzip.
@@ -85,9 +85,9 @@ pub enum HttpProblem {
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct HttpError {
-    /// Its kind.
+    /// Kind of the failure.
     pub problem: HttpProblem,
-    /// The cause. It names no URL.
+    /// Cause of the failure. Its text contains no URL.
     #[source]
     pub source: BoxError,
 }
@@ -96,7 +96,7 @@ pub struct HttpError {
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 impl HttpError {
-    /// With its cause.
+    /// Creates an error from its kind and its cause.
     pub fn new(problem: HttpProblem, source: impl Into<BoxError>) -> Self {
         Self { problem, source: source.into() }
     }
@@ -111,7 +111,7 @@ impl HttpError {
 }
 
 impl HttpProblem {
-    /// Converts a request by `reqwest` that failed before an answer began.
+    /// Classifies a `reqwest` error that occurred before a response began.
     pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {
         match error.is_connect() {
             true if error.is_timeout() => Self::ConnectTimeout,
@@ -120,7 +120,7 @@ impl HttpProblem {
         }
     }
 
-    /// Converts the failure to open a connection.
+    /// Classifies a failure to open a connection.
     pub(super) fn without_connection(
         error: &(dyn Error + 'static),
         is_proxied: bool,
@@ -142,7 +142,7 @@ impl HttpProblem {
         }
     }
 
-    /// Converts the failure of a connection without an answer.
+    /// Classifies a failure of an open connection before a response began.
     pub(super) fn without_answer(error: &(dyn Error + 'static)) -> Self {
         if let Some(tls) = cause::<rustls::Error>(error) {
             return Self::of_tls(tls);
@@ -154,7 +154,7 @@ impl HttpProblem {
         }
     }
 
-    /// Converts the failure of a body.
+    /// Classifies a failure within a response body.
     pub fn in_answer(error: &(dyn Error + 'static)) -> Self {
         match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
             (None, _) => Self::Undecodable,
@@ -166,12 +166,12 @@ impl HttpProblem {
         }
     }
 
-    /// Converts the failure of a handshake.
+    /// Classifies a failed TLS handshake.
     pub fn of_tls(error: &rustls::Error) -> Self {
         use rustls::Error as Tls;
         match error {
             Tls::InvalidCertificate(certificate) => match certificate {
-                // A bad signature: an authority of the same name is trusted, and it is another one.
+                // A bad signature: the trusted authority has the same name as the issuer, but another key.
                 CertificateError::UnknownIssuer | CertificateError::BadSignature => Self::UnknownAuthority,
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
@@ -188,12 +188,12 @@ impl HttpProblem {
     }
 }
 
-/// Returns true if the system's error means that no further file can be opened.
+/// Returns true if the error code means that the limit of open files is reached.
 fn is_want_of_descriptors(code: i32) -> bool {
     [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code)
 }
 
-/// The innermost cause of type `E`. What an [`io::Error`] wraps is a cause as well.
+/// Returns the innermost cause of type `E`. An error wrapped in an [`io::Error`] also counts as a cause.
 pub(super) fn cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut found = None;
     let mut next = Some(error);

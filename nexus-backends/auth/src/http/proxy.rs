@@ -1,4 +1,4 @@
-//! Choice of the proxy for a request: none, unless the settings name one.
+//! Selects the proxy for a request. Without a setting, requests go directly to the server.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,18 +9,19 @@ use reqwest::{ClientBuilder, NoProxy, Proxy, Url};
 use super::Network;
 use super::problem::HttpError;
 
-/// The proxies of a client. `Debug` shows their hosts, and no name or password.
+/// Proxies of a client. `Debug` shows their hosts, but neither user names nor passwords.
 #[derive(Clone, Default)]
 pub(super) struct Proxies {
     http: Option<Url>,
     https: Option<Url>,
-    /// Hosts that are reached without a proxy, in the form of the variable `NO_PROXY`.
+    /// Hosts that bypass the proxy, in the format of the variable `NO_PROXY`.
     except: Option<String>,
 }
 
 impl Proxies {
-    /// `network.proxy` for everything; else, if the settings ask for them, the variables of the host as curl reads
-    /// them: the lower case before the upper, `ALL_PROXY` where no other fits, `NO_PROXY` for exceptions.
+    /// Resolves the proxies. `network.proxy` applies to every request. Otherwise, with `network.inherit_proxy`, the
+    /// host's variables apply as curl reads them. Lower-case names come before upper-case names, `ALL_PROXY` is the
+    /// default, and `NO_PROXY` lists exceptions.
     pub(super) fn new(network: &Network, context: &BuildContext) -> Result<Self, SettingsError> {
         if let Some(setting) = &network.proxy {
             let url = proxy_url(setting)
@@ -32,7 +33,7 @@ impl Proxies {
         }
         let environment = &context.environment;
         let except = variable(environment, "no_proxy").map(|(_, value)| value.to_owned());
-        // For the client `*` matches every name, but no address.
+        // In the client's own matcher `*` covers host names, but not IP addresses.
         if except.as_deref().is_some_and(|except| except.split(',').any(|entry| entry.trim() == "*")) {
             return Ok(Self::default());
         }
@@ -51,26 +52,26 @@ impl Proxies {
         })
     }
 
-    /// Returns true if a proxy itself uses TLS.
+    /// Returns true if the connection to one of the proxies uses TLS.
     pub(super) fn is_tls(&self) -> bool {
         [&self.http, &self.https].into_iter().flatten().any(|url| url.scheme() == "https")
     }
 
-    /// Returns true if URLs of this kind have a proxy; ignores exceptions.
+    /// Returns true if a proxy exists for the scheme of `url`. Ignores the list of exceptions.
     pub(super) fn is_used_for(&self, url: &Url) -> bool {
         if url.scheme() == "https" { self.https.is_some() } else { self.http.is_some() }
     }
 
-    /// Returns the rules for each server.
+    /// Returns the matcher that selects the proxy for a server.
     pub(super) fn matcher(&self) -> Matcher {
         let url = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
         let except = self.except.clone().unwrap_or_default();
         Matcher::builder().http(url(&self.http)).https(url(&self.https)).no(except).build()
     }
 
-    /// Tells the client.
+    /// Adds the proxies to a `reqwest` client.
     pub(super) fn apply(&self, builder: ClientBuilder) -> Result<ClientBuilder, HttpError> {
-        // It also keeps the client from reading the variables of this process by itself.
+        // `no_proxy` also stops `reqwest` from reading this process's proxy variables.
         let mut builder = builder.no_proxy();
         let except = || self.except.as_deref().and_then(NoProxy::from_string);
         if let Some(url) = &self.http {
@@ -94,7 +95,8 @@ impl fmt::Debug for Proxies {
     }
 }
 
-/// A variable that is set, by its name in lower case or else in upper case.
+/// Returns the name and value of a variable that is set and not blank. The lower-case name takes precedence over the
+/// upper-case name.
 fn variable<'e>(environment: &'e BTreeMap<String, String>, name: &str) -> Option<(String, &'e str)> {
     [name.to_owned(), name.to_ascii_uppercase()].into_iter().find_map(|name| {
         let value = environment.get(&name)?.trim();
@@ -102,7 +104,7 @@ fn variable<'e>(environment: &'e BTreeMap<String, String>, name: &str) -> Option
     })
 }
 
-/// Reads a proxy's URL; without a scheme it is HTTP. The reason never repeats the setting, which may contain a
+/// Parses the URL of a proxy. The default scheme is HTTP. The error never repeats the setting, which may contain a
 /// password.
 fn proxy_url(setting: &str) -> Result<Url, String> {
     let setting = setting.trim();
@@ -111,7 +113,8 @@ fn proxy_url(setting: &str) -> Result<Url, String> {
         false => Url::parse(&format!("http://{setting}")),
     };
     let url = url.map_err(|error| format!("it is not a URL: {error}"))?;
-    // Rules consist of URIs, which allow fewer characters than URLs: an invalid URI would be ignored silently.
+    // The matcher's rules consist of URIs, which allow fewer characters than URLs. The matcher would silently ignore an
+    // invalid URI.
     http::Uri::try_from(url.as_str()).map_err(|error| format!("it is not a URL: {error}"))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),

@@ -1,8 +1,8 @@
-//! A client of one server over HTTP/1.1, for answers that stream.
+//! HTTP/1.1 client of one server, for streamed responses.
 //!
-//! It uses `hyper` and not `reqwest`, so that the read buffer has a bound: `reqwest` has no setting for it, and
-//! by default the buffer grows to 400 KiB for each stream that is read too slowly. The future that waits for an
-//! answer also drives its connection, so no task beside the turn's has to wake for each piece of a stream.
+//! The client uses `hyper` because its read buffer can be limited. `reqwest` has no setting for the buffer, which by
+//! default grows to 400 KiB for each stream that is read too slowly. The future that waits for a response also drives
+//! the connection, so no second task has to wake for each chunk of a stream.
 
 mod body;
 mod connection;
@@ -26,7 +26,7 @@ use self::pool::Pool;
 use super::connector::Connector;
 use super::problem::{HttpError, HttpProblem};
 
-/// A client of one server. It follows no redirect, and keeps its connections for a while.
+/// Client of one server. It follows no redirect, and keeps idle connections open for a while.
 pub struct ServerClient {
     server: Uri,
     host: Option<HeaderValue>,
@@ -41,16 +41,17 @@ impl ServerClient {
         Self { server: server.clone(), host, proxy, connector, pool: Arc::default() }
     }
 
-    /// Sends a request, whose URI is the full URI at this server, and returns when the head of the answer has
-    /// arrived.
+    /// Sends a request and returns when the head of the response has arrived. The request must have the full URI at
+    /// this server.
     ///
-    /// Replaces a pooled connection that was closed before a byte of the request was written. Never sends a
-    /// request twice after one byte of it was written. Dropping the future, or the body before its end, closes
-    /// the connection.
+    /// If a pooled connection was closed before any byte of the request was written, the request is sent on another
+    /// connection. A request of which one byte was written is never sent again. Dropping the future closes the
+    /// connection, as does dropping the body before its end.
     ///
     /// # Errors
     ///
-    /// [`HttpError`]: the connection could not be opened, or was lost before the answer, or the answer is not HTTP.
+    /// [`HttpError`]: the connection could not be opened, the connection was lost before the response, or the response
+    /// is not HTTP.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<IncomingBody>, HttpError> {
         let mut request = self.addressed(request);
         while let Some(kept) = self.pool.take() {
@@ -69,8 +70,8 @@ impl ServerClient {
         Ok(self.decoded(answer, connection))
     }
 
-    /// Returns the request in its form on the wire: with a `Host`, and with the full URI for a proxy that reads
-    /// the request.
+    /// Returns the request in its wire form: with a `Host` header, and with the full URI if an HTTP proxy forwards the
+    /// request.
     fn addressed(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         if let Some(host) = &self.host {
@@ -90,7 +91,7 @@ impl ServerClient {
         Request::from_parts(head, Full::new(body))
     }
 
-    /// The answer, with gzip undone, and without the headers that then no longer fit.
+    /// Returns the response with a body that decodes gzip, without the headers that describe the encoded body.
     fn decoded(&self, answer: Response<Incoming>, connection: Box<Connection>) -> Response<IncomingBody> {
         let (mut head, incoming) = answer.into_parts();
         let is_packed = head.headers.get(CONTENT_ENCODING).is_some_and(is_gzip);
@@ -109,7 +110,7 @@ impl fmt::Debug for ServerClient {
     }
 }
 
-/// Source: RFC 9110, sections 8.4.1 (case) and 8.4.1.3 (`x-gzip`).
+/// Returns true if the header value names gzip. Source: RFC 9110, sections 8.4.1 (case) and 8.4.1.3 (`x-gzip`).
 fn is_gzip(encoding: &HeaderValue) -> bool {
     [&b"gzip"[..], b"x-gzip"].iter().any(|name| encoding.as_bytes().eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! The holder of a refresh lock, as it is named to people whose attempt finds the lock busy.
+//! The holder of a refresh lock, named in messages when an attempt finds the lock busy.
 
 use std::{
     fmt, fs,
@@ -7,18 +7,18 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// A process that holds a refresh lock. Nothing is decided by it: the kernel alone says whether the lock is held.
+/// A process that holds a refresh lock, for messages only. The kernel alone decides whether the lock is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LockHolder {
-    /// The machine's name; empty where it is unknown.
+    /// Host name of the machine, empty if unknown.
     host: String,
     pid: u32,
-    /// Since when it holds the lock, in seconds of its own clock since the Unix epoch.
+    /// Time at which the process acquired the lock, in seconds since the Unix epoch by its own clock.
     since: u64,
 }
 
 impl LockHolder {
-    /// This process, from now on.
+    /// Returns this process as the holder, with the current time.
     pub(super) fn here() -> Self {
         Self {
             host: fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned(),

@@ -1,5 +1,5 @@
-//! Decides whether a login answers a request as it is or has to be refreshed first, by its times and its noted refusal
-//! alone: no store, no network, no clock of its own.
+//! Decides if a login satisfies a request or must be refreshed first. The decision depends only on the login's times
+//! and its recorded refusal; it uses no store, no network and no clock of its own.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,11 +10,11 @@ use crate::{Login, store::StoredLogin};
 /// Minimum remaining lifetime of a token that is lent without a refresh. Source: our own choice.
 const MIN_REMAINING_LIFE: Duration = Duration::from_secs(5 * 60);
 
-/// Minimum remaining lifetime at which callers get the current token instead of waiting for a refresh.
+/// Minimum remaining lifetime at which callers get the current token at once while a refresh runs.
 const MIN_LIFE_WITHOUT_WAITING: Duration = Duration::from_secs(60);
 
-/// Minimum age at which a refused token is replaced. A younger one was not refused for its age, so a new one would be
-/// refused, too.
+/// Minimum age at which a refused token is replaced. A vendor that refuses a younger token does not refuse it for its
+/// age, so it would refuse a new token too.
 const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(30);
 
 /// A caller's request for a token.
@@ -29,7 +29,7 @@ pub(super) struct TokenRequest {
 pub(super) enum RefreshDecision {
     /// Lend the current token.
     UseCurrent,
-    /// Refresh it first.
+    /// Refresh the login first.
     Refresh,
     /// Report that the refused token is the only one: a refresh is impossible, or would not help.
     NoAlternative,
@@ -38,12 +38,12 @@ pub(super) enum RefreshDecision {
 }
 
 impl TokenRequest {
-    /// Asks for a token with this much remaining lifetime.
+    /// Creates a request for a token with this remaining lifetime.
     pub(super) fn of_life(life: Duration) -> Self {
         Self { life, instead_of: None }
     }
 
-    /// Asks for the same, and for another token than `refused`.
+    /// Creates a request for a token other than `refused`, with this remaining lifetime.
     pub(super) fn instead_of(refused: Secret, life: Duration) -> Self {
         Self { life, instead_of: Some(refused) }
     }
@@ -77,13 +77,13 @@ impl TokenRequest {
         !self.refused(login) && is_alive(login, now)
     }
 
-    /// Returns true if the token is lent at once while another task or process refreshes it.
+    /// Returns true if the current token can be lent at once while another task or process refreshes the login.
     pub(super) fn is_usable_without_waiting(&self, login: &Login, now: SystemTime) -> bool {
         let left = life_left(login, now);
         !self.refused(login) && left.is_none_or(|left| left >= self.life.max(MIN_LIFE_WITHOUT_WAITING))
     }
 
-    /// The credential of a login that was just refreshed; `None` if it still has the refused token.
+    /// Returns the credential of a login that was just refreshed, or `None` if its token is still the refused one.
     pub(super) fn lend(&self, login: &Login) -> Option<Credential> {
         (!self.refused(login)).then(|| credential(login))
     }
@@ -93,12 +93,12 @@ impl TokenRequest {
     }
 }
 
-/// Returns true if the access token is still valid, as far as its times show.
+/// Returns true if the access token has not expired by its recorded times.
 pub(super) fn is_alive(login: &Login, now: SystemTime) -> bool {
     life_left(login, now) != Some(Duration::ZERO)
 }
 
-/// The part of a login that is lent: never its refresh token.
+/// Returns the part of a login that may be lent, which excludes the refresh token.
 pub(super) fn credential(login: &Login) -> Credential {
     let mut credential = Credential::new(login.access_token.clone());
     credential.expires_at = login.expires_at;
@@ -106,7 +106,8 @@ pub(super) fn credential(login: &Login) -> Credential {
     credential
 }
 
-/// Remaining lifetime of the access token, at most its whole lifetime: the clock may have stepped back.
+/// Returns the remaining lifetime of the access token. It is capped at the token's whole lifetime, in case the clock
+/// was set back.
 fn life_left(login: &Login, now: SystemTime) -> Option<Duration> {
     Some(login.life_left(now)?.min(whole_life(login)?))
 }
@@ -115,13 +116,13 @@ fn whole_life(login: &Login) -> Option<Duration> {
     login.expires_at.map(|end| end.duration_since(login.obtained_at).unwrap_or_default())
 }
 
-/// Returns true if three quarters of its lifetime remain: a new token would hardly last longer.
+/// Returns true if at least three quarters of the token's lifetime remain. A new token would hardly last longer.
 fn is_mostly_ahead(login: &Login, left: Duration) -> bool {
     whole_life(login).is_some_and(|whole| !whole.is_zero() && left >= whole - whole / 4)
 }
 
-/// Returns true if it was obtained a moment ago. A token from the future does not count: the clock was set
-/// back.
+/// Returns true if the token was obtained less than [`MIN_AGE_TO_REPLACE`] ago. A token from the future does not count:
+/// the clock was set back.
 fn is_young(login: &Login, now: SystemTime) -> bool {
     now.duration_since(login.obtained_at).is_ok_and(|age| age < MIN_AGE_TO_REPLACE)
 }

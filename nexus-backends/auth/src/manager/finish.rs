@@ -1,23 +1,24 @@
-//! Refreshes that a program awaits before it ends.
+//! Waiting for refreshes before a program ends.
 
 use super::{in_flight::none_in_flight, shared::SharedState};
 
-/// Waits until no refresh of this process is in flight, from any credential manager, and tries once more to
-/// write refreshed logins whose write failed. For programs that are about to end.
+/// Waits until no operation of any credential manager in this process is in flight, and retries failed writes of
+/// refreshed logins once. Programs call it before they end.
 ///
-/// A refresh continues after the future that began it is dropped, but ends with its runtime. A refresh that is
-/// interrupted between the issuer's answer and the store loses the login, so a program that drops turns awaits
-/// this before it drops its runtime. A refresh takes up to 45 seconds for the issuer and 30 for the store; a
-/// sign-in or a log-out waits up to 100 seconds for another process's lock. A program that cannot wait that
-/// long sets its own timeout.
+/// A refresh continues after the future that began it is dropped, but stops with its runtime. If it stops between the
+/// issuer's response and the store, the login is lost. So a program that drops turns awaits this function before it
+/// drops its runtime.
 ///
-/// A refreshed login that still cannot be written is lost with the process, and logged as an error.
+/// A refresh takes up to 45 seconds for the issuer and 30 for the store. A sign-in or a log-out waits up to 100 seconds
+/// for another process's lock. A program that cannot wait that long sets its own timeout.
+///
+/// A refreshed login that still cannot be written is logged as an error, and lost with the process.
 pub async fn finish_refreshes() {
     none_in_flight().await;
     for shared in SharedState::all() {
         shared.save().await;
     }
-    // Another task may have taken a pending write out while `save` ran.
+    // Another task may have taken a pending write while `save` ran.
     none_in_flight().await;
     for (login, place) in SharedState::all().iter().filter_map(|shared| shared.pending_write()) {
         tracing::error!(

@@ -1,11 +1,10 @@
-//! Counts the operations of this process that must not be cut off: refreshes, sign-ins and log-outs that have begun and
-//! are not over.
+//! Counts the operations of this process that must not be interrupted: running refreshes, sign-ins and log-outs.
 
 use std::sync::LazyLock;
 
 use tokio::sync::watch;
 
-/// The number of operations in flight.
+/// Number of operations in flight.
 static COUNT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// Guard of one operation in flight.
@@ -13,7 +12,7 @@ static COUNT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::n
 pub(super) struct OperationGuard(());
 
 impl OperationGuard {
-    /// Counts one more operation.
+    /// Increments the count. Dropping the guard decrements it.
     pub(super) fn begin() -> Self {
         COUNT.send_modify(|count| *count += 1);
         Self(())
@@ -28,6 +27,6 @@ impl Drop for OperationGuard {
 
 /// Waits until no operation of this process is in flight.
 pub(super) async fn none_in_flight() {
-    // Fails only without a sender, and the static one is never dropped.
+    // `wait_for` fails only if the sender is dropped, and a static one never is.
     let _ = COUNT.subscribe().wait_for(|count| *count == 0).await;
 }

@@ -1,4 +1,5 @@
-//! One login with its strategy, stores, lock, clock and shared state: what a spawned task needs of a credential manager.
+//! One login with its strategy, stores, lock, clock and shared state: everything a spawned task needs from a credential
+//! manager.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -23,10 +24,10 @@ use crate::{
 /// the issuer's 45 and the store's 30.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(100);
 
-/// Range of the time between two attempts at a busy lock, in milliseconds.
+/// Range of the pause between two attempts at a busy lock, in milliseconds.
 const POLL_INTERVAL_MS: std::ops::Range<u64> = 10..50;
 
-/// One login as its credential managers see it. Clones share everything.
+/// One login as its credential managers see it. Clones share all state.
 #[derive(Clone, Debug)]
 pub(super) struct ManagedLogin {
     pub(super) sign_in: Arc<dyn SignIn>,
@@ -54,7 +55,7 @@ impl ManagedLogin {
         Ok(found.map(|stored| self.shared.with_known_refusal(stored)))
     }
 
-    /// The answer to `request` that needs no refresh; `None` if the login should be refreshed first.
+    /// Returns the answer to `request` if it needs no refresh; `None` if the login should be refreshed first.
     pub(super) fn settle(
         &self,
         request: &TokenRequest,
@@ -68,7 +69,8 @@ impl ManagedLogin {
         }
     }
 
-    /// The answer to `request` after a refresh failed: the current token while it is alive, else the error.
+    /// Returns the answer to `request` after a failed refresh: the current token if it is still valid, otherwise the
+    /// error.
     pub(super) fn without_refresh(
         &self,
         request: &TokenRequest,
@@ -83,7 +85,7 @@ impl ManagedLogin {
         Ok(Some(decision::credential(&stored.login)))
     }
 
-    /// Tries for the refresh lock once.
+    /// Tries once to acquire the refresh lock.
     pub(super) async fn try_lock(&self) -> Result<LockAttempt, StoreError> {
         let lock = Arc::clone(&self.lock);
         on_blocking_thread(self.place(), move || lock.attempt()).await
@@ -98,13 +100,14 @@ impl ManagedLogin {
     }
 }
 
-/// Time until the next attempt at a busy lock. Random, so that waiting processes do not attempt in step.
+/// Returns the pause until the next attempt at a busy lock. It is random, so that waiting processes do not attempt in
+/// step.
 pub(super) fn poll_interval() -> Duration {
     let spread = POLL_INTERVAL_MS.end - POLL_INTERVAL_MS.start;
     Duration::from_millis(POLL_INTERVAL_MS.start + RandomState::new().hash_one(0_u8) % spread)
 }
 
-/// The holder of a busy lock, for messages.
+/// Returns the holder of a busy lock, for messages.
 pub(super) fn holder_name(holder: Option<&LockHolder>) -> String {
     holder.map_or_else(|| "another process".to_owned(), ToString::to_string)
 }

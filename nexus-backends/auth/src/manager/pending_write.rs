@@ -1,7 +1,7 @@
-//! A refreshed login that could not be written: its only copy is in memory.
+//! A refreshed login that could not be written, so its only copy is in memory.
 //!
-//! The refresh token in the store is spent and must not be presented again, so the refresh lock is kept with the new
-//! login. When to retry is left to `shared`.
+//! The refresh token in the store is spent and must not be presented again. So the refresh lock stays acquired together
+//! with the new login. The module `shared` decides when to retry.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use crate::{
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// A refreshed login that could not be written, with everything that writing it needs.
+/// A refreshed login that could not be written, with everything needed to write it.
 #[derive(Debug)]
 pub(super) struct PendingWrite {
     pub(super) lock: HeldRefreshLock,
     pub(super) stored: StoredLogin,
-    /// The refresh token that was spent for it.
+    /// Refresh token that was spent for the new login.
     pub(super) spent: Option<Secret>,
     pub(super) store: Arc<dyn TokenStore>,
-    /// The name of the login.
+    /// Name of the login.
     pub(super) name: String,
 }
 
 impl PendingWrite {
-    /// Writes it if the store still holds the login that was spent for it, and leaves any other in place. Returns the
-    /// lock. Blocks.
+    /// Writes the new login if the store still has the login whose token was spent, and leaves any other login in
+    /// place. Returns the lock. Blocks.
     pub(super) fn save(mut self) -> Result<HeldRefreshLock, Box<(Self, StoreError)>> {
         match replace_spent(&*self.store, None, self.spent.as_ref(), &mut self.stored) {
             Ok(WriteOutcome::Written) => {

@@ -1,4 +1,4 @@
-//! One refresh, under the refresh lock: the only place where a refresh token is spent.
+//! One refresh under the refresh lock. No other code spends a refresh token.
 
 use std::{
     panic::AssertUnwindSafe,
@@ -24,10 +24,10 @@ use crate::{
     store::{PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 
-/// Time limit of the strategy for one refresh. Source: our own choice.
+/// Time limit for the strategy during one refresh. Source: our own choice.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
 
-/// Answer to the request; `None` if the lock was lost before anything was spent.
+/// Answer to the request; `None` if the lock was lost before the token was spent.
 type IssuerAnswer = Option<Result<Option<Credential>, CredentialError>>;
 
 /// One refresh, under the lock.
@@ -38,42 +38,43 @@ pub(super) struct Refresh {
     held: HeldLock,
 }
 
-/// The refresh lock, held.
+/// The acquired refresh lock.
 #[derive(Debug)]
 pub(super) enum HeldLock {
     /// The lock alone.
     Lock(HeldRefreshLock),
-    /// The lock, with a refreshed login that is still to be written.
+    /// The lock, with a refreshed login that must still be written.
     WithPendingWrite(Box<PendingWrite>),
 }
 
 /// Outcome of reading the store again under the lock.
 enum RereadOutcome {
-    /// The request is answered without a refresh, or none is possible.
+    /// The request has an answer without a refresh, or a refresh is impossible.
     Done(IssuerAnswer),
-    /// Spend the refresh token.
+    /// The refresh token must be spent.
     Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PreparedWrite> },
 }
 
-/// State of a refreshed login.
+/// Result of saving a refreshed login.
 #[allow(
     clippy::large_enum_variant,
     reason = "one lives at a time, and how large it is depends on the features of `serde_json` that others ask for"
 )]
 enum SaveOutcome {
-    /// In the store, or the store holds another login, or none.
+    /// The store was accessible: it has the new login, another program's login, or none.
     InStore(WriteOutcome, StoredLogin),
-    /// In memory only.
+    /// The write failed; the new login is only in memory.
     InMemory(StoreError),
 }
 
 impl Refresh {
-    /// A refresh that first writes the pending write, if `held` has one.
+    /// Creates a refresh. If `held` has a pending write, `run` writes it first.
     pub(super) fn new(managed: ManagedLogin, request: TokenRequest, held: HeldLock) -> Self {
         Self { managed, request, held }
     }
 
-    /// Runs it to its end. It has to run on a spawned task: a drop between the request and the write loses the login.
+    /// Runs the refresh to its end. It must run on a spawned task: dropping it between the request and the write would
+    /// lose the login.
     pub(super) async fn run(self) -> IssuerAnswer {
         let Self { managed, request, held } = self;
         let prepared = {
@@ -147,7 +148,7 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
     RereadOutcome::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
 }
 
-/// The answer while a refreshed login still cannot be written.
+/// Returns the answer to a request while a refreshed login still cannot be written.
 fn still_pending(
     managed: &ManagedLogin,
     request: &TokenRequest,
@@ -159,7 +160,7 @@ fn still_pending(
     }
 }
 
-/// Spends the refresh token, once. A strategy that hangs or panics becomes an error.
+/// Spends the refresh token once. A hang or a panic of the strategy becomes an error.
 async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login, RefreshError> {
     let attempt = AssertUnwindSafe(managed.sign_in.refresh(login)).catch_unwind();
     match tokio::time::timeout(LONGEST_REFRESH, attempt).await {
@@ -178,14 +179,14 @@ async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login,
     }
 }
 
-/// Returns true if a refreshed login names another account than the old one. Without a name it counts as the
-/// old account's.
+/// Returns true if a refreshed login names another account than the old login. A refreshed login that names no account
+/// counts as the old account's.
 fn is_of_another(renewed: &Login, old: &Login) -> bool {
     let accounts = renewed.identity.account.as_ref().zip(old.identity.account.as_ref());
     accounts.is_some_and(|(renewed, old)| renewed != old)
 }
 
-/// Adds what the issuer does not repeat. An answer without a refresh token leaves the old one in force.
+/// Adds the fields that the issuer does not repeat. If the response has no refresh token, the old one stays valid.
 /// Source: RFC 6749 section 6.
 fn completed(mut renewed: Login, old: &Login) -> Login {
     renewed.refresh_token = renewed.refresh_token.or_else(|| old.refresh_token.clone());
@@ -196,7 +197,7 @@ fn completed(mut renewed: Login, old: &Login) -> Login {
     renewed
 }
 
-/// Writes the refreshed login, and answers the request with what is in the store then.
+/// Writes the refreshed login, and answers the request with the login that the store has afterwards.
 async fn keep(
     managed: ManagedLogin,
     request: TokenRequest,
@@ -206,7 +207,7 @@ async fn keep(
     login: Login,
 ) -> Result<Option<Credential>, CredentialError> {
     let renewed = StoredLogin::new(login);
-    // The pause starts before the write: other tasks read the new login as soon as it is in the store.
+    // Start the pause before the write: other tasks read the new login as soon as it is in the store.
     let shortcoming = shortcoming(&spent.login, &renewed.login, managed.now());
     if let Some(failure) = &shortcoming {
         managed.shared.begin_pause(failure);
@@ -235,8 +236,8 @@ async fn keep(
     }
 }
 
-/// Why a refreshed login cannot be used for now, although its refresh token has to be kept. Without the pause that follows,
-/// a login that brings no fresher token would be refreshed again at once, without end.
+/// Returns the reason why a refreshed login cannot be used for now, although its refresh token must be stored. The
+/// caller then pauses refreshes. Otherwise a login without a fresher token would be refreshed again and again.
 fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<TransientFailure> {
     let is_the_old_one = renewed.access_token == spent.access_token && renewed.expires_at <= spent.expires_at;
     let what = if !decision::is_alive(renewed, now) {
@@ -249,7 +250,7 @@ fn shortcoming(spent: &Login, renewed: &Login, now: SystemTime) -> Option<Transi
     Some(TransientFailure::Malformed(what.to_owned()))
 }
 
-/// Writes the refreshed login into the store, or keeps it in memory together with the lock.
+/// Writes the refreshed login into the store. If the write fails, keeps the login in memory together with the lock.
 fn save_or_keep(
     managed: &ManagedLogin,
     lock: HeldRefreshLock,
@@ -274,7 +275,7 @@ fn save_or_keep(
     }
 }
 
-/// Notes in the store that the issuer refused, so that no process presents this token again.
+/// Records the issuer's refusal in the store, so that no process presents this token again.
 async fn note_refusal(
     managed: ManagedLogin,
     request: TokenRequest,

@@ -1,6 +1,5 @@
-//! State that all credential managers of one login in this process share: the queue for a refresh, the pause
-//! after a failure, a refusal whose note could not be written, and a refreshed login whose write is retried
-//! here.
+//! State that all credential managers of one login in this process share: the queue for a refresh, the pause after a
+//! failure, a refusal that could not be recorded, and a refreshed login whose write is retried.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +14,10 @@ use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
 use super::{in_flight::OperationGuard, pending_write::PendingWrite, store_access::place_of};
 use crate::{RefreshError, store::StoredLogin};
 
-/// Pause without refreshes after a failed one. Source: our own choice.
+/// Pause in refreshes after a failed one. Source: our own choice.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Time from a failed write to the next try: the first one, and the upper bound of the doubling.
+/// Delay between a failed write and the first retry. Each further retry doubles it, up to [`LONGEST_RETRY_AFTER`].
 const FIRST_RETRY_AFTER: Duration = Duration::from_secs(1);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
@@ -37,10 +36,10 @@ pub(super) struct SharedState {
 #[derive(Debug, Default)]
 struct SharedFields {
     pause: Option<(Instant, TransientFailure)>,
-    /// A refresh token that was refused, and why, where the refusal could not be noted in the store.
+    /// A refused refresh token and the reason, if the refusal could not be recorded in the store.
     refused: Option<(Secret, String)>,
     pending_write: Option<PendingWrite>,
-    /// The task that retries the pending write.
+    /// Task that retries the pending write.
     retry_task: Option<JoinHandle<()>>,
 }
 
@@ -52,25 +51,25 @@ pub(super) enum TransientFailure {
 }
 
 impl SharedState {
-    /// The one state of a login. It outlives its credential managers for as long as it holds a pause, a refusal or a
-    /// pending write.
+    /// Returns the shared state of a login, which exists once in this process. It outlives its credential managers
+    /// while it has a pause, a refusal or a pending write.
     pub(super) fn of(key: LoginKey) -> Arc<Self> {
         let mut states = SHARED_STATES.lock().unwrap_or_else(PoisonError::into_inner);
         states.retain(|_, shared| Arc::strong_count(shared) > 1 || shared.known().is_worth_keeping());
         Arc::clone(states.entry(key).or_default())
     }
 
-    /// The states of all logins.
+    /// Returns the states of all logins.
     pub(super) fn all() -> Vec<Arc<Self>> {
         SHARED_STATES.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
-    /// The queue of tasks that wait for a fresher token. The task at its head holds the mutex.
+    /// Returns the queue of tasks that wait for a fresher token. The task at its head holds the mutex.
     pub(super) fn refresh_queue(&self) -> &tokio::sync::Mutex<()> {
         &self.refresh_queue
     }
 
-    /// Returns the failure that began the current pause.
+    /// Returns the failure that began the current pause; `None` if no pause is active.
     pub(super) fn pause(&self) -> Option<TransientFailure> {
         self.known().pause().cloned()
     }
@@ -80,23 +79,23 @@ impl SharedState {
         self.known().pause = Some((Instant::now() + PAUSE, failure.clone()));
     }
 
-    /// Ends the pause after a refresh that succeeded.
+    /// Ends the pause after a successful refresh.
     pub(super) fn end_pause(&self) {
         self.known().pause = None;
     }
 
-    /// Remembers a refusal that could not be noted in the store.
+    /// Stores a refusal in memory because it could not be recorded in the store.
     pub(super) fn remember_refusal(&self, token: Secret, reason: String) {
         self.known().refused = Some((token, reason));
     }
 
-    /// Forgets what belongs to the previous login, after a sign-in or a log-out.
+    /// Clears the pause and the refusal of the previous login, after a sign-in or a log-out.
     pub(super) fn forget_previous_login(&self) {
         let mut known = self.known();
         (known.pause, known.refused) = (None, None);
     }
 
-    /// Adds a refusal that could not be noted in the store.
+    /// Adds to `stored` a refusal that could not be recorded in the store.
     pub(super) fn with_known_refusal(&self, mut stored: StoredLogin) -> StoredLogin {
         if let (None, Some((token, reason))) = (&stored.refused, &self.known().refused)
             && stored.login.refresh_token.as_ref() == Some(token)
@@ -106,7 +105,7 @@ impl SharedState {
         stored
     }
 
-    /// Keeps a login that could not be written, and starts the task that retries it.
+    /// Stores a login that could not be written, and starts the task that retries the write.
     pub(super) fn keep(self: &Arc<Self>, pending_write: PendingWrite) {
         let mut known = self.known();
         known.pending_write = Some(pending_write);
@@ -117,12 +116,12 @@ impl SharedState {
         }
     }
 
-    /// Takes the pending write out: the caller writes it or gives it back to [`Self::keep`].
+    /// Takes the pending write. The caller writes it, or returns it to [`Self::keep`].
     pub(super) fn take_pending_write(&self) -> Option<PendingWrite> {
         self.known().pending_write.take()
     }
 
-    /// Tries the pending write once.
+    /// Tries once to write the pending login.
     pub(super) async fn save(self: &Arc<Self>) {
         let (shared, in_flight) = (Arc::clone(self), OperationGuard::begin());
         let try_once = move || {
@@ -138,11 +137,11 @@ impl SharedState {
                 None => {}
             }
         };
-        // Fails only with the runtime, or by a panic.
+        // Fails only if the runtime ends or the closure panics.
         let _ = run_blocking(try_once).await;
     }
 
-    /// The login's name and the place of the pending write, for messages.
+    /// Returns the login's name and the location of its store, for messages about a pending write.
     pub(super) fn pending_write(&self) -> Option<(String, String)> {
         self.known()
             .pending_write
@@ -150,7 +149,7 @@ impl SharedState {
             .map(|pending_write| (pending_write.name.clone(), place_of(&*pending_write.store)))
     }
 
-    /// Ends the retries if nothing is pending. Returns whether they ended.
+    /// Ends the retries if nothing is pending. Returns true if they ended.
     fn end_retries_if_written(&self) -> bool {
         let mut known = self.known();
         let is_done = known.pending_write.is_none();
@@ -176,7 +175,7 @@ impl SharedFields {
 }
 
 impl TransientFailure {
-    /// The error about the login in `place`.
+    /// Returns the error for the login at `place`.
     pub(super) fn at(self, place: String) -> CredentialError {
         match self {
             Self::Unreachable(reason) => CredentialError::Unreachable { place, reason },
@@ -185,7 +184,7 @@ impl TransientFailure {
     }
 }
 
-/// Sorts the error of a strategy: a transient failure, or the reason of the issuer's refusal.
+/// Classifies the error of a strategy: `Ok` is a transient failure, `Err` the reason of the issuer's refusal.
 pub(super) fn failure_or_refusal(error: RefreshError) -> Result<TransientFailure, String> {
     match error {
         RefreshError::Refused { reason } => Err(reason),
@@ -197,7 +196,8 @@ pub(super) fn failure_or_refusal(error: RefreshError) -> Result<TransientFailure
     }
 }
 
-/// Retries until nothing is pending. A pending write that another task has taken out comes back here, or is written.
+/// Retries until nothing is pending. Another task that has taken the pending write either writes it or returns it to
+/// the shared state.
 async fn retry_until_written(shared: Arc<SharedState>) {
     let mut pause = FIRST_RETRY_AFTER;
     while !shared.end_retries_if_written() {

@@ -1,4 +1,4 @@
-//! Sign-in and log-out, which a person asks for.
+//! Sign-in and log-out, which a person requests.
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -19,20 +19,20 @@ use crate::{
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// Time limit of a revocation, after which the login is removed here all the same. Source: our own choice.
+/// Time limit of a revocation. After it, the local login is removed anyway. Source: our own choice.
 const LONGEST_REVOCATION: Duration = Duration::from_secs(10);
 
-/// The result of a log-out.
+/// Result of a log-out.
 #[derive(Debug)]
 pub struct LogOut {
     /// True if a login existed.
     pub was_logged_in: bool,
-    /// Result of the revocation at the issuer; `None` if there was nothing to revoke. After an error the tokens
-    /// live on at the issuer until they expire, and this machine no longer knows them.
+    /// Result of the revocation at the issuer; `None` if there was nothing to revoke. After an error the tokens stay
+    /// valid at the issuer until they expire, but this machine has no copy of them.
     pub revocation: Option<Result<Revocation, RefreshError>>,
 }
 
-/// Why a sign-in or a log-out failed.
+/// Reason of a failed sign-in or log-out.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
@@ -45,9 +45,9 @@ pub enum LoginError {
     /// Another process holds the refresh lock and does not release it.
     #[error("the login in {place} has been in use by {holder} for at least {} s", .waited.as_secs())]
     Busy {
-        /// Its location.
+        /// Location of the login.
         place: String,
-        /// Process that has it, as far as it is known.
+        /// Process that holds the lock, as far as it is known.
         holder: String,
         /// Duration of the wait.
         waited: Duration,
@@ -55,9 +55,11 @@ pub enum LoginError {
 }
 
 impl CredentialManager {
-    /// Signs a person in. Checks first that the login can be stored. An earlier login stays valid until the new
-    /// one is written. An unreadable earlier login is then moved aside, and the screen shows its new path. If
-    /// the future is dropped after the person has finished, the login is written all the same.
+    /// Signs a person in. First checks that the login can be stored. An earlier login stays valid until the new one is
+    /// written.
+    ///
+    /// An unreadable earlier login is moved aside at that point, and the screen shows its new path. If the future is
+    /// dropped after the person has finished, the new login is still written.
     ///
     /// # Errors
     ///
@@ -74,12 +76,12 @@ impl CredentialManager {
         Ok(login)
     }
 
-    /// Ends the login: revokes it at the issuer, if that works in time, and removes it here in any case. Once
-    /// begun it runs to its end, even if the future is dropped.
+    /// Ends the login. Revokes it at the issuer if that succeeds in time, and removes it from this machine in any case.
+    /// Once started, the log-out runs to its end, even if the future is dropped.
     ///
     /// # Errors
     ///
-    /// [`LoginError::Store`] if it could not be removed, and [`LoginError::Busy`].
+    /// [`LoginError::Store`] if the login could not be removed, and [`LoginError::Busy`].
     pub async fn log_out(&self) -> Result<LogOut, LoginError> {
         let end = |managed: ManagedLogin| async move {
             let held = managed.wait_for_lock().await?;
@@ -90,7 +92,7 @@ impl CredentialManager {
 }
 
 impl ManagedLogin {
-    /// Runs work that must not be cut off on a task that [`finish_refreshes`](super::finish_refreshes) awaits.
+    /// Runs work that must not be interrupted, on a task that [`finish_refreshes`](super::finish_refreshes) awaits.
     async fn on_a_task<T, F>(&self, work: impl FnOnce(Self) -> F) -> Result<T, LoginError>
     where
         T: Send + 'static,
@@ -107,7 +109,7 @@ impl ManagedLogin {
         })
     }
 
-    /// Waits for the refresh lock, and runs blocking work under it.
+    /// Waits for the refresh lock, then runs blocking work under it.
     async fn under_lock<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self, HeldLock) -> Result<T, StoreError> + Send + 'static,
@@ -119,7 +121,8 @@ impl ManagedLogin {
         self.on_a_task(wait_and_work).await
     }
 
-    /// Waits for the refresh lock, for [`LONGEST_WAIT`] at most. Has to run on a spawned task: a holder has to be polled.
+    /// Waits for the refresh lock, at most [`LONGEST_WAIT`]. Must run on a spawned task: a task that holds the lock
+    /// must always be polled.
     async fn wait_for_lock(&self) -> Result<HeldLock, LoginError> {
         let began = Instant::now();
         loop {
@@ -137,7 +140,8 @@ impl ManagedLogin {
         }
     }
 
-    /// Makes sure that a new login can be written, and that none is in its place which can neither be read nor moved aside.
+    /// Checks that a new login can be written, and that the store has no login that can be neither read nor moved
+    /// aside.
     fn check_before_sign_in(&self, held: HeldLock) -> Result<(), StoreError> {
         let _lock = match held {
             HeldLock::Lock(lock) => lock,
@@ -154,8 +158,8 @@ impl ManagedLogin {
         }
     }
 
-    /// Writes a new login over the previous one, and drops a pending write of that one. Says where the previous one is now, if
-    /// it cannot be understood.
+    /// Writes a new login over the previous one, and discards a pending write of the previous one. If the previous
+    /// login cannot be parsed, returns the path to which it was moved.
     fn write_new(&self, held: HeldLock, login: Login) -> Result<Option<String>, StoreError> {
         let store = &*self.store_of_new;
         let write_over = || {
@@ -165,7 +169,7 @@ impl ManagedLogin {
                 Err(error) => {
                     let damaged = catching_panics(store, TokenStore::damaged)?.ok_or(error)?;
                     aside = Some(damaged.set_aside()?);
-                    // The file of an unfinished write may have the whole login.
+                    // The file of an interrupted write may contain the complete login.
                     recover(store).and_then(|()| read(store))?
                 }
             };
@@ -187,12 +191,12 @@ impl ManagedLogin {
         outcome
     }
 
-    /// Revokes and removes the login, all under the lock: no refresh writes it back.
+    /// Revokes and removes the login under the lock, so that no refresh writes it back.
     async fn end(self, held: HeldLock) -> Result<LogOut, LoginError> {
         let found = {
             let store = Arc::clone(&self.store);
             on_blocking_thread(self.place(), move || {
-                // If the newest login cannot be moved to its path, the error names the login at that path.
+                // If recovery cannot move the newest login to its path, the error names the login at that path.
                 let _ = recover(&*store);
                 read(&*store)
             })
@@ -214,7 +218,7 @@ impl ManagedLogin {
         let was_logged_in = on_blocking_thread(self.place(), move || {
             let removed = catching_panics(&*managed.store, TokenStore::remove);
             match (&removed, held) {
-                // It is still the login, for the next try.
+                // It is still the current login, so the next attempt needs it.
                 (Err(_), HeldLock::WithPendingWrite(pending_write)) if !is_revoked => {
                     managed.shared.keep(*pending_write);
                 }

@@ -1,10 +1,11 @@
-//! Waiting for a fresher token: for the refresh of another task or process, or for a refresh of our own.
+//! Waiting for a fresher token: for a refresh by another task or process, or for a refresh that this task starts.
 //!
-//! The tasks of one process queue up. The head of the queue polls the lock often, the others seldom: with 16 processes of
-//! 20 tasks, 16 poll often. A task reads the store before it tries the lock, and mostly finds the refreshed login there.
+//! The tasks of one process queue up. The task at the head of the queue polls the lock often, the others rarely. With
+//! 16 processes of 20 tasks each, 16 tasks poll often. A task reads the store before it tries the lock, and usually
+//! finds the refreshed login there.
 //!
-//! A waiting future may go unpolled for long without being dropped, so it never holds the lock. A spawned task, which the
-//! runtime always polls, takes the lock and refreshes the login.
+//! A waiting future may not be polled for long without being dropped, so it never holds the lock. A spawned task, which
+//! the runtime always polls, takes the lock and refreshes the login.
 
 use std::time::Duration;
 
@@ -23,16 +24,16 @@ use crate::{
     store::StoredLogin,
 };
 
-/// Time that a task waits for the head of the queue before it tries the lock all the same.
+/// Time that a task waits to reach the head of the queue. After it, the task tries the lock anyway.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The result of one attempt to refresh.
+/// Result of one attempt to refresh.
 enum RefreshAttempt {
-    /// The login was refreshed, or could not be.
+    /// The refresh ended, with success or failure.
     Over(Result<Option<Credential>, CredentialError>),
     /// Another holder has the lock, or the lock file was removed before anything was spent.
     Busy(Option<LockHolder>),
-    /// The lock cannot be used, or the task was stopped.
+    /// The lock cannot be used, or the refresh task was stopped.
     Failed(CredentialError),
 }
 
@@ -75,7 +76,7 @@ impl ManagedLogin {
         }
     }
 
-    /// Takes the lock if it is free, and refreshes the login on a task that goes on when this future is dropped.
+    /// Takes the lock if it is free, and refreshes the login on a task that continues if this future is dropped.
     async fn try_to_refresh(&self, request: &TokenRequest) -> RefreshAttempt {
         let (managed, request, in_flight) = (self.clone(), request.clone(), OperationGuard::begin());
         let task = tokio::spawn(async move {
@@ -98,7 +99,7 @@ impl ManagedLogin {
         })
     }
 
-    /// The current token, if its remaining lifetime makes waiting unnecessary.
+    /// Returns the current token if its remaining lifetime makes waiting unnecessary.
     fn settle_for_now(
         &self,
         request: &TokenRequest,

@@ -1,4 +1,5 @@
-//! Writing a login whose only other copy may be in memory: with retries, and never over a login that it does not replace.
+//! Writes a login whose only other copy may be in memory. Retries, and never overwrites a login that the new one does
+//! not replace.
 
 use std::{
     thread,
@@ -15,19 +16,19 @@ const TRIES: usize = 3;
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 const LAST_TRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The result of writing a refreshed login.
+/// Result of writing a refreshed login.
 #[derive(Debug)]
 pub(super) enum WriteOutcome {
-    /// It is there.
+    /// The store has the refreshed login.
     Written,
-    /// A program that does not take the lock wrote another login first.
+    /// A program that ignores the lock wrote another login first.
     Superseded(Box<StoredLogin>),
-    /// A program that does not take the lock removed the login.
+    /// A program that ignores the lock removed the login.
     Removed,
 }
 
-/// Replaces the login whose refresh token was `spent`, and no other, by the refreshed one. A refusal that was noted of the
-/// old login meanwhile does not hold against the new pair.
+/// Replaces the login whose refresh token was `spent` with the refreshed one, and no other login. A refusal recorded
+/// meanwhile for the old login does not apply to the new pair.
 pub(super) fn replace_spent(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PreparedWrite>>,
@@ -37,7 +38,7 @@ pub(super) fn replace_spent(
     again_and_again(|| {
         let Some(there) = read(store)? else { return Ok(WriteOutcome::Removed) };
         let found = there.login.refresh_token.as_ref();
-        // Ours may be in place already, if only the flush to disk failed.
+        // The new login may already be in the store, if only the flush to disk failed.
         let is_ours = found == renewed.login.refresh_token.as_ref()
             && there.login.access_token == renewed.login.access_token;
         if found != spent && !is_ours {
@@ -48,7 +49,7 @@ pub(super) fn replace_spent(
     })
 }
 
-/// Writes a login over the present content of the store.
+/// Overwrites the current content of the store with a login.
 pub(super) fn overwrite(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PreparedWrite>>,

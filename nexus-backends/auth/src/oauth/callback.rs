@@ -1,7 +1,7 @@
-//! The loopback address to which the browser returns.
+//! Loopback server to which the browser returns.
 //!
-//! Everything runs within the future of the sign-in: dropping it closes the port and every connection at once.
-//! Silent callers block nothing: each has its own connection and time limit, and above a number of connections
+//! The server runs within the future of the sign-in: dropping that future closes the port and every connection at once.
+//! Silent clients block nothing. Each has its own connection and time limit, and above a maximum number of connections
 //! the oldest is closed.
 
 use std::{future::Future, net::Ipv4Addr, time::Duration};
@@ -14,34 +14,34 @@ use super::issuer::Redirect;
 use super::page::BrowserPage;
 use super::redirect::{AuthorizationResponse, RedirectEvent, RedirectValidator};
 
-/// Time that a browser has to send its request. Source: our own choice: a browser on this machine needs almost
-/// none.
+/// Time within which a browser must send its request. Source: our own choice: a browser on this machine needs almost no
+/// time.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest life of a connection. Source: our own choice, above the longest time of an exchange.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(45);
-/// Longest wait until the browser has its page.
+/// Longest wait for the browser to receive its page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Most callers at once.
+/// Maximum number of simultaneous connections.
 const MAX_CONNECTIONS: usize = 256;
 
-/// A port that is listened on.
+/// Open port of the callback server.
 pub(super) struct Port {
     listener: TcpListener,
     number: u16,
     redirect_uri: String,
     path: String,
-    /// The registered ports before this one, which were taken.
+    /// Registered ports that were tried first and are in use.
     pub(super) taken: Vec<u16>,
 }
 
-/// Waits for the answer of a browser.
+/// Callback server that waits for the browser's redirect.
 pub(super) struct Callback {
     server: BoundedServer<RedirectValidator>,
     passed: mpsc::Receiver<RedirectEvent>,
 }
 
 impl Port {
-    /// Listens on the first of the registered ports that is free.
+    /// Listens on the first registered port that is free.
     ///
     /// The error names the ports, with advice.
     pub(super) async fn open(redirect: &Redirect) -> Result<Self, String> {
@@ -72,12 +72,12 @@ impl Port {
         ))
     }
 
-    /// Returns the address for the issuer, which must be the same in both requests.
+    /// Returns the redirect URI. The authorization request and the token request must send the same one.
     pub(super) fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
 
-    /// Begins to wait for the answer with this state.
+    /// Starts to accept requests, and waits for the redirect with this state.
     pub(super) fn wait_for(self, state: Secret) -> Callback {
         let (waiting, passed) = mpsc::channel(2);
         let validator = RedirectValidator::new(self.number, self.path, state, waiting);
@@ -88,25 +88,25 @@ impl Port {
 }
 
 impl Callback {
-    /// Answers callers until the validator accepts one, and returns what it accepted.
+    /// Serves requests until the validator accepts one, and returns the accepted event.
     pub(super) async fn next(&mut self) -> RedirectEvent {
         let passed = self.server.during(self.passed.recv()).await;
         match passed {
             Some(passed) => passed,
-            // The validator has accepted its one redirect.
+            // The channel is closed because the validator has accepted its one redirect.
             None => match self.server.serve().await {},
         }
     }
 
-    /// Answers callers while `work` runs.
+    /// Serves requests while `work` runs.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.server.during(work).await
     }
 
-    /// Closes the port, shows the page to the browser that brought the answer, and ends.
+    /// Closes the port, and sends the page to the browser that brought the redirect.
     pub(super) async fn finish(mut self, arrival: AuthorizationResponse, page: BrowserPage) {
         self.server.close();
-        // A browser that was closed meanwhile gets no page.
+        // The browser's connection was closed meanwhile, so no page is needed.
         if arrival.page.send(page).is_err() {
             return;
         }

@@ -1,8 +1,8 @@
-//! Claims of a token, if it can be read.
+//! Claims of a token, if it is a readable JWT.
 //!
-//! Claims are decoded and not verified: they came from the issuer over TLS, they are shown to a person and sent
-//! back to the vendor, and no decision depends on them. An unreadable token has no claims, which is not an
-//! error: every token may be opaque.
+//! Claims are decoded and not verified. They come from the issuer over TLS, are shown to a person and sent back to the
+//! vendor, and no decision depends on them. A token that cannot be decoded has no claims. This is not an error, because
+//! any token may be opaque.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 
 use crate::Identity;
 
-/// Longest value that is taken over from a claim, in bytes. Source: our own bound; an account is an UUID or less.
+/// Longest claim value that is used, in bytes. Source: our own bound; an account id is at most as long as a UUID.
 const MAX_VALUE_BYTES: usize = 320;
-/// Longest plausible life. A token with a longer one counts as a token without an end. Source: our own bound.
+/// Longest plausible lifetime. A token with a longer lifetime is treated as one without an expiry. Source: our own
+/// bound.
 const MAX_LIFE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
 /// Names of the claims that identify a login's owner, each with alternatives in order.
@@ -23,43 +24,43 @@ const MAX_LIFE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityClaims {
-    /// The account that requests name beside the token.
+    /// Claims for the account id that requests send beside the token.
     #[serde(default)]
     pub account: Vec<ClaimPath>,
-    /// The person's address.
+    /// Claims for the person's email address.
     #[serde(default)]
     pub email: Vec<ClaimPath>,
-    /// The plan that pays.
+    /// Claims for the plan that requests are billed to.
     #[serde(default)]
     pub plan: Vec<ClaimPath>,
 }
 
-/// The names that lead to a claim, from the outermost object inwards.
+/// Path of a claim: the keys from the outermost object inwards.
 pub type ClaimPath = Vec<String>;
 
 impl IdentityClaims {
-    /// Adds a claim that names the account.
+    /// Adds a claim that contains the account id.
     #[must_use]
     pub fn with_account(mut self, path: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.account.push(path.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds a claim that names the person's address.
+    /// Adds a claim that contains the person's email address.
     #[must_use]
     pub fn with_email(mut self, path: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.email.push(path.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Adds a claim that names the plan.
+    /// Adds a claim that contains the plan.
     #[must_use]
     pub fn with_plan(mut self, path: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.plan.push(path.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Returns the owner of the tokens, as far as they name it.
+    /// Returns the owner of the tokens, from the claims that the tokens have.
     pub(super) fn read(&self, tokens: &[&Claims]) -> Identity {
         let find = |paths: &[ClaimPath], is_fit: fn(&str) -> bool| {
             tokens.iter().find_map(|claims| {
@@ -74,45 +75,45 @@ impl IdentityClaims {
     }
 }
 
-/// The claims of one token.
+/// Claims of one token.
 #[derive(Default)]
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Reads a token; a token that is not a JWT has no claims. Its algorithm and signature do not matter.
+    /// Decodes the claims of a token. A token that is not a JWT has no claims. Neither the algorithm nor the signature
+    /// is checked.
     pub(super) fn of(token: &Secret) -> Self {
         Self(jsonwebtoken::dangerous::insecure_decode_claims(token.expose()).unwrap_or_default())
     }
 
-    /// A claim that is text.
+    /// Returns the text of a claim.
     pub(super) fn text(&self, path: &[String]) -> Option<&str> {
         let (last, objects) = path.split_last()?;
         let object = objects.iter().try_fold(&self.0, |object, name| object.get(name)?.as_object());
         object?.get(last)?.as_str()
     }
 
-    /// Returns the life of the token from its issue, by the issuer's clock at both ends. So the difference
-    /// between that clock and ours does not matter.
+    /// Returns the lifetime of the token, counted from its issue. Both times are from the issuer's clock, so a
+    /// difference to our clock does not matter.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         let seconds = |name: &str| self.0.get(name)?.as_f64().filter(|seconds| seconds.is_finite());
         plausible_life(seconds("exp")? - seconds("iat").or_else(|| seconds("nbf"))?)
     }
 }
 
-/// Returns a life in seconds, if it is plausible: a token that is expired from its first moment has no usable
-/// life.
+/// Returns a lifetime in seconds if it is plausible. A lifetime below one second is unusable.
 pub(super) fn plausible_life(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|life| *life >= Duration::from_secs(1) && *life <= MAX_LIFE)
 }
 
-/// Returns true if a header can contain it.
+/// Returns true if the text fits into an HTTP header.
 fn fits_a_header(text: &str) -> bool {
     (1..=MAX_VALUE_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Returns true if it can be shown on one line.
+/// Returns true if the text can be shown on one line.
 fn fits_a_line(text: &str) -> bool {
     (1..=MAX_VALUE_BYTES).contains(&text.len()) && super::sanitize::shown(text, &[]) == text
 }

@@ -1,13 +1,11 @@
-//! Sign-in through a browser: an authorization code with PKCE (RFC 7636, only S256) and a state, returned to a
-//! port of this machine (RFC 8252).
+//! Sign-in through a browser: an authorization code with PKCE (RFC 7636, only S256) and a state, returned to a port of
+//! this machine (RFC 8252).
 //!
-//! The code is useless to others: its exchange needs a verifier that never left this process. The state is
-//! checked before any other part of a caller's request, so that a stranger can neither end nor influence a
-//! sign-in.
+//! A stolen code is useless: its exchange needs a verifier that never left this process. The state is checked before
+//! any other part of a request, so no other program can end or influence a sign-in.
 //!
-//! At an issuer that registers a client during the sign-in, all later requests use that client. At an issuer
-//! with a discovery document, a login is accepted only with a verified ID token. A login that is rejected for
-//! such a reason is revoked at the issuer.
+//! Some issuers register a client during the sign-in; all later requests use that client. At an issuer with a discovery
+//! document, a login needs a verified ID token. A login that fails such a check is revoked at the issuer.
 
 use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
@@ -28,11 +26,11 @@ use super::{
 };
 use crate::{Login, LoginStep, SignInError};
 
-/// Random bytes of a verifier. Source: recorded requests of a vendor's program; RFC 7636 takes 32 to 96.
+/// Number of random bytes of a verifier. Source: recorded requests of a vendor's program; RFC 7636 allows 32 to 96.
 const VERIFIER_BYTES: u32 = 64;
-/// Random bytes of a state. Source: recorded requests of a vendor's program.
+/// Number of random bytes of a state. Source: recorded requests of a vendor's program.
 const STATE_BYTES: u32 = 32;
-/// Parameters of the page that are made here, and not the configuration's to set.
+/// Parameters of the authorization request that Nexus sets. The configuration must not set them.
 const RESERVED: [&str; 9] = [
     "response_type",
     "client_id",
@@ -45,7 +43,7 @@ const RESERVED: [&str; 9] = [
     "code_challenge_method",
 ];
 
-/// Signs a person in through a browser; as the client of `registration`, where the issuer registers one.
+/// Signs a person in through a browser. With a `registration`, the sign-in uses the client that the issuer registers.
 pub(super) async fn sign_in(
     issuer: &Issuer,
     issuer_client: &IssuerClient,
@@ -126,7 +124,8 @@ pub(super) async fn sign_in(
             }
         };
         if let Err(error) = believed.await {
-            // Nothing of it is kept here, so nothing should go on living there. That it is not told so changes nothing.
+            // The login is discarded here, so revoke it at the issuer. The sign-in has failed already; a failed
+            // revocation changes nothing.
             let _ = revoke::revoke(issuer_client, &login).await;
             return Err(error);
         }
@@ -141,7 +140,7 @@ pub(super) async fn sign_in(
     settled
 }
 
-/// The first of the required scopes that was not granted. An answer that does not say which were granted none.
+/// Returns the first required scope that was not granted. A response without a scope list granted none.
 fn missing_scope<'i>(issuer: &'i Issuer, granted: Option<&str>) -> Option<&'i str> {
     let is_granted =
         |scope: &&String| granted.unwrap_or_default().split(' ').any(|granted| granted == *scope);
@@ -156,13 +155,13 @@ fn not_granted(scope: &str) -> SignInError {
     SignInError::Declined { reason }
 }
 
-/// Authorization request, and the values that prove who made it.
+/// Authorization request, and the secrets that tie the response to it.
 struct AuthorizationRequest {
-    /// The page that the person is sent to.
+    /// URL of the consent page.
     page: Url,
     state: Secret,
     verifier: Secret,
-    /// Comes back in the ID token.
+    /// Value that the ID token must repeat.
     nonce: Secret,
 }
 

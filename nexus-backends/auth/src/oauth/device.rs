@@ -27,11 +27,12 @@ use super::{
 };
 use crate::{Clock, Login, LoginStep, RefreshError, SignInError};
 
-/// Shortest pause between two polls, at any issuer.
+/// Shortest pause between two polls of any issuer.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause between two polls, at any issuer.
+/// Longest pause between two polls of any issuer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Time limit for `oauth2`, which uses a clock that can be set. The real time limit is measured around it.
+/// Time limit passed to `oauth2`, which measures it with a clock that can be set. The caller enforces the real time
+/// limit.
 const WITHOUT_END: Duration = Duration::from_secs(24 * 3600);
 
 /// Signs a person in on another device.
@@ -72,7 +73,7 @@ pub(super) async fn sign_in(
     }
 }
 
-/// Returns the step for the person: the page must be safe to open in a browser, and the code a word.
+/// Returns the step to show to the person. The URL must be safe to open in a browser, and the code must be printable.
 fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result<LoginStep, SignInError> {
     let page = |text: &str| endpoint::parse(text).ok().map(|page: Endpoint| page.to_string());
     let url = page(details.verification_uri()).ok_or_else(|| SignInError::Malformed {
@@ -83,7 +84,7 @@ fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result
     Ok(LoginStep::EnterCode { url, complete_url, user_code, expires_in: life })
 }
 
-/// A code that a person can read from a terminal and type.
+/// Returns the code if a person can read it on a terminal and type it.
 pub(super) fn user_code(text: &str) -> Result<String, SignInError> {
     match !text.is_empty() && text.len() <= 64 && sanitize::shown(text, &[]) == text {
         true => Ok(text.to_owned()),
@@ -91,20 +92,20 @@ pub(super) fn user_code(text: &str) -> Result<String, SignInError> {
     }
 }
 
-/// Waits between two questions.
+/// Waits between two polls.
 pub(super) async fn pause(wanted: Duration) {
     tokio::time::sleep(wanted.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
 }
 
-/// Polls for the person's consent. `oauth2` gets a temporary problem as a failed connection, and polls again; a
-/// final answer is stored with its status.
+/// HTTP client that polls for the person's consent. `oauth2` receives a temporary problem as a failed connection and
+/// polls again. A final response is stored with its status.
 struct Asker<'a> {
     issuer_client: &'a IssuerClient,
     issuer: &'a Issuer,
     clock: &'a dyn Clock,
-    /// The device code, which must not come back in an error.
+    /// The device code, which errors must not repeat.
     sent: [&'a str; 1],
-    /// Life of the code.
+    /// Lifetime of the code.
     life: Duration,
     last: Mutex<Last>,
 }
@@ -112,7 +113,8 @@ struct Asker<'a> {
 /// Result of the last poll.
 struct Last {
     asked_at: SystemTime,
-    /// Why it was not answered; of the one before, while it is under way.
+    /// Error of the last completed poll; `None` if that poll succeeded. While a poll is running, it is the error of the
+    /// poll before.
     failure: Option<SignInError>,
 }
 
@@ -158,7 +160,8 @@ impl<'a> Asker<'a> {
         let said = IssuerError::read(&reply.body, self.issuer, &self.sent);
         if said.is("authorization_pending") || said.is("slow_down") {
             self.last().failure = None;
-            // With this status `oauth2` reads the code in the body, which may have come with another one.
+            // With this status `oauth2` reads the code in the body. The issuer may have sent that body with another
+            // status.
             reply.status = StatusCode::BAD_REQUEST;
             return Ok(handed_on(reply));
         }
@@ -166,7 +169,7 @@ impl<'a> Asker<'a> {
             RefreshError::Unreachable { reason } => unreachable(reason),
             other => {
                 self.last().failure = Some(match said.code {
-                    // These two are answers, to this question alone. Source: RFC 8628 section 3.5.
+                    // Only here do these two codes answer a poll. Source: RFC 8628 section 3.5.
                     Some(code) if code == "access_denied" => SignInError::Declined { reason: code },
                     Some(code) if code == "expired_token" => SignInError::TimedOut { after: self.life },
                     _ => other.into(),
@@ -176,12 +179,12 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Why it was not asked to the end.
+    /// Returns the reason why polling failed.
     fn failure(&self, error: RequestTokenError<RefreshError, DeviceCodeErrorResponse>) -> SignInError {
         self.last().failure.take().unwrap_or_else(|| tokens::failure(error).into())
     }
 
-    /// Returns the error for a code that expired.
+    /// Returns the error for an expired code: the failure of the last poll, or a timeout.
     fn too_late(&self) -> SignInError {
         self.last().failure.take().unwrap_or(SignInError::TimedOut { after: self.life })
     }

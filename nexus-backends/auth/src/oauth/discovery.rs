@@ -1,4 +1,4 @@
-//! An issuer's description of itself (OpenID Connect Discovery 1.0), fetched when it is needed.
+//! Discovery document of an issuer (OpenID Connect Discovery 1.0), fetched when it is needed.
 
 use oauth2::{
     HttpRequest,
@@ -13,17 +13,17 @@ use super::{
 };
 use crate::RefreshError;
 
-/// The description, as far as it is used. Each endpoint in it is at the issuer.
+/// Used fields of the discovery document. Every endpoint in it must be at the issuer.
 #[derive(Deserialize)]
 pub(super) struct Discovered {
-    /// The issuer's name of itself in its tokens.
+    /// Name of the issuer in its tokens.
     pub(super) issuer: String,
     jwks_uri: Option<String>,
     revocation_endpoint: Option<String>,
 }
 
 impl Discovered {
-    /// Fetches the description. Rejects a description of another issuer.
+    /// Fetches the discovery document. Rejects the document of another issuer.
     pub(super) async fn fetch(issuer_client: &IssuerClient, issuer: &Issuer) -> Result<Self, RefreshError> {
         let unasked = |reason| RefreshError::Unasked { reason };
         let path = issuer.discovery_endpoint.as_deref();
@@ -35,7 +35,7 @@ impl Discovered {
         }
     }
 
-    /// The keys that it signs ID tokens with.
+    /// Fetches the keys with which the issuer signs ID tokens.
     pub(super) async fn keys<Keys: DeserializeOwned>(
         &self,
         issuer_client: &IssuerClient,
@@ -81,7 +81,7 @@ async fn get<T: DeserializeOwned>(
         .map_err(|_| malformed("an address in its description is not valid"))?;
     let reply = issuer_client.send(request).await?;
     match reply.status.is_success() {
-        // The message of serde would quote what it did not expect.
+        // The error of serde would quote the unexpected input.
         true => serde_json::from_slice(&reply.into_object()?.body)
             .map_err(|_| malformed("its description cannot be read")),
         false => Err(reply.error(issuer, &[])),

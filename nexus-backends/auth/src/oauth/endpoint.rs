@@ -1,4 +1,4 @@
-//! An address that a secret may be sent to.
+//! Addresses to which a secret may be sent.
 
 use reqwest::Url;
 
@@ -7,7 +7,7 @@ use crate::http::is_loopback;
 /// The URL of an endpoint: `https`, or `http` on a loopback address.
 pub(super) type Endpoint = Url;
 
-/// Checks a URL. The reason does not quote it: it may hold a password.
+/// Parses and checks a URL. The error does not quote the URL, which may contain a password.
 pub(super) fn parse(text: &str) -> Result<Endpoint, String> {
     let url = Url::parse(text).map_err(|error| format!("an endpoint of the issuer is not a URL: {error}"))?;
     if !url.username().is_empty() || url.password().is_some() {

@@ -1,17 +1,17 @@
 //! Reads an issuer's error response, and decides what it means for a login.
 //!
-//! | answer | means |
+//! | response | meaning |
 //! | --- | --- |
 //! | a final code, with any status from 400 on that is not listed below | refused |
 //! | 401 with a JSON object, where that is [final](PlainUnauthorized::Final) at this issuer | refused |
-//! | 408, 425, 429, 5xx; a code of [`PASSING`] | unreachable: later it may go well |
-//! | no connection, none in time, one that breaks off | unreachable |
-//! | success that is no JSON object with what can be used, or is too large | malformed |
+//! | 408, 425, 429, 5xx; a code of [`PASSING`] | unreachable: a later request may succeed |
+//! | no connection, a timeout, or a lost connection | unreachable |
+//! | success without a JSON object that has usable content, or with a body that is too large | malformed |
 //! | a redirect, which is never followed | malformed |
-//! | any other status from 400 on with a code or words in a JSON object, such as 400 `invalid_request` or 403 for a country | declined, in the issuer's own words: the login stays |
-//! | any other answer, such as 401 with a page, 403 or 404 | malformed: a page of a firewall or a wrong endpoint says nothing of the login, and what says nothing must not end it |
+//! | any other status from 400 on with a code or a message in a JSON object, such as 400 `invalid_request` or 403 for a country | declined, in the issuer's own words: the login stays |
+//! | any other response, such as 401 with a page, 403 or 404 | malformed: the page of a firewall or a wrong endpoint has no meaning for the login, so it must not end it |
 //!
-//! Final are the codes of [`FINAL`] and those that the [`Issuer`] adds, in a JSON object.
+//! The codes of [`FINAL`] and the codes that the [`Issuer`] adds are final, if they are in a JSON object.
 
 use oauth2::http::StatusCode;
 use serde_json::{Map, Value};
@@ -24,29 +24,29 @@ use crate::{RefreshError, SignInError};
 
 /// Codes that end a login at every issuer. Source: RFC 6749 section 5.2.
 const FINAL: [&str; 3] = ["invalid_grant", "invalid_client", "unauthorized_client"];
-/// Codes that say that it may go well later. Source: RFC 6749 section 4.1.2.1, RFC 8628 section 3.5.
+/// Codes of temporary errors. Source: RFC 6749 section 4.1.2.1, RFC 8628 section 3.5.
 const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_down"];
-/// Codes that answer the question whether a person said yes. Source: RFC 8628 section 3.5.
+/// Codes that answer a poll for a person's consent. Source: RFC 8628 section 3.5.
 const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expired_token"];
 
-/// Advice where a server, or a firewall before it, does not serve this machine.
+/// Advice if a server, or a firewall in front of it, does not serve this machine.
 const PROXY_HINT: &str = "; if it does not serve this network or country, use a proxy (HTTPS_PROXY and \
     `inherit_proxy`)";
 
 /// The error in an issuer's response.
 #[derive(Debug, Default)]
 pub(super) struct IssuerError {
-    /// Its code, such as `invalid_grant`.
+    /// Error code, such as `invalid_grant`.
     pub(super) code: Option<String>,
-    /// Its words, fit for a message.
+    /// Error message of the issuer, cleaned for display.
     words: Option<String>,
-    /// Whether it is a JSON object at all.
+    /// True if the body is a JSON object.
     is_object: bool,
 }
 
 impl IssuerError {
-    /// Reads the body of an error, in the standard's form or with the code nested in an object. None of `sent` gets out,
-    /// should the issuer repeat what it was sent.
+    /// Reads the body of an error: in the standard's form, or with the code in a nested object. The result contains no
+    /// value of `sent`, even if the issuer repeats what the request contained.
     pub(super) fn read(body: &[u8], issuer: &Issuer, sent: &[&str]) -> Self {
         let Ok(body) = serde_json::from_slice::<Map<String, Value>>(body) else { return Self::default() };
         let nested = body.get("error").and_then(Value::as_object);
@@ -57,7 +57,7 @@ impl IssuerError {
             body.get("code"),
         ];
         let said = || said.into_iter().flatten().filter_map(Value::as_str);
-        // A code that is known is our own word, and tells nothing of what was sent.
+        // A known code is a constant of ours, so it cannot reveal anything that was sent.
         let known = said().find(|code| is_known(code, issuer)).map(str::to_owned);
         let code = known.or_else(|| said().find_map(|code| sanitize::code(code, sent)));
         let words = [
@@ -73,7 +73,7 @@ impl IssuerError {
         Self { code, words, is_object: true }
     }
 
-    /// Whether the code is this one.
+    /// Returns true if the error has this code.
     pub(super) fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
     }
@@ -87,7 +87,7 @@ fn is_known(code: &str, issuer: &Issuer) -> bool {
     is_final(code, issuer) || PASSING.contains(&code) || OF_DEVICES.contains(&code)
 }
 
-/// What a response without success means for the login.
+/// Returns the meaning of an unsuccessful response for the login.
 pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) -> RefreshError {
     let code = reply.code.as_deref();
     let reason = match code {
@@ -117,14 +117,14 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
     }
 }
 
-/// Whether an error response says that the country of this machine is not served. Source: public threads about the code
-/// `unsupported_country_region_territory`.
+/// Returns true if an error response says that the issuer does not serve this machine's country. Source: public threads
+/// about the code `unsupported_country_region_territory`.
 pub(super) fn refuses_place(body: &[u8]) -> bool {
     let reply = serde_json::from_slice::<Map<String, Value>>(body);
     reply.is_ok_and(|reply| Value::Object(reply).to_string().contains("unsupported_country"))
 }
 
-/// In a sign-in there is nothing yet that could be refused for good but the sign-in itself.
+/// During a sign-in no login exists yet, so a refusal only declines the sign-in.
 impl From<RefreshError> for SignInError {
     fn from(error: RefreshError) -> Self {
         match error {

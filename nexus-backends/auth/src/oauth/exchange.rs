@@ -1,4 +1,4 @@
-//! A code exchanged for tokens, and tokens made into a login.
+//! Exchange of a code for tokens, and conversion of tokens into a login.
 
 use std::{borrow::Cow, time::SystemTime};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{Login, RefreshError};
 
-/// Exchanges an authorization code, once. `redirect_uri` must equal that of the code's request.
+/// Exchanges an authorization code, once. `redirect_uri` must equal the one in the authorization request.
 pub(super) async fn code(
     issuer_client: &IssuerClient,
     issuer: &Issuer,
@@ -40,8 +40,8 @@ pub(super) async fn code(
     answer.map_err(tokens::failure)?.granted()
 }
 
-/// Returns the login of these tokens. `asked_at` is the time of the request, by our clock: the tokens live at
-/// most as long from then on, with any clock of the issuer.
+/// Converts tokens into a login. `asked_at` is the time of the request by our clock. The lifetime is counted from it,
+/// which can only underestimate the remaining lifetime, with any clock of the issuer.
 pub(super) fn login(granted: Granted, issuer: &Issuer, asked_at: SystemTime) -> Login {
     let access = Claims::of(&granted.access_token);
     let id = granted.id_token.as_ref().map(Claims::of).unwrap_or_default();

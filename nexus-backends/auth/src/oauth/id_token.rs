@@ -1,4 +1,4 @@
-//! An ID token, verified: OpenID Connect Core 1.0 section 3.1.3.7, for tokens signed by RS256 or ES256.
+//! Verification of an ID token: OpenID Connect Core 1.0 section 3.1.3.7, for tokens signed with RS256 or ES256.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,8 +15,8 @@ use crate::RefreshError;
 /// Largest difference between the issuer's clock and ours. Source: our own choice.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Verifies the ID token that came for a code, and returns its subject (`sub`). Fetches the keys each time: a
-/// person signs in rarely.
+/// Verifies the ID token that the issuer returned for a code, and returns its subject (`sub`). Fetches the keys each
+/// time, because a person signs in rarely.
 pub(super) async fn verify(
     issuer_client: &IssuerClient,
     issuer: &Issuer,
@@ -33,13 +33,13 @@ pub(super) async fn verify(
     Ok(claims.sub)
 }
 
-/// RFC 7517. A key that cannot be read is passed over: an issuer may publish others.
+/// Key set of RFC 7517. A key that cannot be read is skipped, because an issuer may publish keys of other kinds.
 #[derive(Deserialize)]
 struct KeySet {
     keys: Vec<serde_json::Value>,
 }
 
-/// A public key: its parts are in base64url.
+/// Public key. Its parts are encoded in base64url.
 #[derive(Deserialize)]
 #[serde(tag = "kty")]
 enum SigningKey {
@@ -73,7 +73,7 @@ enum Audience {
 }
 
 impl KeySet {
-    /// The claims of a token that one of the keys has signed. Errors are what is wrong with it.
+    /// Returns the claims of a token signed by one of the keys. The error is the fault of the token.
     fn verified(&self, token: &str) -> Result<IdTokenClaims, &'static str> {
         const NO_JWT: &str = "cannot be read";
         let (signed, signature) = token.rsplit_once('.').ok_or(NO_JWT)?;
@@ -96,8 +96,8 @@ impl KeySet {
 }
 
 impl SigningKey {
-    /// Returns true if the key made this signature by the algorithm. The key, not the token, names its
-    /// algorithm.
+    /// Returns true if this key created the signature with the algorithm. The type of the key, not the token, decides
+    /// which algorithm is allowed.
     fn has_signed(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match self {
             Self::Rsa { n, e } if algorithm == "RS256" => decoded(n).zip(decoded(e)).map(|(n, e)| {
@@ -105,7 +105,7 @@ impl SigningKey {
             }),
             Self::Elliptic { crv, x, y } if algorithm == "ES256" && crv == "P-256" => {
                 decoded(x).zip(decoded(y)).map(|(x, y)| {
-                    // SEC 1 section 2.3.3: an uncompressed point.
+                    // Uncompressed point. Source: SEC 1 section 2.3.3.
                     let point = [&[4][..], &x, &y].concat();
                     UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).verify(signed, signature)
                 })

@@ -1,4 +1,4 @@
-//! An authorization server, as data: who it is, where its endpoints are, and in what it differs from others.
+//! Description of an authorization server as data: its identity, its endpoints, and its deviations from the standard.
 
 use std::collections::BTreeMap;
 
@@ -8,83 +8,85 @@ use serde_json::{Map, Value};
 use super::{claims::IdentityClaims, endpoint};
 use crate::Login;
 
-/// An authorization server and our registration there. It has no secrets: the clients are public clients.
+/// An authorization server and the OAuth client registered there. It contains no secrets, because the clients are
+/// public clients.
 ///
-/// A login stores its issuer, so that it is refreshed there even after the configuration changes.
+/// A login stores its issuer, so it is refreshed there even after the configuration changes.
 ///
-/// An endpoint that begins with `/` is below [`Issuer::url`]; any other is a whole URL. Each must use `https`,
-/// or `http` on a loopback address.
+/// An endpoint that begins with `/` is relative to [`Issuer::url`]; any other is a whole URL. Each must use `https`, or
+/// `http` on a loopback address.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issuer {
-    /// Its address.
+    /// Base URL of the issuer.
     pub url: String,
-    /// Our name there.
+    /// OAuth client id.
     pub client_id: String,
     /// Requested scopes.
     #[serde(default)]
     pub oauth_scopes: Vec<String>,
-    /// Page for a person's consent, in a browser. `None`: it has no such page for us.
+    /// Consent page for the browser. `None`: the issuer offers no sign-in through a browser.
     #[serde(default)]
     pub authorize_endpoint: Option<String>,
     /// Endpoint that exchanges codes and refresh tokens.
     pub token_endpoint: String,
-    /// The address on this machine that it sends the browser back to.
+    /// Address on this machine to which the issuer sends the browser back.
     #[serde(default)]
     pub redirect: Redirect,
-    /// Additional parameters of its page, beside those of the standard.
+    /// Additional parameters of the authorization request, beside those of the standard.
     #[serde(default)]
     pub authorize_parameters: BTreeMap<String, String>,
-    /// Consent on another device.
+    /// Sign-in on another device.
     #[serde(default)]
     pub device_flow: DeviceFlow,
     /// Revocation of a login.
     #[serde(default)]
     pub revocation: RevocationStyle,
-    /// Codes by which it says that a login is over, beside those of RFC 6749 section 5.2 (`invalid_grant`,
+    /// Codes with which the issuer ends a login, beside those of RFC 6749 section 5.2 (`invalid_grant`,
     /// `invalid_client`, `unauthorized_client`), which are final at every issuer.
     #[serde(default)]
     pub final_codes: Vec<String>,
-    /// Meaning of its status 401 without such a code.
+    /// Meaning of the issuer's status 401 without a final code.
     #[serde(default)]
     pub plain_unauthorized: PlainUnauthorized,
-    /// Claims of the access token that a refresh names again, where the token has them.
+    /// Claims of the access token that a refresh request repeats, if the token has them.
     #[serde(default)]
     pub refresh_claims: Vec<String>,
     /// Claims that identify a login's owner.
     #[serde(default)]
     pub identity: IdentityClaims,
-    /// Resource that the tokens are for (RFC 8707): sent to its page, and with every code and every refresh
-    /// token.
+    /// Resource that the tokens are for (RFC 8707). It is sent with the authorization request, with every code and with
+    /// every refresh token.
     #[serde(default)]
     pub resource: Option<String>,
-    /// Scopes without which a login is of no use. A sign-in through a browser that is not granted each of them fails.
+    /// Scopes that a login needs. A sign-in through a browser fails if one of them is not granted.
     #[serde(default)]
     pub required_scopes: Vec<String>,
-    /// URL of its description of itself (OpenID Connect Discovery 1.0). With it, a sign-in through a browser
-    /// needs an ID token that its keys verify.
+    /// URL of the discovery document (OpenID Connect Discovery 1.0). If it is set, a sign-in through a browser needs an
+    /// ID token that the issuer's keys verify.
     #[serde(default)]
     pub discovery_endpoint: Option<String>,
-    /// A person's first sign-in through a browser registers a client for them. [`Issuer::client_id`] is what that sign-in
-    /// names, and in a login it is the client that was registered.
+    /// Client registration by a person's first sign-in through a browser. That sign-in sends [`Issuer::client_id`]; in
+    /// the resulting login, `client_id` is the registered client.
     #[serde(default)]
     pub registration: Option<SignInRegistration>,
 }
 
-/// Registration of a client by the consent page: its answer names a client, which all later requests use.
+/// Registration of a client by the consent page. The response of the page names a client, which all later requests use.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignInRegistration {
-    /// The parameter of the page that names this installation: an URN with a UUID, made once.
+    /// Name of the parameter that identifies this installation: a URN with a UUID, created once.
     pub host_parameter: String,
-    /// The parameter by which a client that is not registered yet says its name.
+    /// Name of the parameter with which an unregistered client states its name.
     pub name_parameter: String,
-    /// Value of the parameter.
+    /// Value of `name_parameter`.
     pub name: String,
 }
 
 impl SignInRegistration {
-    /// A client of this name; the page takes the name and the installation under these parameters.
+    /// Creates a registration for a client with this name. The page expects the name and the installation under these
+    /// parameters.
     pub fn new(
         name: impl Into<String>,
         name_parameter: impl Into<String>,
@@ -98,24 +100,24 @@ impl SignInRegistration {
     }
 }
 
-/// The address on this machine that the browser is sent back to.
+/// Address on this machine to which the browser is sent back.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redirect {
-    /// The host as it is registered: `127.0.0.1` or `localhost`. It is `127.0.0.1` that is listened on.
+    /// Host as registered: `127.0.0.1` or `localhost`. The callback server always listens on `127.0.0.1`.
     pub host: String,
-    /// The registered ports, in the order in which they are tried. 0 is any free one.
+    /// Registered ports, in the order in which they are tried. 0 means any free port.
     pub ports: Vec<u16>,
-    /// The path.
+    /// Path of the redirect URI.
     pub path: String,
 }
 
-/// Consent on another device.
+/// Sign-in on another device.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceFlow {
-    /// Not at all.
+    /// The issuer does not offer it.
     #[default]
     NotOffered,
     /// The device authorization grant, RFC 8628.
@@ -126,9 +128,9 @@ pub enum DeviceFlow {
         #[serde(default)]
         parameters: BTreeMap<String, String>,
     },
-    /// A way beside the standard: requests in JSON, a pending answer is status 403 or 404, and what comes at last is an
-    /// authorization code together with the verifier it is exchanged with. Source: recorded requests of a vendor's program, and
-    /// its public source.
+    /// A non-standard flow. Requests are in JSON, and the status 403 or 404 means that the consent is pending. The
+    /// final response contains an authorization code and the verifier for its exchange. Source: recorded requests of a
+    /// vendor's program, and its public source.
     #[serde(rename = "open_ai")]
     CodeWithVerifier {
         /// Endpoint that issues a code.
@@ -137,7 +139,7 @@ pub enum DeviceFlow {
         poll_endpoint: String,
         /// Page on which the person enters the code.
         page: String,
-        /// The `redirect_uri` that the code is exchanged with.
+        /// Value of `redirect_uri` in the exchange of the code.
         redirect: String,
     },
 }
@@ -147,40 +149,41 @@ pub enum DeviceFlow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RevocationStyle {
-    /// Not at all.
+    /// The issuer does not offer it.
     #[default]
     NotOffered,
-    /// By a form, RFC 7009.
+    /// A form, RFC 7009.
     Form {
-        /// Its endpoint.
+        /// Endpoint for revocations.
         endpoint: String,
     },
-    /// By the same fields in JSON.
+    /// The fields of RFC 7009, in JSON.
     Json {
-        /// Its endpoint.
+        /// Endpoint for revocations.
         endpoint: String,
     },
-    /// By a form, where its description ([`Issuer::discovery_endpoint`]) says.
+    /// A form, sent to the endpoint in the discovery document ([`Issuer::discovery_endpoint`]).
     Discovered,
 }
 
-/// Meaning of status 401 for a login, without a code that decides it.
+/// Meaning of status 401 for a login, if the response has no code that decides it.
 ///
-/// Without a JSON object the status has no meaning for the login: a proxy, a firewall or a network's login page
-/// may have sent it.
+/// Without a JSON object the status has no meaning for the login: a proxy, a firewall or a network's login page may
+/// have sent it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlainUnauthorized {
-    /// Nothing that can be relied on: the login stays.
+    /// The status has no reliable meaning: the login stays.
     #[default]
     Unclear,
-    /// With a JSON object: the login is over.
+    /// A 401 with a JSON object ends the login.
     Final,
 }
 
 impl Issuer {
-    /// The issuer at `url`, which exchanges tokens at `/token` and offers nothing else yet.
+    /// Creates an issuer at `url` that exchanges tokens at `/token`. It offers neither a browser flow, nor a device
+    /// flow, nor revocation.
     pub fn new(url: impl Into<String>, client_id: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -203,14 +206,14 @@ impl Issuer {
         }
     }
 
-    /// Moves it, and every endpoint below it, to another address.
+    /// Replaces the base URL, and so the location of every relative endpoint.
     #[must_use]
     pub fn with_url(mut self, url: impl Into<String>) -> Self {
         self.url = url.into();
         self
     }
 
-    /// Replaces our name.
+    /// Replaces the OAuth client id.
     #[must_use]
     pub fn with_client_id(mut self, client_id: impl Into<String>) -> Self {
         self.client_id = client_id.into();
@@ -224,121 +227,121 @@ impl Issuer {
         self
     }
 
-    /// States where a person says yes in a browser.
+    /// Sets the consent page for the browser.
     #[must_use]
     pub fn with_authorize_endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.authorize_endpoint = Some(endpoint.into());
         self
     }
 
-    /// States where codes and refresh tokens are exchanged.
+    /// Sets the endpoint that exchanges codes and refresh tokens.
     #[must_use]
     pub fn with_token_endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.token_endpoint = endpoint.into();
         self
     }
 
-    /// States where the browser is sent back to.
+    /// Sets the address on this machine to which the browser is sent back.
     #[must_use]
     pub fn with_redirect(mut self, redirect: Redirect) -> Self {
         self.redirect = redirect;
         self
     }
 
-    /// Adds a parameter to the page where a person says yes.
+    /// Adds a parameter to the authorization request.
     #[must_use]
     pub fn with_authorize_parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.authorize_parameters.insert(name.into(), value.into());
         self
     }
 
-    /// States how a person says yes on another device.
+    /// Sets the flow for sign-in on another device.
     #[must_use]
     pub fn with_device_flow(mut self, device_flow: DeviceFlow) -> Self {
         self.device_flow = device_flow;
         self
     }
 
-    /// Sets the revocation of a login.
+    /// Sets how a login is revoked.
     #[must_use]
     pub fn with_revocation(mut self, revocation: RevocationStyle) -> Self {
         self.revocation = revocation;
         self
     }
 
-    /// Adds codes by which it says that a login is over.
+    /// Adds codes with which the issuer ends a login.
     #[must_use]
     pub fn with_final_codes(mut self, codes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.final_codes.extend(codes.into_iter().map(Into::into));
         self
     }
 
-    /// States what its status 401 means without a code.
+    /// Sets the meaning of status 401 without a final code.
     #[must_use]
     pub fn with_plain_unauthorized(mut self, meaning: PlainUnauthorized) -> Self {
         self.plain_unauthorized = meaning;
         self
     }
 
-    /// States which claims of the access token a refresh names again.
+    /// Sets the claims of the access token that a refresh request repeats.
     #[must_use]
     pub fn with_refresh_claims(mut self, claims: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.refresh_claims = claims.into_iter().map(Into::into).collect();
         self
     }
 
-    /// States which claims say whose a login is.
+    /// Sets the claims that identify a login's owner.
     #[must_use]
     pub fn with_identity(mut self, identity: IdentityClaims) -> Self {
         self.identity = identity;
         self
     }
 
-    /// States what the tokens are for.
+    /// Sets the resource that the tokens are for.
     #[must_use]
     pub fn with_resource(mut self, resource: impl Into<String>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// States the scopes without which a login is of no use.
+    /// Sets the scopes that a login needs.
     #[must_use]
     pub fn with_required_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.required_scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// States where it describes itself.
+    /// Sets the URL of the discovery document.
     #[must_use]
     pub fn with_discovery_endpoint(mut self, endpoint: impl Into<String>) -> Self {
         self.discovery_endpoint = Some(endpoint.into());
         self
     }
 
-    /// States how a person's first sign-in registers a client.
+    /// Sets the registration of a client by a person's first sign-in.
     #[must_use]
     pub fn with_registration(mut self, registration: SignInRegistration) -> Self {
         self.registration = Some(registration);
         self
     }
 
-    /// Returns the form that a login stores.
+    /// Returns the issuer in the form that a login stores.
     pub(super) fn to_origin(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(origin)) => origin,
-            // Strings, numbers and maps of strings: there is nothing that could not be written.
+            // Unreachable: an issuer serialises to an object of strings, numbers and maps.
             _ => Map::new(),
         }
     }
 
-    /// The issuer that a login is from.
+    /// Returns the issuer that a login stores.
     pub(super) fn of(login: &Login) -> Result<Self, String> {
-        // The message of serde would quote what it did not expect.
+        // The error of serde would quote the unexpected input.
         serde_json::from_value(Value::Object(login.origin.clone()))
             .map_err(|_| "the login does not name its issuer".into())
     }
 
-    /// Returns an endpoint as a URL, if secrets may be sent to it.
+    /// Returns an endpoint as a URL. A URL to which secrets must not be sent is an error.
     pub(super) fn endpoint(&self, endpoint: &str) -> Result<endpoint::Endpoint, String> {
         match endpoint.starts_with('/') {
             true => endpoint::parse(&format!("{}{endpoint}", self.url.trim_end_matches('/'))),
@@ -348,12 +351,12 @@ impl Issuer {
 }
 
 impl Redirect {
-    /// These ports of `127.0.0.1`, in the order in which they are tried; 0 is any free one.
+    /// Creates a redirect to these ports of `127.0.0.1`, in the order in which they are tried. 0 means any free port.
     pub fn new(ports: impl IntoIterator<Item = u16>, path: impl Into<String>) -> Self {
         Self { host: "127.0.0.1".into(), ports: ports.into_iter().collect(), path: path.into() }
     }
 
-    /// Names the host as it is registered: `127.0.0.1` or `localhost`.
+    /// Sets the host as registered: `127.0.0.1` or `localhost`.
     #[must_use]
     pub fn with_host(mut self, host: impl Into<String>) -> Self {
         self.host = host.into();

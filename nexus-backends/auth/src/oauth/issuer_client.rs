@@ -1,4 +1,4 @@
-//! The HTTP client for an issuer: one request at a time, small answers, secrets overwritten.
+//! HTTP client for an issuer: one request at a time, small responses, secrets overwritten.
 
 use std::{future::Future, pin::Pin, sync::OnceLock, time::Duration};
 
@@ -24,26 +24,26 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit of one request. Source: our own choice; the vendors' programs give an issuer 15 or 30 seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
+/// Largest response that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
 
-/// Sends requests to issuers: once each, over a connection of its own, within time and size.
+/// Sends requests to issuers. Each is sent once, over a new connection, with limits on time and size.
 #[derive(Debug)]
 pub(super) struct IssuerClient {
     plan: ClientPlan,
-    /// Made at the first request: it reads the certificates of the platform.
+    /// Client with TLS. Created at the first request, because it reads the platform's certificates.
     tls: OnceCell<Client>,
-    /// For issuers on this machine. It knows no proxy: what is not encrypted must not leave the machine.
+    /// Client without TLS, for issuers on this machine. It uses no proxy, so unencrypted data never leaves the machine.
     plain: OnceCell<Client>,
 }
 
-/// The whole answer of an issuer.
+/// Complete response of an issuer.
 pub(super) struct IssuerReply {
     pub(super) status: StatusCode,
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
-/// No answer, or not all of it.
+/// Failed or incomplete response.
 struct BrokenReply {
     why: RefreshError,
     /// Received part of the reply.
@@ -51,7 +51,8 @@ struct BrokenReply {
 }
 
 impl IssuerReply {
-    /// The body of a success, if it is an object: a list of the same values would be read like one.
+    /// Returns the body of a success, which must be a JSON object. Serde would also accept an array with the values in
+    /// order.
     pub(super) fn into_object(self) -> Result<Self, RefreshError> {
         match self.body.trim_ascii_start().first() {
             Some(b'{') => Ok(self),
@@ -65,7 +66,7 @@ impl IssuerReply {
         error_reply::refuses_place(&self.body)
     }
 
-    /// Returns the meaning of a reply without success. The error contains none of `sent`.
+    /// Returns the meaning of an unsuccessful reply. The error contains no value of `sent`.
     pub(super) fn error(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
         error_reply::meaning(self.status, &IssuerError::read(&self.body, issuer, sent), issuer)
     }
@@ -77,12 +78,12 @@ impl IssuerClient {
         Ok(Self { plan, tls: OnceCell::new(), plain: OnceCell::new() })
     }
 
-    /// Sends a request and reads the whole answer, with any status. Never repeats a request.
+    /// Sends a request and reads the whole response, with any status. Never repeats a request.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
         self.send_keeping(request).await.map_err(|broken| broken.why)
     }
 
-    /// [`IssuerClient::send`] that also returns the received part of an incomplete answer.
+    /// Like [`IssuerClient::send`]; the error also has the received part of an incomplete response.
     async fn send_keeping(&self, request: HttpRequest) -> Result<IssuerReply, BrokenReply> {
         let mut begun = None;
         let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request, &mut begun)).await;
@@ -100,7 +101,7 @@ impl IssuerClient {
         }
     }
 
-    /// `begun` has the answer, as far as it came.
+    /// Sends a request. `begun` receives the response as it arrives, and has the received part after an error.
     async fn exchange(
         &self,
         request: HttpRequest,
@@ -119,7 +120,7 @@ impl IssuerClient {
         match read_into(&mut reply.body, response, MAX_ANSWER_BYTES).await {
             Ok(()) => Ok(()),
             Err(ReadError::Broken(problem)) => Err(on_the_way(problem)),
-            // The beginning of an error would tell no more than its status does.
+            // A truncated error body adds nothing to the status.
             Err(ReadError::TooLarge) if !status.is_success() => {
                 reply.body = Zeroizing::default();
                 Ok(())
@@ -146,16 +147,16 @@ impl IssuerClient {
 /// Future of one response.
 type ResponseFuture<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
 
-/// The HTTP client that `oauth2` is given: it hands on successes only, and judges all else by itself, since
-/// `oauth2` does not tell the status on.
+/// HTTP client for `oauth2`. It passes only successes on and interprets every other response itself, because the errors
+/// of `oauth2` do not contain the status.
 #[derive(Debug)]
 pub(super) struct SuccessOnly<'a> {
     pub(super) issuer_client: &'a IssuerClient,
     pub(super) issuer: &'a Issuer,
-    /// Parts of the request that must not appear in an error.
+    /// Parts of the request that errors must not repeat.
     pub(super) sent: &'a [&'a str],
-    /// Reason why a success is incomplete. If it is set, the received part of such a success is passed on: a
-    /// refresh token was spent for it.
+    /// Reason why a success is incomplete. With this cell, the received part of an incomplete success is passed on,
+    /// because a refresh token was spent for it.
     pub(super) broken: Option<&'a OnceLock<RefreshError>>,
 }
 
@@ -181,8 +182,8 @@ impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
     }
 }
 
-/// A reply as `oauth2` wants it. A success counts as 200, and its content type is not told: what was spent for an
-/// answer is not to be lost for its label.
+/// Converts a reply for `oauth2`. Every success becomes 200 without a content type: a token must not be lost because of
+/// a wrong label.
 pub(super) fn handed_on(mut reply: IssuerReply) -> HttpResponse {
     let mut response = Response::new(std::mem::take(&mut *reply.body));
     if !reply.status.is_success() {

@@ -1,26 +1,30 @@
-//! Sign-in by OAuth 2.0: an authorization code with PKCE, or a device code; refresh and revocation of what it gives.
+//! Sign-in with OAuth 2.0: an authorization code with PKCE, or a device code; refresh and revocation of the tokens.
 //!
-//! | room | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `issuer`, `endpoint` | an authorization server as data, and which addresses a secret may be sent to |
-//! | `code`, `callback`, `redirect`, `page` | the way through a browser, and what it shows at its end |
+//! | `issuer`, `endpoint` | an authorization server as data, and the addresses to which a secret may be sent |
+//! | `code`, `callback`, `redirect`, `page` | the flow through a browser, and the page at its end |
 //! | `registration` | the client that the first sign-in at an issuer registers, and this installation's name |
-//! | `discovery`, `id_token` | what an issuer says of itself, and an ID token that it has signed |
-//! | `device`, `verifier_device` | the way by another device: RFC 8628, and one that ends in an authorization code |
-//! | `issuer_client`, `tokens`, `verdict` | one request to an issuer, and what its answer means |
-//! | `exchange`, `refresh`, `revoke` | tokens made into a login, refreshed, and given up |
-//! | `claims`, `words` | what tokens and strangers say, for display |
+//! | `discovery`, `id_token` | the discovery document of an issuer, and verification of its ID tokens |
+//! | `device`, `verifier_device` | the flow on another device: RFC 8628, and a flow that ends in an authorization code |
+//! | `issuer_client`, `tokens`, `error_reply` | one request to an issuer, and the meaning of its response |
+//! | `exchange`, `refresh`, `revoke` | conversion of tokens into a login, its refresh and its revocation |
+//! | `claims`, `sanitize` | text of tokens and issuers, cleaned for display |
 //!
-//! Requests, PKCE and state are made by the crate `oauth2`, which is given our own HTTP client.
+//! The crate `oauth2` creates requests, PKCE values and states. It sends them through our own HTTP client.
 //!
-//! # What is not overwritten
+//! # Secrets that are not overwritten
 //!
-//! Our own copies of tokens, codes and verifiers are overwritten when they are dropped. Out of reach are the copies
-//! that libraries make: the strings inside `oauth2` and the form that it writes, the write buffer of `hyper` and the
-//! body that `reqwest` holds while it sends, the pieces of an answer as `hyper` hands them on, the plaintext buffers of
-//! `rustls`, the strings that `serde_json` and `jsonwebtoken` make while they read, and the request line of the browser
-//! in the buffer of the callback's connection. They are freed, and not written over, within the request that they
-//! belong to.
+//! Our own copies of tokens, codes and verifiers are overwritten when they are dropped. Libraries make copies that
+//! cannot be overwritten from here:
+//!
+//! - the strings inside `oauth2` and the form that it writes
+//! - the write buffer of `hyper`, and the body that `reqwest` keeps while it sends
+//! - the chunks of a response that `hyper` passes on, and the plaintext buffers of `rustls`
+//! - the strings that `serde_json` and `jsonwebtoken` create while they parse
+//! - the browser's request line in the buffer of the callback's connection
+//!
+//! These copies are freed within their request, but not overwritten.
 
 mod callback;
 mod claims;
@@ -56,23 +60,23 @@ use self::registration::Registration;
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
-/// Default wait for a person. Source: our own choice; the vendors' programs wait between 10 and 15 minutes.
+/// Default time limit for the person. Source: our own choice; the vendors' programs wait between 10 and 15 minutes.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-/// A person who is waited for.
+/// Interaction with the person who signs in.
 struct OnScreen<'a> {
     /// Screen that shows the steps.
     screen: &'a mut dyn LoginScreen,
-    /// Says when a login was obtained.
+    /// Clock for the time at which a login was obtained.
     clock: &'a dyn Clock,
     /// Longest wait for the person.
     patience: Duration,
 }
 
-/// Way of a person's consent.
+/// Method by which a person gives consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignInMethod {
-    /// In a browser on this machine, which brings the answer back by itself.
+    /// In a browser on this machine, which returns the response to the callback server.
     Browser,
     /// On any device, by entering a code.
     DeviceCode,
@@ -114,14 +118,14 @@ pub struct OAuthSignIn {
     patience: Duration,
     clock: Arc<dyn Clock>,
     issuer_client: IssuerClient,
-    /// File with the client that the issuer registered, if it registers one.
+    /// File of the registered client, if the issuer registers clients.
     registration_file: PathBuf,
     registers_anew: bool,
 }
 
 impl OAuthSignIn {
-    /// Creates the sign-in at `issuer`, in a browser. `name` names the login, `remedy` is the command for
-    /// signing in again. A client that the issuer registers is stored below the home that `context` names.
+    /// Creates the sign-in at `issuer`, through a browser. `name` is the name of the login, and `remedy` the command
+    /// for signing in again. A client that the issuer registers is stored below the home that `context` names.
     ///
     /// # Errors
     ///
@@ -147,7 +151,7 @@ impl OAuthSignIn {
         })
     }
 
-    /// Replaces how a person says yes.
+    /// Sets the method by which a person gives consent.
     #[must_use]
     pub fn with_method(mut self, method: SignInMethod) -> Self {
         self.method = method;
@@ -161,21 +165,21 @@ impl OAuthSignIn {
         self
     }
 
-    /// Leaves the client out that an earlier sign-in registered: for another account, or another workspace of it.
+    /// Ignores the client that an earlier sign-in registered, for a login with another account or another workspace.
     #[must_use]
     pub fn with_new_registration(mut self) -> Self {
         self.registers_anew = true;
         self
     }
 
-    /// Replaces how long a person is waited for. Default: 15 minutes.
+    /// Sets the longest wait for the person. Default: 15 minutes.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Replaces the clock that says when a login was obtained.
+    /// Replaces the clock for the time at which a login was obtained.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -187,7 +191,7 @@ impl OAuthSignIn {
         &self.issuer
     }
 
-    /// Returns the way of a person's consent.
+    /// Returns the method by which a person gives consent.
     pub fn method(&self) -> SignInMethod {
         self.method
     }

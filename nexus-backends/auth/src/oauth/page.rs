@@ -1,7 +1,6 @@
-//! The page that a person sees in the browser at the end.
+//! Page that the browser shows at the end of a sign-in.
 //!
-//! A page is self-contained: it loads nothing, runs nothing, and no cache stores it, because its address
-//! contains a code.
+//! A page is self-contained: it loads and runs nothing. No cache stores it, because its address contains a code.
 
 use hyper::{
     Response, StatusCode,
@@ -12,30 +11,30 @@ use hyper::{
 };
 use nexus_http::response::{ResponseBody, with_body};
 
-/// Page that tells the browser the outcome.
+/// Page that shows the outcome in the browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BrowserPage {
     /// The person is signed in.
     SignedIn,
-    /// The person, or the issuer, said no: its code, and its words.
+    /// The person or the issuer declined. Contains the code and message of the issuer.
     Declined(String),
-    /// The code came, and was not exchanged: why.
+    /// The code arrived, but could not be exchanged. Contains the reason.
     Failed(String),
-    /// The answer belongs to another request, or to none.
+    /// The redirect has another state, or none.
     WrongState,
-    /// An answer came before this one.
+    /// An earlier request already brought the answer.
     AlreadyAnswered,
-    /// The answer says neither yes nor no.
+    /// The redirect contains neither a code nor an error.
     Incomplete,
-    /// The request was not meant for us, going by the name that it calls us.
+    /// The `Host` of the request is not this server.
     WrongHost,
-    /// The request does not ask for a page.
+    /// The method of the request is not supported.
     WrongMethod,
-    /// There is nothing at this address.
+    /// Nothing exists at this path.
     NotFound,
 }
 
-/// Nothing is loaded, run, framed or sent on.
+/// Forbids the page to load, run, frame or submit anything.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 impl BrowserPage {
@@ -93,7 +92,7 @@ impl BrowserPage {
         }
     }
 
-    /// Returns the issuer's message, or the failure.
+    /// Returns the issuer's message or the reason of the failure.
     fn details(&self) -> Option<&str> {
         match self {
             Self::Declined(details) | Self::Failed(details) => Some(details),
@@ -101,7 +100,7 @@ impl BrowserPage {
         }
     }
 
-    /// The page in HTML.
+    /// Returns the page as HTML.
     fn html(&self) -> String {
         let details = self.details().map(|details| format!("<p><code>{}</code></p>\n", escaped(details)));
         let (title, text, details) =
@@ -114,7 +113,7 @@ impl BrowserPage {
         )
     }
 
-    /// The answer to the browser.
+    /// Returns the response to the browser.
     pub(super) fn response(&self) -> Response<ResponseBody> {
         let mut response = with_body(self.status(), "text/html; charset=utf-8", self.html());
         let headers: [(HeaderName, &'static str); 4] = [
@@ -131,7 +130,7 @@ impl BrowserPage {
     }
 }
 
-/// Text as HTML, within an element or an attribute.
+/// Escapes text for HTML, within an element or an attribute.
 fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,5 @@
-//! Redirect validation: which request to the callback server is the issuer's redirect, by host, path, method and state,
-//! before anything else of it is read. One request is accepted, once.
+//! Validation of requests to the callback server. Host, path, method and state of a request must fit before any other
+//! part of it is read. Only one redirect is accepted.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -15,45 +15,45 @@ use tokio::sync::{mpsc, oneshot};
 use super::page::BrowserPage;
 use super::sanitize;
 
-/// Request to the callback server, as the sign-in sees it.
+/// Event at the callback server that the sign-in handles.
 pub(super) enum RedirectEvent {
     /// The issuer's redirect.
     Response(AuthorizationResponse),
-    /// A redirect with another state arrived: of another sign-in, or forged. Reported once.
+    /// A redirect with another state arrived: from another sign-in, or forged. Reported once.
     Stranger,
 }
 
-/// The issuer's response, and the channel of the page that the browser waits for.
+/// The issuer's response, and the channel for the page that the browser waits for.
 pub(super) struct AuthorizationResponse {
-    /// The issuer's answer.
+    /// Parsed answer of the issuer.
     pub(super) answer: AuthorizationAnswer,
-    /// The connection that it came on.
+    /// Connection of the browser's request.
     pub(super) connection: Arc<HttpConnection>,
-    /// Receiver of the page.
+    /// Sender of the page for the browser.
     pub(super) page: oneshot::Sender<BrowserPage>,
 }
 
-/// The issuer's answer.
+/// Answer of the issuer to the authorization request.
 pub(super) enum AuthorizationAnswer {
-    /// Yes: what is exchanged for tokens, and as which client, where the answer names one.
+    /// Consent: the code to exchange, and the registered client if the response names one.
     Code { code: Secret, client_id: Option<String> },
-    /// No: its code and its words, made fit to be shown.
+    /// Refusal: the code and message of the issuer, cleaned for display.
     Declined(String),
 }
 
 /// Accepts one redirect and answers every other request with an error page.
 pub(super) struct RedirectValidator {
-    /// Host names of this machine in requests for this server.
+    /// Accepted values of the `Host` header.
     hosts: [String; 2],
     path: String,
     state: Secret,
-    /// The waiting sign-in, until the answer arrives.
+    /// Channel to the waiting sign-in; `None` once the answer arrived.
     waiting: Mutex<Option<mpsc::Sender<RedirectEvent>>>,
     was_called_by_stranger: AtomicBool,
 }
 
 impl RedirectValidator {
-    /// Waits for the answer with this state at this port and path.
+    /// Creates a validator for the redirect with this state to this port and path.
     pub(super) fn new(port: u16, path: String, state: Secret, waiting: mpsc::Sender<RedirectEvent>) -> Self {
         Self {
             hosts: [format!("127.0.0.1:{port}"), format!("localhost:{port}")],
@@ -65,7 +65,8 @@ impl RedirectValidator {
     }
 
     fn judge(&self, request: &Request<Incoming>) -> Result<AuthorizationAnswer, BrowserPage> {
-        // A page of a stranger whose name leads to this machine calls us by that name.
+        // Protects against DNS rebinding: a foreign page whose host name resolves to this machine sends that name as
+        // `Host`.
         let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
         let named: Vec<_> = named.chain(request.uri().authority().map(|name| Some(name.as_str()))).collect();
         let is_us = |name: &Option<&str>| {
@@ -83,7 +84,8 @@ impl RedirectValidator {
         self.read(request.uri())
     }
 
-    /// The answer in the query, if it is to our question. What stands in it twice is in doubt, and refused.
+    /// Reads the answer from the query, if its state is ours. A parameter that occurs twice is ambiguous, so it is
+    /// rejected.
     fn read(&self, uri: &Uri) -> Result<AuthorizationAnswer, BrowserPage> {
         let query = uri.query().unwrap_or_default();
         let only = |wanted: &str| {
@@ -145,14 +147,14 @@ impl RedirectValidator {
         }
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &*waiting {
-            // The queue has room for it, and it matters only while the sign-in waits.
+            // The channel has room for this event. It does not matter if the sign-in no longer waits.
             let _ = waiting.try_send(RedirectEvent::Stranger);
         }
     }
 }
 
 impl RequestHandler for RedirectValidator {
-    /// Answers a request: the accepted one as soon as the sign-in has used it.
+    /// Responds to a request. The response to the accepted redirect waits until the sign-in has used it.
     async fn respond(
         &self,
         request: Request<Incoming>,
@@ -169,7 +171,7 @@ impl RequestHandler for RedirectValidator {
     }
 }
 
-/// Compares two texts in a time that does not depend on the position of a difference.
+/// Compares two texts of equal length in a time that does not depend on the position of a difference.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len()
         && one.bytes().zip(other.bytes()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0

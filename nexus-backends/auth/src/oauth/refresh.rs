@@ -1,4 +1,4 @@
-//! The next tokens for a refresh token: RFC 6749 section 6, by a form, once.
+//! Refresh of a login with its refresh token: RFC 6749 section 6, by a form, sent once.
 
 use std::{sync::OnceLock, time::SystemTime};
 
@@ -24,7 +24,7 @@ pub(super) async fn refresh(
     let Some(token) = &login.refresh_token else {
         return Err(RefreshError::Refused { reason: "it does not contain a refresh token".into() });
     };
-    // Nothing is spent where it is not known, or not safe, where to: the login stays as it is, and will not mend.
+    // Send no token to an unknown or unsafe address. The login stays as it is, but only a new sign-in fixes it.
     let unusable = |reason: String| RefreshError::Malformed {
         reason: format!("nothing was sent, because {reason}: log in again ({remedy})"),
     };
@@ -52,7 +52,7 @@ pub(super) async fn refresh(
         Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body)),
         Err(error) => Err(tokens::failure(error)),
     };
-    // If an incomplete answer has nothing usable, its incompleteness is the reason.
+    // If an incomplete response contains nothing usable, report that it is incomplete.
     let refreshed = refreshed.map_err(|error| broken.into_inner().unwrap_or(error))?;
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
@@ -61,7 +61,7 @@ pub(super) async fn refresh(
             }
             let refreshed = exchange::login(granted, &issuer, now);
             let identity = refreshed.identity.clone().or(&login.identity);
-            // An issuer that does not rotate sends no new one.
+            // An issuer without rotation sends no new refresh token, so retain the old one.
             let refresh_token = refreshed.refresh_token.clone().or_else(|| login.refresh_token.clone());
             refreshed.with_refresh_token(refresh_token).with_identity(identity)
         }
@@ -75,7 +75,8 @@ pub(super) async fn refresh(
     })
 }
 
-/// Returns true if two access tokens name two persons. An unreadable token counts as equal.
+/// Returns true if the two access tokens belong to different persons. A token that cannot be decoded counts as the same
+/// person's.
 fn is_of_another(old: &Claims, new: &Claims) -> bool {
     let subject = ["sub".to_owned()];
     old.text(&subject).zip(new.text(&subject)).is_some_and(|(old, new)| old != new)

@@ -1,5 +1,5 @@
-//! The client that a person's first sign-in registered, and the name of this installation: kept beside the logins, and
-//! beyond them, so that a later sign-in is another one of the same client. Nothing in it is secret.
+//! The client that a person's first sign-in registered, and the name of this installation. The file is beside the
+//! logins and outlives them, so a later sign-in uses the same client. It contains no secret.
 
 use std::{
     fs, io,
@@ -13,31 +13,31 @@ use serde::{Deserialize, Serialize};
 use super::issuer::{Issuer, SignInRegistration};
 use crate::SignInError;
 
-/// Longest client id that is taken, in bytes. Source: our own bound.
+/// Maximum length of a client id, in bytes. Source: our own bound.
 const MAX_CLIENT_ID_BYTES: usize = 200;
 
 /// Stored registrations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct KeptRegistration {
-    /// Names this installation to the issuer: an URN, made once.
+    /// URN that names this installation to the issuer, created once.
     host_id: String,
     client: Option<RegisteredClient>,
 }
 
-/// A client that was registered.
+/// Registered client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RegisteredClient {
-    /// Where.
+    /// Base URL of the issuer.
     issuer: String,
     client_id: String,
-    /// Person of the registration, once verified.
+    /// Subject of the person for whom the client is registered, once it is verified.
     subject: Option<String>,
-    /// True if the last sign-in did not get the needed consent: the next one asks the person again.
+    /// True if the last sign-in lacked a required consent. The next sign-in asks the person again.
     #[serde(default)]
     lacks_consent: bool,
 }
 
-/// The registration of one sign-in.
+/// Client registration during one sign-in.
 #[derive(Debug)]
 pub(super) struct Registration<'i> {
     file: PathBuf,
@@ -47,8 +47,8 @@ pub(super) struct Registration<'i> {
 }
 
 impl<'i> Registration<'i> {
-    /// Reads `file`. An installation without a name gets a name, which is stored before it is sent. With
-    /// `anew`, an earlier client is not used again.
+    /// Reads `file`. An installation without a name gets one, which is stored before it is sent. With `anew`, an
+    /// earlier client is not reused.
     pub(super) async fn open(
         file: &Path,
         issuer: &'i Issuer,
@@ -69,12 +69,12 @@ impl<'i> Registration<'i> {
         Ok(Self { file: file.to_owned(), issuer, style, kept })
     }
 
-    /// The client to sign in as.
+    /// Returns the client id for this sign-in.
     pub(super) fn client_id(&self) -> &str {
         self.kept.client.as_ref().map_or(&self.issuer.client_id, |client| &client.client_id)
     }
 
-    /// Returns the additional parameters of the page.
+    /// Returns the additional parameters of the authorization request.
     pub(super) fn parameters(&self) -> Vec<(&str, &str)> {
         let mut parameters = vec![(self.style.host_parameter.as_str(), self.kept.host_id.as_str())];
         match &self.kept.client {
@@ -85,7 +85,7 @@ impl<'i> Registration<'i> {
         parameters
     }
 
-    /// Takes the client that the page's answer names, and stores it even if the sign-in fails.
+    /// Adopts the client that the issuer's response names, and stores it even if the sign-in fails later.
     pub(super) async fn take(&mut self, named: Option<&str>) -> Result<(), SignInError> {
         let malformed = |reason: &str| Err(SignInError::Malformed { reason: reason.to_owned() });
         match (&self.kept.client, named) {
@@ -106,7 +106,7 @@ impl<'i> Registration<'i> {
         }
     }
 
-    /// Records the person who signed in, and the consent. Refuses another person than before.
+    /// Records the person who signed in, and the consent. Rejects a person other than the recorded one.
     pub(super) async fn conclude(&mut self, subject: &str, lacks_consent: bool) -> Result<(), SignInError> {
         let Some(client) = &mut self.kept.client else { return Ok(()) };
         if client.subject.as_deref().is_some_and(|known| known != subject) {
@@ -138,13 +138,15 @@ async fn on_disk<T: Send + 'static>(
     file: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, SignInError> {
-    let done = run_blocking(work).await.unwrap_or_else(|_| Err(io::Error::other("reading or writing the file was interrupted")));
+    let done = run_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(io::Error::other("reading or writing the file was interrupted")));
     done.map_err(|error| SignInError::Unsupported {
         reason: format!("the registration in {} cannot be used: {error}", file.display()),
     })
 }
 
-/// Writes it whole or not at all, for its owner alone. Its folder is there: a login could not be kept otherwise.
+/// Writes the file atomically and owner-only. Creates its folder if it is missing.
 fn write(file: &Path, kept: &KeptRegistration) -> io::Result<()> {
     let prefix = file.file_name().unwrap_or_default();
     let folder = file.parent().unwrap_or(Path::new("."));

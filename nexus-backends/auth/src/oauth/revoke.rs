@@ -1,6 +1,6 @@
-//! Telling an issuer that a login is over: RFC 7009, by a form or in JSON.
+//! Revocation of a login at its issuer: RFC 7009, by a form or in JSON.
 //!
-//! The request is put together here, since `oauth2` makes none to an issuer on a loopback address.
+//! The request is built here, because `oauth2` refuses to revoke at an issuer on a loopback address.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use super::{
 };
 use crate::{Login, RefreshError, Revocation};
 
-/// Pauses before an unreachable issuer is contacted again: a repeated revocation also succeeds. Source: our own
-/// choice.
+/// Pauses before an unreachable issuer is contacted again. Revoking a token twice is harmless. Source: our own choice.
 const WAITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(1)];
 
-/// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.
+/// Revokes the refresh token of `login`, which also ends the tokens issued from it. Without a refresh token, revokes
+/// the access token.
 pub(super) async fn revoke(issuer_client: &IssuerClient, login: &Login) -> Result<Revocation, RefreshError> {
     let unusable = |reason| RefreshError::Unasked { reason };
     let issuer = Issuer::of(login).map_err(unusable)?;

@@ -2,15 +2,15 @@
 
 use nexus_core::redact::Redactor;
 
-/// Longest text of a stranger that is shown, in characters.
+/// Longest foreign text that is shown, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// Bytes of a secret that must not be shown. Source: our own choice: 8 characters of a random token never occur
-/// by chance.
+/// Length of a piece of a secret that must not be shown, in bytes. Source: our own choice: 8 characters of a random
+/// token never occur by chance.
 const TELLING_BYTES: usize = 8;
 
-/// `text` on one line, bounded, without what steers a terminal or turns the direction of writing, and without any
-/// of these secrets.
+/// Returns `text` on one line, truncated, without the characters that control a terminal or change the writing
+/// direction, and without any of `secrets`.
 pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
     let visible: String = text
         .chars()
@@ -22,8 +22,8 @@ pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
     String::from_utf8_lossy(&redacted).chars().take(MAX_SHOWN).collect()
 }
 
-/// Returns a code such as `invalid_grant`: a short word without any of these secrets, and without a piece of a
-/// secret that is long enough to identify it. Anything else is not a code.
+/// Returns `text` if it is a code such as `invalid_grant`: a short word that contains none of `secrets`, nor an
+/// identifying piece of one.
 pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     let is_word = (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte));
@@ -31,16 +31,15 @@ pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     (is_word && !secrets.iter().any(tells)).then(|| text.to_owned())
 }
 
-/// Returns another program's words without control characters, as [`shown`] does; `None` if they are empty or contain a piece of a
-/// secret that is long enough to identify it.
+/// Returns a foreign text cleaned as by [`shown`]. `None` if it is empty or contains an identifying piece of one of
+/// `secrets`.
 pub(super) fn words(text: &str, secrets: &[&str]) -> Option<String> {
     let words = shown(text, &[]);
     let tells = |secret: &&str| shares_a_piece(words.as_bytes(), secret.as_bytes());
     (!words.is_empty() && !secrets.iter().any(tells)).then_some(words)
 }
 
-/// Returns true if the text contains a piece of the secret in upper or lower case; of a short secret, the
-/// whole.
+/// Returns true if `text` contains a piece of `secret`, ignoring case. A short secret must occur as a whole.
 fn shares_a_piece(text: &[u8], secret: &[u8]) -> bool {
     let length = secret.len().min(TELLING_BYTES);
     length > 0
@@ -49,7 +48,7 @@ fn shares_a_piece(text: &[u8], secret: &[u8]) -> bool {
             .any(|piece| text.windows(length).any(|window| window.eq_ignore_ascii_case(piece)))
 }
 
-/// Control characters, and the format characters that hide text or turn its direction.
+/// Returns true for control characters, and for format characters that hide text or change its direction.
 fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -1,7 +1,7 @@
-//! The answer of a token endpoint.
+//! Response of a token endpoint.
 //!
-//! What keeps a login alive is insisted on, and nothing else: by the time an answer is read, a refresh token was spent
-//! for it, so an odd field beside the tokens must not throw them away.
+//! Only the parts that keep a login alive are required. A refresh token was spent for this response, so a malformed
+//! field beside the tokens must not discard them.
 
 use std::{fmt, time::Duration};
 
@@ -25,7 +25,7 @@ use crate::RefreshError;
 
 const NO_OBJECT: &str = "it is not a JSON object, as required";
 
-/// The `oauth2` client of an issuer, with an answer of our own.
+/// The `oauth2` client of an issuer, with [`TokenAnswer`] as its token response.
 pub(super) type OAuthClient = oauth2::Client<
     BasicErrorResponse,
     TokenAnswer,
@@ -40,24 +40,24 @@ pub(super) struct Granted {
     pub(super) refresh_token: Option<Secret>,
     pub(super) id_token: Option<Secret>,
     pub(super) lifetime: Option<Duration>,
-    /// The scopes that were granted, where the answer says so.
+    /// Granted scopes; `None` if the response does not list them.
     pub(super) scope: Option<String>,
 }
 
-/// Answer of the endpoint to a refresh token.
+/// Response of the token endpoint to a refresh token.
 pub(super) enum Refreshed {
-    /// The next access token, and all that came with it.
+    /// The new access token, with the rest of the response.
     Tokens(Granted),
-    /// The next refresh token, without a usable access token. The earlier refresh token is spent.
+    /// A new refresh token without a usable access token. The previous refresh token is spent.
     RefreshTokenAlone {
         refresh_token: Secret,
         id_token: Option<Secret>,
-        /// Fault of the rest.
+        /// Reason why the access token is unusable.
         reason: RefreshError,
     },
 }
 
-/// The answer as `oauth2` reads it. Nothing prints it, and nothing writes it.
+/// Token response as `oauth2` deserialises it. It is neither printed nor serialised.
 #[derive(Debug)]
 pub(super) struct TokenAnswer {
     access_token: TextField<AccessToken>,
@@ -79,7 +79,7 @@ enum TextField<T> {
 }
 
 impl<T> TextField<T> {
-    /// Reads a value on its own: a malformed value, even invalid JSON, does not affect the others.
+    /// Parses one value by itself: a value of the wrong type does not affect the others.
     fn read(value: &RawValue, from_text: impl FnOnce(String) -> T) -> Self {
         match serde_json::from_str(value.get()) {
             Ok(Value::Null) => Self::Absent,
@@ -90,7 +90,7 @@ impl<T> TextField<T> {
     }
 }
 
-/// Returns a life in seconds, also if it is written as text. An invalid or expired life is unknown.
+/// Returns a lifetime in seconds, which may also be written as text. An invalid or expired lifetime counts as unknown.
 fn seconds(value: &RawValue) -> Option<Duration> {
     let value: Value = serde_json::from_str(value.get()).ok()?;
     let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for TokenAnswer {
     }
 }
 
-/// Fills an answer, field by field. Of a name that is there twice the last one counts, as most readers of JSON have it.
+/// Visitor that fills an answer field by field. If a name occurs twice, the last value counts, as in most JSON parsers.
 struct TokenAnswerVisitor<'a>(&'a mut TokenAnswer);
 
 impl<'de> Visitor<'de> for TokenAnswerVisitor<'_> {
@@ -151,7 +151,7 @@ impl TokenAnswer {
         }
     }
 
-    /// The tokens of a sign-in, if they can be used.
+    /// Returns the tokens of a sign-in, if they are usable.
     pub(super) fn granted(self) -> Result<Granted, RefreshError> {
         let access_token = self.usable_access_token()?;
         let (refresh_token, id_token) = (self.refresh_token()?, self.id_token());
@@ -159,12 +159,12 @@ impl TokenAnswer {
         Ok(Granted { access_token, refresh_token, id_token, lifetime, scope })
     }
 
-    /// Returns the answer to a refresh token. The earlier token was spent for it, so any part that keeps the
-    /// login alive is used.
+    /// Returns the response to a refresh token. The previous refresh token was spent for this response, so every part
+    /// that keeps the login alive is used.
     pub(super) fn refreshed(self) -> Result<Refreshed, RefreshError> {
         let (refresh_token, id_token) = (self.refresh_token(), self.id_token());
         match (self.usable_access_token(), refresh_token) {
-            // A refresh token that is not a text does not count: the earlier one stays the last known.
+            // Ignore a refresh token that is not text: the previous one remains the last known.
             (Ok(access_token), refresh_token) => Ok(Refreshed::Tokens(Granted {
                 access_token,
                 refresh_token: refresh_token.ok().flatten(),
@@ -179,11 +179,11 @@ impl TokenAnswer {
         }
     }
 
-    /// Returns the tokens of an answer that breaks off or continues after its end, if it has a whole refresh
+    /// Returns the tokens of a truncated response, or of one with trailing data, if it contains a complete refresh
     /// token.
     pub(super) fn salvaged(body: &[u8]) -> Result<Refreshed, RefreshError> {
         let mut answer = Self::empty();
-        // Read as far as possible; the error does not matter.
+        // Parse as far as possible. The error does not matter, because `answer` has the fields read so far.
         let _ = serde_json::Deserializer::from_slice(body).deserialize_map(TokenAnswerVisitor(&mut answer));
         match answer.refresh_token {
             TextField::Text(_) => answer.refreshed(),
@@ -204,7 +204,8 @@ impl TokenAnswer {
             TextField::Text(kind) if !kind.eq_ignore_ascii_case("bearer") => {
                 Err(malformed("its `token_type` is not `Bearer`"))
             }
-            // Some issuers leave it out, and the programs that read their answers do not ask for it.
+            // Accept a response without `token_type`: some issuers omit it, and the vendors' programs do not require
+            // it.
             _ => Ok(Secret::new(access_token.as_str())),
         }
     }
@@ -236,12 +237,12 @@ fn malformed(reason: &str) -> RefreshError {
     RefreshError::Malformed { reason: reason.into() }
 }
 
-/// Returns true if a header can contain it.
+/// Returns true if a header can contain the text.
 fn is_token(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Converts an error of `oauth2` without tokens. Overwrites the answer that it could not read.
+/// Converts an error of `oauth2` into ours. Overwrites the body of a response that `oauth2` could not parse.
 pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E>) -> RefreshError {
     let reason = match error {
         RequestTokenError::Request(error) => return error,
@@ -249,7 +250,8 @@ pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E
             drop(Zeroizing::new(body));
             NO_OBJECT
         }
-        // Neither gets here: errors are judged before, and what is empty as well.
+        // Neither variant occurs here: our HTTP clients handle error responses and empty bodies before `oauth2` sees
+        // them.
         RequestTokenError::ServerResponse(_) | RequestTokenError::Other(_) => "it cannot be read",
     };
     malformed(reason)

@@ -1,5 +1,5 @@
-//! A device flow beside RFC 8628: what comes at last is an authorization code, with the verifier that it is
-//! exchanged with. Source: recorded requests of a vendor's program, and its public source.
+//! A device flow other than RFC 8628. The final response contains an authorization code and the verifier for its
+//! exchange. Source: recorded requests of a vendor's program, and its public source.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ use super::{
 };
 use crate::{Login, LoginStep, RefreshError, SignInError};
 
-/// Life of a code. Source: the public source of a vendor's program.
+/// Lifetime of a code. Source: the public source of a vendor's program.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 /// Default pause between two polls. Source: RFC 8628 section 3.2.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Endpoints of the steps.
+/// Endpoints of the flow.
 pub(super) struct VerifierDeviceEndpoints<'a> {
     pub(super) endpoint: &'a str,
     pub(super) poll_endpoint: &'a str,
@@ -45,12 +45,12 @@ struct Started {
     device_auth_id: String,
     #[serde(alias = "usercode")]
     user_code: String,
-    /// Seconds, as text or as a number.
+    /// Pause between two polls in seconds, as text or as a number.
     #[serde(default)]
     interval: Value,
 }
 
-/// Answer after the person's consent. It also contains a challenge, which adds nothing to these fields.
+/// Response after the person's consent. Ignores the PKCE challenge, which adds nothing to these fields.
 #[derive(Deserialize)]
 struct Approved {
     authorization_code: String,
@@ -92,13 +92,13 @@ pub(super) async fn sign_in(
     Ok(exchange::login(granted, issuer, asked_at))
 }
 
-/// Pause between two polls, and the time after which polling ends.
+/// Pause between two polls, and the total time limit.
 struct PollSchedule {
     pause: Duration,
     life: Duration,
 }
 
-/// Asks until the person said yes or the code is stale.
+/// Polls until the person consents or the code expires.
 async fn asked(
     issuer_client: &IssuerClient,
     issuer: &Issuer,
@@ -121,8 +121,8 @@ async fn asked(
             }
         };
         failure = match reply.and_then(|reply| {
-            // Pending is not an error. A firewall's page may have the same status, which the time limit
-            // reveals.
+            // The status 403 or 404 means that the consent is pending. A firewall's page may have the same status; then
+            // polling ends with the time limit.
             match matches!(reply.status.as_u16(), 403 | 404) && !reply.refuses_place() {
                 true => Ok(None),
                 false => success(reply, issuer, &[sent]).map(Some),
@@ -136,7 +136,7 @@ async fn asked(
     }
 }
 
-/// Seconds as the issuer writes them.
+/// Parses the polling interval, which is a number or text.
 fn interval(value: &Value) -> Duration {
     let seconds = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
     seconds.map_or(INTERVAL, Duration::from_secs)
@@ -152,7 +152,7 @@ fn post(endpoint: &Endpoint, body: &Value) -> Result<HttpRequest, RefreshError> 
         .map_err(|_| RefreshError::Unreachable { reason: "the address of its endpoint is not valid".into() })
 }
 
-/// The body of a success.
+/// Returns the body of a successful response.
 fn success(reply: IssuerReply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizing<Vec<u8>>, RefreshError> {
     match reply.status.is_success() {
         true => Ok(reply.into_object()?.body),
@@ -161,7 +161,7 @@ fn success(reply: IssuerReply, issuer: &Issuer, sent: &[&str]) -> Result<Zeroizi
 }
 
 fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, RefreshError> {
-    // The message of serde would quote what it did not expect.
+    // The error of serde would quote the unexpected input.
     serde_json::from_slice(body).map_err(|_| RefreshError::Malformed {
         reason: "it is not the JSON object that describes a device code".into(),
     })

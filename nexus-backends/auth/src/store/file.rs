@@ -1,14 +1,15 @@
-//! A login in a file of its own, readable by its owner alone and replaced as a whole.
+//! A login in its own file, owner-only and replaced atomically.
 //!
-//! | step | if everything stops right after it |
+//! | step | state if the process stops right after it |
 //! | --- | --- |
-//! | the pending file is made, and space for the text is taken | the old text is in place; [`FileStore::recover`] removes the rest |
-//! | the text is written into it, in part | as before |
-//! | the whole text is written, then flushed to the disk | the old text is in place; a recovery puts the new one there |
-//! | the pending file takes the name of the file | the new text is in place |
-//! | the folder is flushed to the disk | the new text survives a loss of power |
+//! | the pending file is created, and space for the text is allocated | the old text is in place; [`FileStore::recover`] removes the pending file |
+//! | part of the text is written into it | as before |
+//! | the whole text is written, then flushed to the disk | the old text is in place; a recovery replaces it with the new one |
+//! | the pending file is renamed to the file | the new text is in place |
+//! | the folder is flushed to the disk | the new text survives a power failure |
 //!
-//! A reader sees the old text or the new one at any time. A file that cannot be trusted or parsed is never replaced.
+//! A reader sees either the old text or the new one at any time. A file that cannot be trusted or parsed is never
+//! replaced.
 
 mod damaged;
 mod recovery;
@@ -36,19 +37,19 @@ use super::{MAX_TEXT_BYTES, PreparedWrite, StoreError, TokenStore};
 /// Space that is allocated before the text is known, in bytes. Logins have 2 to 8 KiB.
 const RESERVED_BYTES: u64 = 64 << 10;
 
-/// Keeps a text in one file of mode 0600, in a folder of mode 0700.
+/// Stores a text in one file of mode 0600, in a folder of mode 0700.
 #[derive(Clone, Debug)]
 pub struct FileStore {
     path: PathBuf,
 }
 
 impl FileStore {
-    /// The store in the file at `path`. Nothing is opened yet.
+    /// Creates a store for the file at `path`. Opens nothing yet.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -81,7 +82,8 @@ impl FileStore {
         })
     }
 
-    /// The text of the file without a check of its mode, for a decision that is safe in any case. `None` if it cannot be read.
+    /// Returns the text of the file without a check of its mode, for a decision that is safe in any case. `None` if the
+    /// file cannot be read.
     pub(super) fn peek(&self) -> Option<Secret> {
         let folder = OwnerOnlyFolder::open_whosever(self.folder_path()).ok()??;
         let (file, found) = open_file(&folder, self.name().ok()?, OFlags::RDONLY).ok()??;
@@ -141,7 +143,7 @@ impl TokenStore for FileStore {
             Err(Errno::NOENT) => false,
             Err(error) => return Err(failed(error)),
         };
-        // The file goes last: what is unfinished beside no file would be taken for the login.
+        // Remove the file last: a recovery would take a pending file without a main file for the login.
         for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
             unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?;
         }
@@ -162,7 +164,8 @@ pub(super) struct PreparedFileWrite {
 
 impl PreparedWrite for PreparedFileWrite {
     fn commit(mut self: Box<Self>, text: &Secret) -> Result<(), StoreError> {
-        // A recovery elsewhere may have taken the file for a dead writer's, or a person may have tidied up.
+        // A recovery in another process may have removed the pending file as a dead writer's, or a person may have
+        // deleted it. Create it again.
         if !self.pending.is_there() {
             self.pending = self.store.pending()?;
         }
@@ -180,7 +183,7 @@ fn open_private(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<O
 
 /// Opens a regular file; `None` if it does not exist.
 fn open_file(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
-    // Without NONBLOCK, a pipe in its place would be waited for.
+    // Without `NONBLOCK`, opening a pipe at this path would block.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let unreadable = |error| explained("it cannot be read", error);
     let file = match openat(folder, name, how, Mode::empty()) {
@@ -190,7 +193,7 @@ fn open_file(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Opti
             return Err("it is a symbolic link: replace it with the file itself".to_owned());
         }
         Err(error @ (Errno::ISDIR | Errno::NXIO)) => {
-            // These types cannot be opened this way at all.
+            // A file of this type cannot be opened at all, so its metadata explains the error.
             let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(unreadable)?;
             return Err(refuse_odd_types(&found).err().unwrap_or_else(|| unreadable(error)));
         }
@@ -213,7 +216,7 @@ fn refuse_odd_types(found: &Stat) -> Result<(), String> {
     Err(format!("it is {what} and not a file: move it away"))
 }
 
-/// Refuses a file that a rename cannot replace, with any mode of it and of its folder.
+/// Rejects a file that a rename cannot replace, although the modes of the file and its folder allow it.
 fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), String> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -240,7 +243,7 @@ fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), Strin
     Ok(())
 }
 
-/// Reads a file to its end, into a buffer that never moves.
+/// Reads a file to its end into a buffer that is never reallocated, so no copy of the secret stays behind.
 fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
     let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
     if size > MAX_TEXT_BYTES {
@@ -257,7 +260,7 @@ fn read_whole(file: &File, found: &Stat) -> Result<Zeroizing<Vec<u8>>, String> {
     }
 }
 
-/// Moves the bytes into a secret, if they are text.
+/// Converts the bytes into a secret if they are UTF-8. Overwrites them otherwise.
 fn secret(mut bytes: Zeroizing<Vec<u8>>) -> Option<Secret> {
     match String::from_utf8(std::mem::take(&mut *bytes)) {
         Ok(text) => Some(Secret::new(text)),

@@ -1,4 +1,4 @@
-//! Logins for the tests of the stores.
+//! Logins for tests of the stores.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use crate::{Identity, Login};
 /// Part of every token of [`login`].
 pub(super) const CANARY: &str = "canary-7f3a";
 
-/// A login with everything, whose tokens name its generation.
+/// Returns a login with all fields set, whose tokens contain its generation.
 pub(super) fn login(generation: u64) -> StoredLogin {
     let origin =
         json!({ "url": "https://issuer.example", "endpoints": { "token": "https://issuer.example/token" } });
@@ -31,7 +31,7 @@ pub(super) fn login(generation: u64) -> StoredLogin {
     StoredLogin { generation, ..StoredLogin::new(login) }
 }
 
-/// The judge that the owner of a login has: the higher generation.
+/// Comparison that the credential manager uses: the higher generation is newer.
 pub(super) fn is_newer(found: &Secret, current: Option<&Secret>) -> bool {
     let generation = |text: &Secret| StoredLogin::from_text(text).ok().map(|stored| stored.generation);
     let found = generation(found);

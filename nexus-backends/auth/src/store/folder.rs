@@ -1,4 +1,4 @@
-//! The folder of login files: accessible to its owner alone, and opened once, so that every step uses the same one.
+//! Folder of login files. It is owner-only, and is opened once, so that every step works in the same folder.
 
 use std::{
     ffi::OsString,
@@ -41,7 +41,7 @@ impl OwnerOnlyFolder {
         Ok(Some(folder))
     }
 
-    /// [`OwnerOnlyFolder::open`] without the check of its mode.
+    /// Like [`OwnerOnlyFolder::open`], without the check of owner and mode.
     pub(super) fn open_whosever(path: &Path) -> Result<Option<Self>, String> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat(CWD, path, how, Mode::empty()) {
@@ -52,8 +52,7 @@ impl OwnerOnlyFolder {
         }
     }
 
-    /// Opens the folder, and makes it first if need be, with the folders above it. What is made survives a loss of
-    /// power.
+    /// Opens the folder. If it does not exist, creates it with its parents, so that they survive a power failure.
     pub(super) fn make(path: &Path) -> Result<Self, String> {
         if let Some(folder) = Self::open(path)? {
             return Ok(folder);
@@ -80,7 +79,7 @@ impl OwnerOnlyFolder {
         &self.path
     }
 
-    /// The names in the folder.
+    /// Returns the names in the folder.
     pub(super) fn names(&self) -> Result<Vec<OsString>, String> {
         let unreadable = |error| explained("its folder cannot be listed", error);
         let mut names = Vec::new();
@@ -90,7 +89,7 @@ impl OwnerOnlyFolder {
         Ok(names)
     }
 
-    /// Makes what was done in the folder survive a loss of power, where the file system can.
+    /// Flushes the folder to the disk, if the file system supports it.
     pub(super) fn sync(&self) -> Result<(), String> {
         match rustix::fs::fsync(&self.descriptor) {
             Ok(()) | Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS | Errno::BADF) => Ok(()),
@@ -110,7 +109,7 @@ fn is_missing(path: &Path) -> bool {
         && matches!(fs::metadata(path), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
-/// Refuses a file or folder of another user. `what` begins the sentence: "it belongs".
+/// Rejects a file or folder of another user. `what` begins the error, as in "it belongs".
 pub(super) fn refuse_strangers(found: &Stat, what: &str) -> Result<(), String> {
     let we = geteuid().as_raw();
     match found.st_uid == we {
@@ -123,7 +122,7 @@ pub(super) fn refuse_strangers(found: &Stat, what: &str) -> Result<(), String> {
     }
 }
 
-/// Refuses a file that others may read or write.
+/// Rejects a file that other users may access.
 pub(super) fn refuse_others(found: &Stat, path: &Path) -> Result<(), String> {
     let rights = found.st_mode & 0o777;
     match rights & OTHERS {
@@ -132,7 +131,7 @@ pub(super) fn refuse_others(found: &Stat, path: &Path) -> Result<(), String> {
     }
 }
 
-/// Returns the failed operation, the reason, and advice if there is any.
+/// Returns the text of an error: the failed operation, the reason, and advice if there is any.
 pub(super) fn explained(what: &str, error: Errno) -> String {
     let way_out = match error {
         Errno::NOSPC | Errno::DQUOT => ": free some space",
@@ -143,7 +142,7 @@ pub(super) fn explained(what: &str, error: Errno) -> String {
     format!("{what} ({error}){way_out}")
 }
 
-/// The path as a shell takes it.
+/// Returns the path quoted for a shell.
 pub(super) fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);

@@ -50,20 +50,20 @@ const ENDING: &str = "}\n";
 /// Advice for a text that cannot be parsed.
 const WAY_OUT: &str = "restore a complete copy, or move it away and log in again";
 
-/// A login as a store keeps it.
+/// A login in the form that a store contains.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLogin {
-    /// The login.
+    /// The login itself.
     pub login: Login,
-    /// Number of writes: of two texts, the one with the higher number is newer.
+    /// Number of writes. Of two texts, the one with the higher number is newer.
     pub generation: u64,
-    /// The error code with which the issuer refused a refresh. The login ends with its access token then.
+    /// Error code with which the issuer refused a refresh. If it is set, the login ends when its access token expires.
     pub refused: Option<String>,
 }
 
-// Fields with a secret overwrite it when dropped, and a new field has to be judged: the compiler checks both
-// here.
+// Compile-time check: fields with a secret must overwrite it when dropped. A new field breaks this pattern, so its
+// author must decide.
 const _: fn(&StoredLogin) = |stored| {
     fn is_overwritten<T: ZeroizeOnDrop>(_: &T) {}
 
@@ -100,12 +100,12 @@ struct WrittenIdentity<'a> {
 }
 
 impl StoredLogin {
-    /// A login that is written for the first time.
+    /// Creates a stored login of generation 1.
     pub fn new(login: Login) -> Self {
         Self { login, generation: 1, refused: None }
     }
 
-    /// The text of it. Times lose what is below a second.
+    /// Returns the login as text. Times are truncated to seconds.
     pub fn to_text(&self) -> Secret {
         let Self { login, generation, refused } = self;
         written(&WrittenLogin {
@@ -125,11 +125,11 @@ impl StoredLogin {
         })
     }
 
-    /// Reads what [`StoredLogin::to_text`] wrote.
+    /// Parses a text that [`StoredLogin::to_text`] wrote.
     ///
     /// # Errors
     ///
-    /// What is wrong with the text and what to do about it, without any of the text.
+    /// The fault of the text, with advice and without any part of the text.
     pub fn from_text(text: &Secret) -> Result<Self, String> {
         let mut fields = versioned(text)?;
         if fields.has(STORED_IN) {
@@ -166,15 +166,16 @@ fn identity(mut fields: UnreadFields<'_>) -> Result<Identity, String> {
     fields.end().map(|()| identity)
 }
 
-/// The field of a text that only names where the login is.
+/// Field of a text that contains only the location of the login.
 const STORED_IN: &str = "stored_in";
 
-/// The text that says that a login is in the keyring of the system.
+/// Returns the text for the file of a login that is in the keyring of the system.
 pub(super) fn keyring_pointer() -> Secret {
     written(&serde_json::json!({ "version": VERSION, STORED_IN: "keyring" }))
 }
 
-/// Returns true if a text is that of [`keyring_pointer`]. Leaves other texts to the reader of logins.
+/// Returns true if a text is that of [`keyring_pointer`]. Returns false for any other text, which the caller parses as
+/// a login.
 ///
 /// # Errors
 ///
@@ -196,12 +197,12 @@ pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
     }
 }
 
-/// Returns true if a text was written to its end.
+/// Returns true if a text is complete.
 pub(super) fn is_whole(text: &Secret) -> bool {
     text.expose().ends_with(ENDING) && UnreadFields::of(text.expose()).is_ok()
 }
 
-/// Returns true if a text of our version, or a truncated or overwritten text, cannot be read.
+/// Returns true for a truncated or overwritten text, and for a text of our version that cannot be parsed as a login.
 pub(super) fn is_damaged(text: &Secret) -> bool {
     match versioned(text) {
         _ if !is_whole(text) => true,
@@ -210,11 +211,11 @@ pub(super) fn is_damaged(text: &Secret) -> bool {
     }
 }
 
-/// Refuses a text that is neither a login nor [`keyring_pointer`]'s.
+/// Checks that a text is a login or that of [`keyring_pointer`].
 ///
 /// # Errors
 ///
-/// What is wrong, and what to do about it.
+/// The fault of the text, with advice.
 pub(super) fn understand(text: &Secret) -> Result<(), String> {
     match points_to_keyring(text)? {
         true => Ok(()),
@@ -222,7 +223,7 @@ pub(super) fn understand(text: &Secret) -> Result<(), String> {
     }
 }
 
-/// The fields of a text that is whole and of our version.
+/// Returns the fields of a complete text of our version.
 fn versioned(text: &Secret) -> Result<UnreadFields<'_>, String> {
     let text = text.expose();
     if text.is_empty() {
@@ -260,7 +261,8 @@ fn time(name: &str, seconds: u64) -> Result<SystemTime, String> {
     time.ok_or_else(|| format!("its `{name}` is not a valid time"))
 }
 
-/// Writes twice: once to count, once into a buffer of that size, which therefore never moves and leaves no copy.
+/// Serialises twice: first to count the bytes, then into a buffer of exactly that size. The buffer is never
+/// reallocated, so no copy of the secret stays behind.
 fn written(value: &impl Serialize) -> Secret {
     const NEVER_FAILS: &str = "texts, numbers and maps of them always serialise";
 
@@ -273,7 +275,7 @@ fn written(value: &impl Serialize) -> Secret {
     Secret::new(String::from_utf8(std::mem::take(&mut *text)).expect("JSON is UTF-8"))
 }
 
-/// Counts what is written.
+/// Writer that only counts bytes.
 struct Length(usize);
 
 impl io::Write for Length {

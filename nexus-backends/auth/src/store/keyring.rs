@@ -1,13 +1,16 @@
-//! The keyring of the system: Secret Service, macOS Keychain, Windows Credential Manager. Only the first is proven.
+//! The keyring of the system: Secret Service, macOS Keychain, Windows Credential Manager. Only the Secret Service is
+//! tested.
 //!
-//! A keyring may ask the user for a password, and block. So each request runs on a thread of its own, and is abandoned after
-//! [`ANSWER_WITHIN`]; once the keyring is unlocked, the next request is answered. An abandoned write might be done later,
-//! over a newer text; so a write begins only right after the keyring has answered another request. Atomic replacement and
-//! durability are up to the keyring's service; a written text is read back before it counts.
+//! A keyring may ask the user for a password, and block meanwhile. So each request runs on its own thread and is
+//! abandoned after [`ANSWER_WITHIN`]. Once the keyring is unlocked, it answers the next request.
 //!
-//! The connection is made once for the whole process. A service that is started later is not found by it.
+//! The keyring might execute an abandoned write later, over a newer text. So a write begins only right after the
+//! keyring has answered another request. Atomic replacement and durability are up to the keyring's service; a written
+//! text is read back before the write counts as done.
 //!
-//! The buffers of the D-Bus client and the memory of the service cannot be zeroed from here.
+//! The process connects to the keyring once. It does not find a service that starts later.
+//!
+//! The buffers of the D-Bus client and the memory of the service cannot be overwritten from here.
 
 use std::{
     collections::HashMap,
@@ -22,15 +25,15 @@ use zeroize::Zeroizing;
 
 use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 
-/// Longest wait for one answer of the keyring. After its token is spent, a login's refresh makes four requests
-/// (the present content, then the three of a [write](KeyringStore::write)), or five with a second try; other
-/// tasks wait for it under the refresh lock.
+/// Longest wait for one response of the keyring. After its token is spent, a refresh makes four requests: it reads the
+/// present content, and a [write](KeyringStore::write) makes three. A second try makes it five. Other tasks wait for it
+/// under the refresh lock.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-/// The service name of all entries.
+/// Service name of all entries.
 pub(super) const SERVICE: &str = "nexus";
 
-/// Keeps a text in one entry of the keyring.
+/// Stores a text in one entry of the keyring.
 #[derive(Clone, Debug)]
 pub struct KeyringStore {
     service: String,
@@ -47,10 +50,10 @@ impl KeyringStore {
         StoreError::new(self.place(), reason)
     }
 
-    /// The users of all entries of a service.
+    /// Returns the user names of all entries of a service.
     pub(super) fn users(service: &str) -> Result<Vec<String>, StoreError> {
         let specification = service.to_owned();
-        // An entry is made first, and never looked up: that is what connects to the keyring.
+        // Creating an entry connects to the keyring. This entry is never read.
         let found = Self::new(service, "").ask(move |_| {
             let found = keyring_core::Entry::search(&HashMap::from([("service", specification.as_str())]))?;
             let users = found.iter().filter_map(|entry| Some(entry.get_specifiers()?.1));
@@ -59,7 +62,7 @@ impl KeyringStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// Sends a request on a thread of its own; `None` if the entry does not exist.
+    /// Sends a request on its own thread; `None` if the entry does not exist.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
@@ -69,7 +72,7 @@ impl KeyringStore {
         let began = Instant::now();
         let asked = thread::Builder::new().name("nexus-keyring".to_owned()).spawn(move || {
             let entry = Entry::new(&service, &user);
-            // After its time the caller is gone, and the request is not sent.
+            // After this time the caller has given up, so do not send the request.
             if began.elapsed() < ANSWER_WITHIN {
                 let _ = answer.send(entry.and_then(|entry| question(&entry)));
             }
@@ -91,7 +94,7 @@ impl KeyringStore {
         }
     }
 
-    /// Asks three times: whether the keyring answers, to write, and what it has kept.
+    /// Makes three requests: checks that the keyring answers, writes, and reads the text back.
     fn write(&self, text: &Secret) -> Result<(), StoreError> {
         self.ask(|entry| entry.get_secret().map(Zeroizing::new))?;
         let bytes = Zeroizing::new(text.expose().as_bytes().to_vec());
@@ -105,7 +108,7 @@ impl KeyringStore {
 
 impl TokenStore for KeyringStore {
     fn place(&self) -> String {
-        // To list its entries, no user is named.
+        // The user name is empty for the request that lists the entries of a service.
         match self.user.as_str() {
             "" => format!("the keyring (service {})", self.service),
             user => format!("the keyring (service {}, user {user})", self.service),
@@ -129,7 +132,8 @@ impl TokenStore for KeyringStore {
         }
     }
 
-    /// A keyring that gives an entry out also takes one. Without an entry, another is written and removed to find out.
+    /// Reads the entry: a keyring that returns it also accepts a new text. If the entry does not exist, writes and
+    /// removes a trial entry.
     fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError> {
         if self.read()?.is_none() {
             let trial = Self::new(&self.service, format!("{} (trial)", self.user));
@@ -141,7 +145,7 @@ impl TokenStore for KeyringStore {
         Ok(Box::new(PendingEntry(self.clone())))
     }
 
-    /// The keyring's service replaces an entry or does not; nothing half-written is ever seen.
+    /// Nothing to recover: the keyring's service replaces an entry completely or not at all.
     fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         Ok(false)
     }
@@ -164,7 +168,7 @@ impl PreparedWrite for PendingEntry {
     }
 }
 
-/// Returns the fault, with advice. Errors that contain stored text are not printed themselves.
+/// Returns the fault, with advice. Does not print an error that contains stored text.
 fn reason(error: &Error) -> String {
     match error {
         Error::NoDefaultStore => match Entry::store_status() {

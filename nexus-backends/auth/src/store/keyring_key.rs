@@ -1,4 +1,4 @@
-//! An API key in the keyring of the system, as `credential: { keyring: NAME }` names it.
+//! API key in the keyring of the system, as configured by `credential: { keyring: NAME }`.
 
 use nexus_core::Secret;
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::token_text::unusable;
 
-/// Longest name of a key, in bytes.
+/// Maximum length of a key's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The entry of one API key in the keyring: service `nexus`, and its name for the user.
+/// Keyring entry of one API key: the service is `nexus`, the user is the key's name.
 #[derive(Clone, Debug)]
 pub struct KeyringKey {
     name: String,
@@ -19,12 +19,12 @@ pub struct KeyringKey {
 }
 
 impl KeyringKey {
-    /// Creates the key of this name. Sends no request yet.
+    /// Creates the key with this name. Sends no request yet.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. So a key
-    /// never replaces a login.
+    /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. This rule prevents
+    /// a key from replacing a login.
     pub fn named(name: &str) -> Result<Self, StoreError> {
         if nexus_core::looks_like_key(name) {
             let reason = "the name of the key looks like a key and is not shown: choose a name such as \
@@ -44,20 +44,20 @@ impl KeyringKey {
         Ok(Self { name: name.to_owned(), store: KeyringStore::new(SERVICE, name) })
     }
 
-    /// The keys that are kept, by name. What is in them is not read. Blocks.
+    /// Returns the stored keys, sorted by name, without reading their values. Blocks.
     ///
     /// # Errors
     ///
-    /// [`StoreError`], also where the system's keyring cannot be searched.
+    /// [`StoreError`], also if the system's keyring cannot be searched.
     pub fn list() -> Result<Vec<Self>, StoreError> {
         let mut names = KeyringStore::users(SERVICE)?;
         names.sort_unstable();
         names.dedup();
-        // Logins stand under the same service, by names that no key can have.
+        // Logins use the same service, but their user names contain `@`, which a key's name cannot contain.
         Ok(names.iter().filter_map(|name| Self::named(name).ok()).collect())
     }
 
-    /// Its name.
+    /// Returns the name of the key.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -76,11 +76,11 @@ impl KeyringKey {
         self.store.read()
     }
 
-    /// Puts the key there, in place of the one before. White space around it is left out. Blocks.
+    /// Stores the key and replaces an earlier one. Trims white space around it. Blocks.
     ///
     /// # Errors
     ///
-    /// [`StoreError`], also for a text that no request could carry.
+    /// [`StoreError`], also for a text that no HTTP header can contain.
     pub fn set(&self, key: &Secret) -> Result<(), StoreError> {
         let key = key.expose().trim();
         if key.is_empty() {
@@ -92,7 +92,7 @@ impl KeyringKey {
         self.store.prepare()?.commit(&Secret::new(key))
     }
 
-    /// Removes the key. Returns whether there was one. Blocks.
+    /// Removes the key. Returns true if it existed. Blocks.
     ///
     /// # Errors
     ///

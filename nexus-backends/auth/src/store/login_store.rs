@@ -1,7 +1,7 @@
-//! A login of Nexus's own, in its file or, if that says so, in the keyring.
+//! Storage of a login that Nexus owns: its file or, if the file says so, the keyring.
 //!
-//! `$NEXUS_HOME/auth/NAME.json` is always the truth: it holds the login, or it says that the keyring has it. There its
-//! service is `nexus`, and its user `NAME@` followed by the folder `$NEXUS_HOME`, since two homes are two logins.
+//! `$NEXUS_HOME/auth/NAME.json` is authoritative: it contains the login, or a pointer to the keyring. In the keyring,
+//! the service is `nexus`, and the user is `NAME@` followed by the folder `$NEXUS_HOME`. So two homes have two logins.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +15,10 @@ use nexus_core::Secret;
 
 use super::{DamagedText, FileStore, PreparedWrite, StoreError, TokenStore, format, pending};
 
-/// Location of a login.
+/// Store of a login.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StorePlace {
-    /// A file that only its owner can read.
+    /// Owner-only file.
     #[default]
     File,
     /// The keyring of the system.
@@ -26,7 +26,7 @@ pub enum StorePlace {
 }
 
 impl StorePlace {
-    /// The word for it.
+    /// Returns the name of the store.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -35,21 +35,21 @@ impl StorePlace {
     }
 }
 
-/// Keeps one login of a `$NEXUS_HOME`.
+/// Stores one login of a `$NEXUS_HOME`.
 #[derive(Clone, Debug)]
 pub struct LoginStore {
     file: FileStore,
     home: PathBuf,
     name: String,
-    /// Location for the next write; `None`: its present location.
+    /// Store for the next write; `None` for the present store.
     moving_to: Option<StorePlace>,
-    /// True if the last look found the login in the keyring, for messages.
+    /// True if the last read found the login in the keyring. Used for messages.
     was_in_keyring: Arc<AtomicBool>,
 }
 
 impl LoginStore {
-    /// The store of the login `name` below `nexus_home`. Nothing is opened yet. A login stays where it is; the first is
-    /// put in a file.
+    /// Creates the store of the login `name` below `nexus_home`. Opens nothing yet. An existing login stays in its
+    /// store; a first login is written to the file.
     pub fn at(nexus_home: &Path, name: &str) -> Self {
         Self {
             file: FileStore::new(nexus_home.join("auth").join(format!("{name}.json"))),
@@ -60,16 +60,16 @@ impl LoginStore {
         }
     }
 
-    /// States where every login is put that is written from now on, wherever it was.
+    /// Sets the store for all later writes, wherever the login is now.
     ///
-    /// For a sign-in, and not for a refresh: if everything stops between the two places, the login from before is what
-    /// stays, and a refresh has spent that one.
+    /// For a sign-in, not for a refresh. If the process stops while it moves the login, the earlier login remains. A
+    /// refresh has already spent that login's token.
     #[must_use]
     pub fn moving_to(self, place: StorePlace) -> Self {
         Self { moving_to: Some(place), ..self }
     }
 
-    /// Returns the login's location; `None` if it does not exist.
+    /// Returns the present store of the login; `None` if no login exists.
     fn present_place(&self) -> Result<Option<StorePlace>, StoreError> {
         let Some(text) = self.file.read()? else {
             self.was_in_keyring.store(false, Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl LoginStore {
         Ok(points)
     }
 
-    /// The login that a text of the file stands for; `None` if it is not where it should be.
+    /// Returns the login that the file's text contains or points to; `None` if the keyring lacks it.
     fn login(&self, text: &Secret) -> Result<Option<Secret>, StoreError> {
         match self.points_to_keyring(text)? {
             true => self.keyring()?.read(),
@@ -121,7 +121,7 @@ impl TokenStore for LoginStore {
         }
     }
 
-    /// The identity is that of its file, even if the login is in the keyring.
+    /// Identity of the file, even if the login is in the keyring.
     fn identity(&self) -> String {
         self.file.identity()
     }
@@ -131,7 +131,7 @@ impl TokenStore for LoginStore {
         if let Some(login) = self.login(&text)? {
             return Ok(Some(login));
         }
-        // It may have moved between the two looks.
+        // The login may have moved between the two reads, so read the file again.
         match self.file.read()? {
             None => Ok(None),
             Some(later) if later != text => self.login(&later),
@@ -160,7 +160,7 @@ impl TokenStore for LoginStore {
         }
     }
 
-    /// A whole but unreadable text, on either side, is left for a person to look at.
+    /// Leaves a complete but unparsable text for a person to inspect, whether it is the pending or the current text.
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.file.recover_by(&|found, current| {
             if !format::is_whole(found) {
@@ -178,13 +178,13 @@ impl TokenStore for LoginStore {
         })
     }
 
-    /// A login in the keyring does not count: its content is not ours to move.
+    /// Ignores a login in the keyring: its content must not be moved aside.
     fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
         self.file.damaged_by(&format::is_damaged)
     }
 
-    /// Also removes untrusted and unreadable texts. Only a keyring that has the login and does not answer
-    /// prevents it: without the file, later calls would not look there again.
+    /// Also removes texts that are untrusted or cannot be parsed. Fails only if a keyring that has the login does not
+    /// answer: without the file, later calls would not look in the keyring again.
     fn remove(&self) -> Result<bool, StoreError> {
         let is_in_keyring = match self.file.peek() {
             Some(text) => format::points_to_keyring(&text).unwrap_or(false),
@@ -197,7 +197,7 @@ impl TokenStore for LoginStore {
     }
 }
 
-/// A login that goes into the file, with the store whose keyring it leaves.
+/// Prepared write of a login into the file, with the store whose keyring entry is then removed.
 #[derive(Debug)]
 struct IntoFile {
     file: Box<dyn PreparedWrite>,
@@ -216,7 +216,7 @@ impl PreparedWrite for IntoFile {
     }
 }
 
-/// A login that goes into the keyring, with the file that has yet to say so.
+/// Prepared write of a login into the keyring, with the pending write of the pointer in the file.
 #[derive(Debug)]
 struct IntoKeyring {
     entry: Box<dyn PreparedWrite>,

@@ -1,4 +1,4 @@
-//! A store that ends with its process: for tests, and for hosts that keep logins themselves.
+//! A store that ends with its process: for tests, and for hosts that persist logins themselves.
 
 use std::{
     fmt,
@@ -12,26 +12,26 @@ use nexus_core::Secret;
 
 use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 
-/// Keeps the text in memory. Clones share it.
+/// Stores the text in memory. Clones share it.
 #[derive(Clone)]
 pub struct MemoryStore {
     kept: Arc<StoredText>,
 }
 
-/// Number of the store, and its login as text.
+/// Number of a store, and its login as text.
 struct StoredText {
-    /// No two stores have the same.
+    /// Unique number of the store.
     number: u64,
     text: Mutex<Option<Secret>>,
 }
 
 impl MemoryStore {
-    /// A store with nothing in it.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::with(None)
     }
 
-    /// A store that holds `text`, for hosts that keep it between runs.
+    /// Creates a store that contains `text`, for hosts that persist it between runs.
     pub fn holding(text: Secret) -> Self {
         Self::with(Some(text))
     }
@@ -64,7 +64,7 @@ impl TokenStore for MemoryStore {
         "the memory of this process".to_owned()
     }
 
-    /// Clones share it, as they share the text.
+    /// Clones have the same identity, because they share the text.
     fn identity(&self) -> String {
         format!("memory {}", self.kept.number)
     }
@@ -77,7 +77,7 @@ impl TokenStore for MemoryStore {
         Ok(Box::new(PendingMemory(self.clone())))
     }
 
-    /// A text in memory is never half-written.
+    /// Nothing to recover: a text in memory is never partially written.
     fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         Ok(false)
     }

@@ -1,13 +1,13 @@
-//! Stores of logins, between runs.
+//! Persistent stores of logins.
 //!
-//! A store keeps one text and does not parse it; [`mod@format`] does. Everything here blocks, so it is called on a thread
-//! that may block.
+//! A store contains one text and does not parse it; [`mod@format`] does. All operations block, so they run on threads
+//! for blocking work.
 //!
-//! | store | keeps it in |
+//! | store | location of the login |
 //! | --- | --- |
-//! | [`FileStore`] | a file of its own, replaced as a whole |
+//! | [`FileStore`] | its own file, replaced atomically |
 //! | `KeyringStore` | an entry of the system's keyring; with the feature `keyring` |
-//! | [`LoginStore`] | either, with the file saying which |
+//! | [`LoginStore`] | the file, or the keyring if the file points to it |
 //! | [`MemoryStore`] | the memory of the process |
 
 mod file;
@@ -37,19 +37,19 @@ pub use keyring_key::KeyringKey;
 pub use login_store::{LoginStore, StorePlace};
 pub use memory::MemoryStore;
 
-/// Largest text of a login that is read or written, in bytes.
+/// Maximum size of a login's text that is read or written, in bytes.
 const MAX_TEXT_BYTES: u64 = 1 << 20;
 
-/// Keeps the text of one login.
+/// Stores the text of one login.
 ///
-/// A writer holds the login's refresh lock; a reader need not.
+/// A writer holds the login's refresh lock; a reader needs no lock.
 pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
-    /// Returns its location, for messages.
+    /// Returns the location of the store, for messages.
     fn place(&self) -> String;
 
-    /// Identifies the login, at least within this process. Stores that keep the same text return the same value, and stores
-    /// that keep different texts do not: state that is kept outside of the store, such as a pending write, is keyed by it. A
-    /// wrapper returns the value of the store that it wraps.
+    /// Identifies the login, at least within this process. Two stores return the same value exactly if they store the
+    /// same text. State outside the store, such as a pending write, is keyed by this value. A wrapper returns the value
+    /// of the store that it wraps.
     fn identity(&self) -> String;
 
     /// Reads the text; `None` if it does not exist.
@@ -59,31 +59,32 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError`]. Nothing was changed: an unreadable text is never treated as missing.
     fn read(&self) -> Result<Option<Secret>, StoreError>;
 
-    /// Makes sure, before anything is spent, that a text can be written: the space for it is taken, and what keeps
-    /// it from being written is found now.
+    /// Prepares a write before a token is spent: allocates space for the text, and detects now what would prevent the
+    /// write.
     ///
     /// # Errors
     ///
     /// [`StoreError`]. Nothing was changed.
     fn prepare(&self) -> Result<Box<dyn PreparedWrite>, StoreError>;
 
-    /// Completes a write whose writer died after the whole text was written and before it was put in place. `is_newer` compares
-    /// the text found with the current one. Returns whether it was put in place. The caller holds the lock.
+    /// Completes a write whose writer died between writing the whole text and putting it in place. `is_newer` compares
+    /// the pending text with the current one. Returns true if the pending text was put in place. The caller holds the
+    /// lock.
     ///
     /// # Errors
     ///
     /// [`StoreError`].
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError>;
 
-    /// Returns the text if it is unreadable and can be moved away for a new one; `None` if it does not exist or
-    /// is readable, or the store never stores unreadable texts.
+    /// Returns the text if it is unreadable and can be moved away for a new one. Returns `None` if the text does not
+    /// exist, is readable, or is in a store that cannot contain an unreadable text.
     ///
     /// # Errors
     ///
     /// [`StoreError`]. Nothing was changed: the fault is not in the text.
     fn damaged(&self) -> Result<Option<DamagedText>, StoreError>;
 
-    /// Removes the text, with any leftovers. Returns true if a text existed.
+    /// Removes the text and all leftovers of writes. Returns true if a text existed.
     ///
     /// # Errors
     ///
@@ -91,9 +92,9 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     fn remove(&self) -> Result<bool, StoreError>;
 }
 
-/// A write for which everything is ready. Dropped, it leaves the store as it was.
+/// Prepared write. Dropping it leaves the store unchanged.
 pub trait PreparedWrite: fmt::Debug + Send {
-    /// Puts the text in place. When it returns, the text survives a loss of power.
+    /// Puts the text in place. When it returns, the text survives a power failure.
     ///
     /// # Errors
     ///
@@ -101,19 +102,19 @@ pub trait PreparedWrite: fmt::Debug + Send {
     fn commit(self: Box<Self>, text: &Secret) -> Result<(), StoreError>;
 }
 
-/// Why a store cannot be used. It never holds a part of the text.
+/// Reason why a store cannot be used. It contains no part of the text.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct StoreError {
-    /// Its location.
+    /// Location of the store.
     pub place: String,
     /// The fault, with advice.
     pub reason: String,
 }
 
 impl StoreError {
-    /// The store at `place` cannot be used.
+    /// Creates an error about the store at `place`.
     pub fn new(place: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { place: place.into(), reason: reason.into() }
     }

@@ -1,7 +1,8 @@
-//! The file into which a new text is written before it takes the place of the old one.
+//! Pending file: the file into which a new text is written before it replaces the old one.
 //!
-//! Its name is `.NAME.PID-COUNT.new`, and only its writer writes to it: two writers never mix their bytes, even where the
-//! refresh lock does not work. It is locked while its writer lives, which distinguishes it from the file of a dead writer.
+//! Its name is `.NAME.PID-COUNT.new`, and only its writer writes to it. So two writers never mix their bytes, even if
+//! the refresh lock does not work. The file is locked while its writer lives, which distinguishes it from the file of a
+//! dead writer.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -19,28 +20,30 @@ use rustix::{
 use super::MAX_TEXT_BYTES;
 use super::folder::{OwnerOnlyFolder, explained, refuse_others};
 
-/// Most names that are tried while files of dead writers have the earlier ones.
+/// Maximum number of names that are tried while files of dead writers have the earlier ones.
 const MAX_NAMES: usize = 1000;
 
-/// Ends the name of a pending file.
+/// Suffix of a pending file's name.
 pub(super) const ENDING: &str = ".new";
 
-/// A file that is ready to be written and put in place. Dropped before it is whole, it is removed.
+/// A file that is ready to be written and put in place. If it is dropped before the text is complete, the file is
+/// removed.
 #[derive(Debug)]
 pub(super) struct PendingFile {
     folder: OwnerOnlyFolder,
     name: OsString,
     file: File,
-    /// Whether the whole text is in it: then it stays, to be put in place by a recovery.
+    /// True once the file contains the whole text. Then `drop` leaves the file, so that a recovery can put it in place.
     is_whole: bool,
     is_placed: bool,
 }
 
 impl PendingFile {
-    /// Makes the file for `main`, with room for `room` bytes. Errors say what is wrong and the way out.
+    /// Creates the pending file for `main`, with room for `room` bytes. Errors name the fault, with advice.
     pub(super) fn make(folder: OwnerOnlyFolder, main: &OsStr, room: u64) -> Result<Self, String> {
         let (name, file) = create(&folder, main)?;
-        // Where files cannot be locked, a recovery would take ours for a dead one's; then it is made again.
+        // On a file system without locks, a recovery may remove this file as a dead writer's. The writer then creates
+        // it again.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         let pending = Self { folder, name, file, is_whole: false, is_placed: false };
         let failed = |error| explained("it cannot be written", error);
@@ -55,12 +58,12 @@ impl PendingFile {
         Ok(pending)
     }
 
-    /// Whether the file is still there, under its name.
+    /// Returns true if the file still exists under its name.
     pub(super) fn is_there(&self) -> bool {
         is_at(&self.folder, &self.name, &self.file)
     }
 
-    /// Writes the text, and puts it in the place of `main`.
+    /// Writes the text, and moves the file to `main`.
     pub(super) fn place(&mut self, main: &OsStr, text: &Secret) -> Result<(), String> {
         let bytes = text.expose().as_bytes();
         if bytes.len() as u64 > MAX_TEXT_BYTES {
@@ -71,7 +74,7 @@ impl PendingFile {
             None => format!("it cannot be written: {error}"),
         };
         self.file.write_all_at(bytes, 0).map_err(failed)?;
-        // Gives back what was reserved and not needed.
+        // Releases the reserved space that the text does not need.
         self.file.set_len(bytes.len() as u64).map_err(failed)?;
         self.is_whole = true;
         self.file.sync_all().map_err(failed)?;
@@ -84,7 +87,7 @@ impl PendingFile {
 
 #[cfg(test)]
 impl PendingFile {
-    /// As on a file system that cannot promise space.
+    /// Reserves space as on a file system without allocation.
     pub(super) fn reserve_by_zeros_for_test(&self, room: u64) {
         reserve_by_zeros(&self.file, room).unwrap();
     }
@@ -93,13 +96,13 @@ impl PendingFile {
 impl Drop for PendingFile {
     fn drop(&mut self) {
         if !self.is_whole && !self.is_placed && self.is_there() {
-            // What stays behind is empty or in pieces, and the next recovery removes it.
+            // Ignore an error: the leftover file is incomplete, and the next recovery removes it.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
 }
 
-/// Whether `name` is one of the pending files for `main`.
+/// Returns true if `name` is the name of a pending file for `main`.
 pub(super) fn is_pending(name: &OsStr, main: &OsStr) -> bool {
     let middle = || {
         let rest = name.as_bytes().strip_prefix(b".")?.strip_prefix(main.as_bytes())?;
@@ -108,13 +111,13 @@ pub(super) fn is_pending(name: &OsStr, main: &OsStr) -> bool {
     middle().is_some_and(|middle| middle.iter().all(|byte| byte.is_ascii_digit() || *byte == b'-'))
 }
 
-/// Whether `file` is the one that has this name.
+/// Returns true if the folder's entry `name` is `file`.
 pub(super) fn is_at(folder: &OwnerOnlyFolder, name: &OsStr, file: &File) -> bool {
     let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     matches!((found, fstat(file)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
 
-/// Whether the writer of a pending file lives, as far as file locks tell.
+/// Returns true if the writer of a pending file is alive, judged by the file lock.
 pub(super) fn is_being_written(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
@@ -138,7 +141,7 @@ fn create(folder: &OwnerOnlyFolder, main: &OsStr) -> Result<(OsString, File), St
     ))
 }
 
-/// Takes space for `room` bytes, so that a disk that fills up later does not matter.
+/// Allocates space for `room` bytes, so that a disk that fills up later does not prevent the write.
 fn reserve(file: &File, room: u64) -> rustix::io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -155,8 +158,8 @@ fn reserve(file: &File, room: u64) -> rustix::io::Result<()> {
     reserve_by_zeros(file, room)
 }
 
-/// For file systems that cannot promise space: zeros take it, and are cut off when the text is written over them. A file
-/// system that never writes in place promises nothing this way.
+/// Allocates space by writing zeros, for file systems without allocation. They are cut off after the text is written
+/// over them. On a file system that never writes in place, this guarantees nothing.
 fn reserve_by_zeros(file: &File, room: u64) -> rustix::io::Result<()> {
     let zeros = vec![0; usize::try_from(room).unwrap_or_default()];
     let io_error = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);

@@ -1,4 +1,4 @@
-//! JSON read strictly: nothing twice, nothing unknown, and no error that shows what was read.
+//! Strict JSON parsing: no duplicate keys, no unknown fields, and no error that contains the input.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,16 +13,16 @@ use serde_json::{Map, Number, Value, error::Category, value::RawValue};
 #[derive(Default)]
 pub(super) struct UnreadFields<'a> {
     unread: BTreeMap<&'a str, &'a RawValue>,
-    /// Whether one stood there twice.
+    /// True if a field occurred twice.
     is_doubled: bool,
 }
 
 impl<'a> UnreadFields<'a> {
-    /// Finds the fields of the one object that `text` is.
+    /// Splits `text`, which must be one object, into its fields.
     ///
     /// # Errors
     ///
-    /// What is wrong, without any of the text.
+    /// The fault of the text, without any part of it.
     pub(super) fn of(text: &'a str) -> Result<Self, String> {
         let fields: Self = serde_json::from_str(text).map_err(|error| match error.classify() {
             Category::Eof => "it ends too early".to_owned(),
@@ -37,29 +37,29 @@ impl<'a> UnreadFields<'a> {
         }
     }
 
-    /// Takes a field out and reads it; `kind` names what it has to be.
+    /// Removes a field and parses it. `kind` names the expected type in errors.
     pub(super) fn take<T: Deserialize<'a>>(&mut self, name: &str, kind: &str) -> Result<Option<T>, String> {
         let Some(raw) = self.unread.remove(name) else { return Ok(None) };
         serde_json::from_str(raw.get()).map(Some).map_err(|_| format!("its `{name}` is not {kind}"))
     }
 
-    /// As [`UnreadFields::take`]; without the field it is an error.
+    /// Like [`UnreadFields::take`], but a missing field is an error.
     pub(super) fn require<T: Deserialize<'a>>(&mut self, name: &str, kind: &str) -> Result<T, String> {
         self.take(name, kind)?.ok_or_else(|| format!("it has no `{name}`"))
     }
 
-    /// Takes out a field that is an object.
+    /// Removes a field that must be an object.
     pub(super) fn take_object(&mut self, name: &str) -> Result<Self, String> {
         let raw = self.unread.remove(name).ok_or_else(|| format!("it has no `{name}`"))?;
         Self::of(raw.get()).map_err(|_| format!("its `{name}` does not have the format that Nexus writes"))
     }
 
-    /// Whether the field is there and not yet read.
+    /// Returns true if the field exists and is not yet read.
     pub(super) fn has(&self, name: &str) -> bool {
         self.unread.contains_key(name)
     }
 
-    /// Refuses what nobody has read. Its name is not shown: it may be anything.
+    /// Rejects fields that the caller has not read. The error does not show their names, which may be arbitrary text.
     pub(super) fn end(self) -> Result<(), String> {
         match self.unread.is_empty() {
             true => Ok(()),
@@ -92,7 +92,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for UnreadFields<'a> {
     }
 }
 
-/// A text that goes into a [`Secret`] straight from where it was read.
+/// Text that becomes a [`Secret`] directly as it is parsed.
 pub(super) struct SecretText(pub(super) Secret);
 
 impl<'de> Deserialize<'de> for SecretText {
@@ -115,10 +115,10 @@ impl<'de> Deserialize<'de> for SecretText {
     }
 }
 
-/// Any value in which no object names a key twice.
+/// Any value in which no object has a duplicate key.
 pub(super) struct StrictValue(Value);
 
-/// An object like that.
+/// An object without duplicate keys.
 pub(super) struct StrictMap(pub(super) Map<String, Value>);
 
 impl<'de> Deserialize<'de> for StrictMap {

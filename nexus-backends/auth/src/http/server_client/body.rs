@@ -1,4 +1,4 @@
-//! The body of an answer, as it comes.
+//! Body of a streamed response.
 
 use std::{
     fmt,
@@ -16,10 +16,11 @@ use super::pool::Pool;
 use crate::http::gunzip::Gunzip;
 use crate::http::problem::{HttpError, HttpProblem};
 
-/// The body of an answer. Read to its end, it gives its connection back; dropped before, it closes it.
+/// Body of a response. When it is read to its end, its connection returns to the pool. Dropping it earlier closes the
+/// connection.
 pub struct IncomingBody {
     incoming: Incoming,
-    /// `None`: it was given back.
+    /// `None` after the connection was returned to the pool.
     connection: Option<Box<Connection>>,
     pool: Weak<Pool>,
     gunzip: Option<Box<Gunzip>>,
@@ -36,11 +37,11 @@ impl IncomingBody {
         Self { incoming, connection: Some(connection), pool, gunzip }
     }
 
-    /// The next piece, decoded, never an empty one. `None`: the body ended in good order.
+    /// Returns the next decoded chunk, which is never empty, or `None` at the regular end of the body.
     ///
     /// # Errors
     ///
-    /// [`HttpError`]: the connection was lost, or what came is not framed or not packed as it has to be.
+    /// [`HttpError`]: the connection was lost, or the framing or the gzip encoding is invalid.
     pub fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, HttpError>>> {
         loop {
             if let Some(gunzip) = &mut self.gunzip
@@ -65,7 +66,7 @@ impl IncomingBody {
             };
             match &mut self.gunzip {
                 Some(gunzip) => gunzip.push(chunk),
-                // Trailers, or nothing.
+                // An empty chunk, or a frame with trailers: read on.
                 None if chunk.is_empty() => {}
                 None => return Poll::Ready(Some(Ok(chunk))),
             }
@@ -83,7 +84,7 @@ impl IncomingBody {
     }
 
     fn give_back(&mut self, context: &mut Context<'_>) {
-        // A connection that still writes the request, or is closed, cannot be used again.
+        // A connection cannot be reused if it is closed or still writes the request.
         if let Some(mut connection) = self.connection.take()
             && let Some(pool) = self.pool.upgrade()
             && connection.is_free(context)

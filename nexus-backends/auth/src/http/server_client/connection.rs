@@ -1,4 +1,4 @@
-//! One connection, and one exchange on it after the other.
+//! One connection, which handles one exchange at a time.
 
 use std::{
     future::{Future as _, poll_fn},
@@ -18,17 +18,17 @@ use tokio::runtime::{Handle, Id};
 use crate::http::connector::Stream;
 use crate::http::problem::{MAX_HEADERS, MAX_READ_BYTES};
 
-/// A connection, driven by the one who waits for its answer.
+/// Connection that the future waiting for its response drives. No task of its own polls it.
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// `None`: it is closed. The reader of the answer may still have bytes that were read from it.
+    /// `None` after the connection was closed. The body may still have unread bytes that arrived before.
     driver: Option<http1::Connection<Stream, Full<Bytes>>>,
-    /// The runtime that reports its events. While that runtime is idle, the connection makes no progress in any
+    /// Runtime that reports the socket's events. While that runtime is idle, the connection makes no progress in any
     /// other.
     runtime: Option<Id>,
 }
 
-/// The runtime that this is called in.
+/// Returns the id of the current runtime.
 pub(super) fn runtime() -> Option<Id> {
     Handle::try_current().ok().map(|runtime| runtime.id())
 }
@@ -43,13 +43,12 @@ impl Connection {
         Ok(Box::new(Self { sender, driver: Some(driver), runtime: runtime() }))
     }
 
-    /// Returns true if it can be used in this runtime.
+    /// Returns true if the connection can be used in this runtime.
     pub(super) fn is_of(&self, runtime: Option<Id>) -> bool {
         self.runtime == runtime
     }
 
-    /// Sends a request and waits for the head of its answer. The error gives the request back if nothing of it was
-    /// written.
+    /// Sends a request and waits for the head of the response. If nothing was written, the error contains the request.
     pub(super) async fn exchange(
         mut self: Box<Self>,
         request: Request<Full<Bytes>>,
@@ -63,9 +62,9 @@ impl Connection {
         Ok((answer, self))
     }
 
-    /// Writes and reads as far as it goes.
+    /// Writes and reads until the connection would block.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
-        // The future that waits for the answer, or the reader of the body, gets the error.
+        // Ignore the error here: the future that waits for the response, or the reader of the body, gets it.
         if let Some(driver) = &mut self.driver
             && Pin::new(driver).poll(context).is_ready()
         {
@@ -73,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// Returns true if it is open, and nothing is left to write or to read.
+    /// Returns true if the connection is open and has nothing left to write or to read.
     pub(super) fn is_free(&mut self, context: &mut Context<'_>) -> bool {
         self.drive(context);
         self.driver.is_some() && matches!(self.sender.poll_ready(context), Poll::Ready(Ok(())))

@@ -1,4 +1,4 @@
-//! Connections that are kept for the next request.
+//! Pool of idle connections for later requests.
 
 use std::{
     future::poll_fn,
@@ -19,22 +19,23 @@ use crate::http::client::POOL_IDLE;
 /// Pause between two sweeps of idle connections. Source: our own choice.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The kept connections of one server.
+/// Idle connections of one server.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<IdleConnections>);
 
 /// Idle connections, and the tasks that close them.
 #[derive(Default)]
 struct IdleConnections {
-    /// The connection that was used last is used first, so that the others can expire.
+    /// Idle connections with the time of their return. The most recently used connection is reused first, so that the
+    /// others can expire.
     connections: Vec<(Box<Connection>, Instant)>,
-    /// Close what the server closed or what has grown old, as long as there is anything: one in each runtime that keeps
-    /// connections, as any of them may rest.
+    /// Tasks that close expired connections, and connections that the server closed. Each runtime with idle connections has
+    /// one task, because any runtime may be idle.
     sweepers: Vec<(Id, JoinHandle<()>)>,
 }
 
 impl Pool {
-    /// A connection that was used before in this runtime, and may have been closed since.
+    /// Returns an idle connection of this runtime. The server may have closed it meanwhile.
     pub(super) fn take(&self) -> Option<Box<Connection>> {
         let runtime = runtime();
         loop {
@@ -49,9 +50,9 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection that is free.
+    /// Stores a free connection for reuse.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
-        // Without a runtime the connection would never be closed.
+        // Without a runtime no task would ever close the connection, so drop it.
         let Ok(runtime) = Handle::try_current() else { return };
         let mut kept = self.kept();
         kept.connections.push((connection, Instant::now()));
@@ -70,7 +71,7 @@ impl Pool {
 
 impl Drop for IdleConnections {
     fn drop(&mut self) {
-        // They would sleep on behind their client.
+        // Otherwise the tasks would sleep on after their client is dropped.
         self.sweepers.iter().for_each(|(_, sweeper)| sweeper.abort());
     }
 }

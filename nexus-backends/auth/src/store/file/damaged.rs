@@ -1,4 +1,4 @@
-//! A file whose text cannot be understood: moved aside for a person to look at, when a new text comes in its place.
+//! A file whose text cannot be parsed. It is moved aside for a person to inspect when a new text replaces it.
 
 use std::ffi::OsString;
 
@@ -14,15 +14,15 @@ use crate::store::{
     folder::{OwnerOnlyFolder, explained},
 };
 
-/// Most names that are tried while earlier ones are taken.
+/// Maximum number of names that are tried while earlier ones are in use.
 const MAX_NAMES: usize = 1000;
 
-/// A text that cannot be understood. The caller holds the refresh lock.
+/// A text that cannot be parsed. The caller holds the refresh lock.
 #[derive(Debug)]
 pub struct DamagedText(FileStore);
 
 impl FileStore {
-    /// Returns its text, if it is malformed or `is_damaged`.
+    /// Returns the text if it is not UTF-8 or if `is_damaged` returns true.
     pub(in crate::store) fn damaged_by(
         &self,
         is_damaged: &dyn Fn(&Secret) -> bool,
@@ -36,7 +36,7 @@ impl FileStore {
 }
 
 impl DamagedText {
-    /// Moves the file aside, beside its place and readable by its owner alone, and says where it is now.
+    /// Renames the file to an owner-only file beside it, and returns the new location.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! Recovery of pending writes: each is put in place, removed, or waited for.
+//! Recovery of pending writes. Each pending file is put in place, removed, or waited for.
 //!
-//! A pending file that is locked has a writer. The writer may have been killed all the same: the kernel releases the locks of
-//! a killed process one after the other, in no fixed order, so the refresh lock may be free for a moment while the lock of a
-//! whole new text is not. The token that such a text replaces must not be spent. So a whole and newer text is waited for, and
-//! is an error if its writer neither puts it in place nor ends.
+//! A locked pending file normally has a live writer, but its writer may have been killed. The kernel releases the locks
+//! of a killed process one after another, in no fixed order. So the refresh lock may be free for a moment while the
+//! lock of a complete new text is still held. The token that such a text replaces must not be spent. So recovery waits
+//! for a complete and newer text. If its writer neither puts it in place nor ends, recovery fails.
 
 use std::{
     ffi::OsStr,
@@ -22,16 +22,16 @@ use crate::store::{
     pending::{is_at, is_being_written, is_pending},
 };
 
-/// Time that the writer of a whole text has to move it to its path, or the kernel to release its lock.
+/// Time within which the writer of a complete text must move it to its path, or the kernel must release its lock.
 const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Poll interval for such a text.
+/// Poll interval while recovery waits for such a text.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Compares a pending text with the current one.
 pub(in crate::store) type IsNewer<'a> = dyn Fn(&Secret, Option<&Secret>) -> Result<bool, StoreError> + 'a;
 
-/// A pending file that was found, with the result of the comparison.
+/// A pending file found in the folder.
 struct FoundWrite<'a> {
     store: &'a FileStore,
     folder: &'a OwnerOnlyFolder,
@@ -41,8 +41,8 @@ struct FoundWrite<'a> {
 }
 
 impl FileStore {
-    /// [`TokenStore::recover`](super::TokenStore::recover) with a judge that may not know the answer. Then
-    /// nothing is changed.
+    /// Like [`TokenStore::recover`](super::TokenStore::recover), with an `is_newer` that may fail. If it fails, nothing
+    /// is changed.
     pub(in crate::store) fn recover_by(&self, is_newer: &IsNewer<'_>) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
@@ -68,14 +68,14 @@ impl FileStore {
 }
 
 impl FoundWrite<'_> {
-    /// Returns true if its writer is gone and the file still exists. Does not disturb a live writer.
+    /// Returns true if the writer has ended and the file still exists. Does not disturb a live writer.
     fn is_left(&self) -> Result<bool, StoreError> {
         let began = Instant::now();
         while is_being_written(&self.file) {
             let is_worth_waiting = match self.text() {
                 Ok(Some(text)) => self.is_newer(&text)?,
                 Ok(None) => false,
-                // It changes while it is read: in a moment it is whole.
+                // The text changed while it was read; it will be complete in a moment.
                 Err(_) => true,
             };
             if !is_worth_waiting || !is_at(self.folder, self.name, &self.file) {
@@ -93,7 +93,7 @@ impl FoundWrite<'_> {
         Ok(is_at(self.folder, self.name, &self.file))
     }
 
-    /// Puts it in the place of `main`, or removes it. Returns whether it was the former.
+    /// Moves the pending file to `main`, or removes it. Returns true if it was moved.
     fn finish(&self, main: &OsStr) -> Result<bool, StoreError> {
         let failed = |error| self.store.error(explained("an unfinished write cannot be finished", error));
         let text = self.text().map_err(|reason| self.store.error(reason))?;
@@ -124,8 +124,8 @@ impl FoundWrite<'_> {
     }
 }
 
-/// Returns the text that a writer left behind, without the zeros that reserved its space; `None` without a
-/// text.
+/// Returns the text that a writer left in its pending file, without the zeros that reserved space. `None` if there is
+/// no text.
 fn left_behind(file: &File, found: &Stat) -> Result<Option<Secret>, String> {
     if u64::try_from(found.st_size).unwrap_or(u64::MAX) > MAX_TEXT_BYTES {
         return Ok(None);
