@@ -1,8 +1,7 @@
-//! Claude Code over the Agent Client Protocol, by the adapter `claude-agent-acp`.
+//! Claude Code over the Agent Client Protocol, through the adapter `claude-agent-acp`.
 //!
-//! The adapter passes options on to the SDK that enforce the level: the list of tools
-//! (`_meta.claudeCode.options`), without the settings of the user and the project, in a mode in which it asks
-//! before any change.
+//! The adapter passes options to the SDK that enforce the access level (`_meta.claudeCode.options`): the list of tools,
+//! no settings of the user or the project, and a mode in which the agent asks before any change.
 //!
 //! Source: observed with `@agentclientprotocol/claude-agent-acp` 0.49.0.
 
@@ -18,16 +17,16 @@ use crate::acp::agent::{
 };
 use crate::settings::Billing;
 
-/// The mode in which it asks.
+/// Access level in the mode in which the agent asks before a change.
 const ASKING: Level = Level::Kept { mode: Some("default"), by: AccessEnforcer::Vendor };
 
-/// Set in every process, after those of the CLI.
+/// Variables of every process, in addition to those of the CLI.
 const OWN_SWITCHES: [(&str, &str); 4] = [
-    // A repeated request sends the text of the interrupted answer a second time, without a marker.
+    // A retried request sends the text of the interrupted response a second time, without a marker.
     ("CLAUDE_CODE_MAX_RETRIES", "0"),
     ("CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK", "1"),
     ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "0"),
-    // The adapter ends the CLI as soon as its input ends; what is kept of the conversation must be written by then.
+    // The adapter ends the CLI as soon as its input ends, so the CLI must have stored the conversation by then.
     ("CLAUDE_CODE_EAGER_FLUSH", "1"),
 ];
 
@@ -86,7 +85,8 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     furnishing
 }
 
-/// It names the class of an error of its model's server, which for a plan that is used up is that of a rate limit.
+/// Returns the kind of an error whose text names an error class of the model's server. A used-up plan has the class of
+/// a rate limit, so the text decides between the two.
 fn kind_of(words: &str) -> Option<ErrorKind> {
     match () {
         () if !words.contains(r#""errorKind":"rate_limit""#) => None,

@@ -1,4 +1,4 @@
-//! Anthropic: `claude-cli`. Its program keeps its own login, which no code here reads or writes.
+//! Anthropic: `claude-cli`. The program stores its own login, which no code here reads or writes.
 
 #[cfg(feature = "acp")]
 mod acp;
@@ -8,7 +8,7 @@ pub use cli::ClaudeCli;
 
 use crate::vendor::{Vendor, kind};
 
-/// Backends, logins and sections of this vendor.
+/// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");
     #[cfg(feature = "acp")]

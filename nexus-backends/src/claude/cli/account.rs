@@ -1,7 +1,7 @@
-//! The payer: the CLI's report of the credential that it found, before any request.
+//! Billing of the credential that the CLI found, which it reports before any request.
 //!
-//! Source: the answer to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer token,
-//! a subscription token, a subscription's login, and without a credential.
+//! Source: the response to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer token, a
+//! subscription token, a subscription's login, and without a credential.
 
 use nexus_core::{ErrorKind, harness::Failure};
 
@@ -12,19 +12,18 @@ use crate::cli::settings::Billing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Payer {
     Known(Billing),
-    /// Without a credential.
+    /// The CLI found no credential.
     Nobody,
     Unknown,
 }
 
-/// Compares the credential that the CLI found with the configuration. Nothing was spent yet.
-///
-/// Returns a warning, if it has one.
+/// Compares the billing of the CLI's credential with the configuration, before the turn costs anything. Returns a
+/// warning if the billing is unknown.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Unauthenticated`] without a credential, [`ErrorKind::BillingMismatch`] for a credential with
-/// another payer.
+/// [`ErrorKind::Unauthenticated`] without a credential, [`ErrorKind::BillingMismatch`] for a credential with another
+/// billing.
 pub(super) fn check(account: Option<&Account>, expected: Option<Billing>) -> Result<Option<String>, Failure> {
     match (account.map_or(Payer::Unknown, payer), expected) {
         (Payer::Nobody, _) => Err(Failure::new(
@@ -54,7 +53,7 @@ fn payer(account: &Account) -> Payer {
     let named = |source: &Option<String>| {
         source.as_deref().filter(|name| !matches!(*name, "" | "none")).map(str::to_owned)
     };
-    // An API key wins over every other credential, as in the CLI.
+    // An API key takes precedence over every other credential, as in the CLI.
     if named(&account.api_key_source).is_some() {
         return Payer::Known(Billing::Metered);
     }

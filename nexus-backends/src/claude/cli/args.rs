@@ -1,5 +1,5 @@
-//! The command line. No prompt, no system text, no schema and no secret stands on it: they go by standard
-//! input and by the environment.
+//! Command line of the CLI. It contains no prompt, no system text, no schema and no secret; standard input and the
+//! environment carry these.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -12,18 +12,20 @@ use serde_json::{Value, json};
 use super::mcp_config::EVERY_TOOL;
 use super::tools::{EVERYTHING, READERS};
 
-/// Has the CLI repeat each user message when its model is about to be given it. Source: observed with claude 2.1.197 and 2.1.329.
+/// Option that makes the CLI repeat each user message when it is about to give the message to its model. Source:
+/// observed with claude 2.1.197 and 2.1.329.
 pub(super) const ECHO: &str = "--replay-user-messages";
 
 /// Builds the command line of one process.
 ///
-/// The CLI's own tools are kept out of the folders in `closed`. What its shell runs is not, unless the CLI can tell
-/// from the command that it reads there. With `has_caller_tools`, every call of the caller's tools is let through at
-/// every level: the session decides about it.
+/// The CLI denies its own tools the folders in `closed`. Programs that its shell runs can still reach them, unless the
+/// CLI sees in the command that it reads there. With `has_caller_tools`, the CLI allows every call of the caller's
+/// tools at every level, because the session decides about each call.
 ///
-/// With `has_approver`, the CLI asks about calls that its level neither allows nor forbids, instead of denying them.
+/// With `has_approver`, the CLI asks about calls that its level neither allows nor forbids. Otherwise it denies them.
 ///
-/// Every option that takes a list has the form `--option=value`: otherwise it swallows the words behind it.
+/// Every option that takes a list has the form `--option=value`. In the other form it would swallow the following
+/// arguments.
 pub(super) fn arguments(
     request: &TurnRequest,
     effort: Option<AppliedEffort>,
@@ -38,9 +40,9 @@ pub(super) fn arguments(
         "--output-format=stream-json",
         "--verbose",
         "--include-partial-messages",
-        // Only with this input does a 2.1.197 write its output to the end before it exits.
+        // Version 2.1.197 writes its output completely before it exits only with this input format.
         "--input-format=stream-json",
-        // The user's and the project's settings, hooks, memories, agents, skills and servers stay out.
+        // Excludes the user's and the project's settings, hooks, memories, agents, skills and servers.
         "--setting-sources=",
         "--strict-mcp-config",
         "--disable-slash-commands",
@@ -63,7 +65,7 @@ pub(super) fn arguments(
         ToolAccess::ReadOnly => ("dontAsk", Some(&READERS), &[]),
         ToolAccess::WorkspaceWrite => ("acceptEdits", None, &[]),
         ToolAccess::Unrestricted => ("acceptEdits", None, &EVERYTHING),
-        // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+        // Unreachable, because the capabilities reject an unknown level. The fallback is the narrowest level.
         _ => ("dontAsk", Some(&[]), &[]),
     };
     option("--permission-mode", OsStr::new(mode));
@@ -86,7 +88,7 @@ pub(super) fn arguments(
     if let Some(calls) = request.limits.model_calls.filter(|calls| *calls > 0) {
         option("--max-turns", OsStr::new(&calls.to_string()));
     }
-    // Nought makes the CLI crash; we stop such a turn ourselves.
+    // The CLI crashes at a limit of 0, so the backend enforces that limit itself.
     if let Some(cost) = request.limits.cost.map(|cost| cost.0).filter(|cost| cost.is_finite() && *cost > 0.0)
     {
         option("--max-budget-usd", OsStr::new(&cost.to_string()));
@@ -99,19 +101,19 @@ pub(super) fn arguments(
     arguments
 }
 
-/// Settings that deny these folders to the CLI's tools, with any other permissions.
+/// Returns settings that deny these folders to the CLI's tools, regardless of any other permission.
 pub(in crate::claude) fn closing(folders: &[PathBuf]) -> Value {
     let folders = || folders.iter().map(|folder| folder.display());
-    // One slash more than the path has makes it one from the root. A rule for reading holds for searching, too.
+    // A rule for an absolute path starts with one more slash than the path. A rule for `Read` also covers searches.
     let rules = folders().flat_map(|folder| ["Read", "Edit"].map(|tool| format!("{tool}(/{folder}/**)")));
     json!({ "permissions": { "deny": rules.collect::<Vec<_>>() } })
 }
 
-/// The steps of effort that the CLI takes.
+/// Effort levels that the CLI accepts.
 pub(super) const EFFORTS: [Effort; 5] =
     [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
 
-/// The CLI's word for a step.
+/// Returns the CLI's name of an effort level.
 pub(super) fn word(effort: Effort) -> &'static str {
     match effort {
         Effort::Minimal => Effort::Low.as_str(),

@@ -1,4 +1,4 @@
-//! Folder of a conversation, content of its handle, and counts before this turn.
+//! Folder of a conversation, content of its handle, and its token counts before this turn.
 
 use std::{
     fs, io,
@@ -13,31 +13,31 @@ use serde_json::Value;
 use super::wire::{ModelUsage, ResultLine};
 use crate::cli::KeptConversation;
 
-/// Folder of stored conversations, below `$NEXUS_HOME`, one folder each.
+/// Folder of stored conversations, below `$NEXUS_HOME`. Each conversation has a subfolder.
 const SESSIONS: &str = "sessions/claude-cli";
-/// The note in such a folder.
+/// File name of the note in such a subfolder.
 const NOTE: &str = "kept.json";
 
 /// Content of this backend's [`ResumeHandle`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RetainedSession {
-    /// The CLI's own name for the conversation.
+    /// Session id that the CLI assigned to the conversation.
     pub(super) session: String,
     /// Working directory of the turn. Claude 2.1.197 finds a conversation only from there.
     pub(super) directory: PathBuf,
-    /// Folder of the conversation, below the common one. With the user's own login, the CLI stores the
-    /// conversation with the user's own, and the folder holds a note of it.
+    /// Name of the conversation's subfolder. With the user's own login, the CLI stores the conversation in the user's
+    /// folder, and this subfolder contains only a note about it.
     pub(super) folder: String,
-    /// Counts of the CLI at the end of the turn.
+    /// Token counts of the CLI at the end of the turn.
     #[serde(default)]
     usage: Usage,
-    /// Cost at that time, in dollars.
+    /// Cost of the conversation at the end of the turn, in dollars.
     #[serde(default)]
     cost: f64,
 }
 
 impl RetainedSession {
-    /// Reads the state of a handle. It may come from anywhere: what is in it is checked.
+    /// Parses and validates the state of a handle, which may come from any source.
     pub(super) fn read(state: &Value) -> Option<Self> {
         let kept: Self = serde_json::from_value(state.clone()).ok()?;
         let is_plain = |name: &str| {
@@ -48,23 +48,25 @@ impl RetainedSession {
         (fits && kept.directory.is_absolute()).then_some(kept)
     }
 
-    /// Stored files of it, for [`Cli::kept`](crate::cli::Cli::kept). The CLI continues under the same id, so
-    /// all handles of a conversation name the same files. `None` if the folder belongs to another conversation.
+    /// Returns the stored files of the conversation, for [`Cli::kept`](crate::cli::Cli::kept). The CLI resumes under
+    /// the same id, so all handles of a conversation name the same files. `None` if the folder belongs to another
+    /// conversation.
     pub(super) fn place(&self, nexus_home: &Path) -> Option<KeptConversation> {
         let folder = KeptFolder::of(nexus_home, &self.folder);
         let kept = KeptConversation::new(&format!("claude-{}", self.folder));
         let kept = match folder.note() {
-            // No turn in it came to its end; the CLI's own folder is not looked through for it.
+            // Without a note no turn of this conversation has ended. Then do not search the CLI's own folder for it.
             None => kept,
             Some(note) if note.session != self.session || note.directory != self.directory => return None,
             Some(note) => note.with_users(kept),
         };
-        // Last, as the note is in it: what is interrupted can be done again.
+        // Delete this folder last, because it contains the note: an interrupted deletion can then be repeated.
         Some(kept.with_folder(nexus_home.join(SESSIONS), folder.path))
     }
 }
 
-/// The folder of a kept conversation: `config` and `work` of the CLI, as far as they are ours, and the note.
+/// Subfolder of a stored conversation: the note, the working directory and, with a credential in the configuration, the
+/// CLI's own folder.
 #[derive(Debug)]
 pub(super) struct KeptFolder {
     name: String,
@@ -72,27 +74,27 @@ pub(super) struct KeptFolder {
 }
 
 impl KeptFolder {
-    /// The folder of this name, which may not be there.
+    /// Returns the subfolder with this name, which need not exist.
     pub(super) fn of(nexus_home: &Path, name: &str) -> Self {
         Self { name: name.to_owned(), path: nexus_home.join(SESSIONS).join(name) }
     }
 
-    /// Makes it.
+    /// Creates the subfolder.
     pub(super) fn make(&self) -> io::Result<()> {
         make_private_folder(&self.config())
     }
 
-    /// `CLAUDE_CONFIG_DIR`, where it is ours.
+    /// Returns the value of `CLAUDE_CONFIG_DIR` for turns that do not use the user's own folder.
     pub(super) fn config(&self) -> PathBuf {
         self.path.join("config")
     }
 
-    /// Working directory of turns that name no folder.
+    /// Returns the working directory of turns that name no folder.
     pub(super) fn work(&self) -> PathBuf {
         self.path.join("work")
     }
 
-    /// Makes [`KeptFolder::work`].
+    /// Creates [`KeptFolder::work`].
     pub(super) fn make_work(&self) -> io::Result<PathBuf> {
         make_private_folder(&self.work())?;
         Ok(self.work())
@@ -107,25 +109,25 @@ impl KeptFolder {
     }
 }
 
-/// The conversation to which a folder belongs. Handles may be forged: of the user's own conversations, only
-/// those that a turn of ours created are deleted.
+/// Note that states to which conversation a subfolder belongs. Handles may be forged, so only a conversation with a
+/// note is deleted from the user's folder: a turn of Nexus created it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     session: String,
     directory: PathBuf,
-    /// The user's own folder of the CLI, if it holds the conversation.
+    /// The user's own folder of the CLI, if it contains the conversation.
     users: Option<PathBuf>,
 }
 
 impl Note {
-    /// Adds the files of the conversation that the CLI stores in the user's own folder. `.claude.json`
-    /// continues to name it as the last conversation of its working directory, without its text.
+    /// Adds the files of the conversation in the user's own folder. `.claude.json` still names it as the last
+    /// conversation of its working directory, without its text.
     ///
-    /// Source: observed with claude 2.1.197 and 2.1.329, but for `file-history`, which no headless run left.
+    /// Source: observed with claude 2.1.197 and 2.1.329, except `file-history`, which no headless run created.
     fn with_users(&self, mut kept: KeptConversation) -> KeptConversation {
         let Some(users) = &self.users else { return kept };
         let projects = users.join("projects");
-        // Each working directory has a folder, by a name of the CLI's making.
+        // The CLI has a folder for each working directory, and derives its name in its own way. So look in all of them.
         for project in fs::read_dir(&projects).into_iter().flatten().flatten() {
             let file = project.path().join(format!("{}.jsonl", self.session));
             let folder = project.path().join(&self.session);
@@ -139,7 +141,7 @@ impl Note {
     }
 }
 
-/// The conversation of one process.
+/// Conversation of one process.
 #[derive(Debug)]
 pub(super) struct ConversationState {
     backend: BackendId,
@@ -154,17 +156,17 @@ pub(super) struct ConversationState {
 struct ConversationFolder {
     directory: PathBuf,
     folder: KeptFolder,
-    /// The user's own folder of the CLI, if that is where the conversation is.
+    /// The user's own folder of the CLI, if it contains the conversation.
     users: Option<PathBuf>,
 }
 
 impl ConversationState {
-    /// A conversation that is deleted after the turn.
+    /// Creates the state of a conversation that is deleted after the turn.
     pub(super) fn forgotten(backend: BackendId) -> Self {
         Self { backend, place: None, before: None, id: None, usage: Usage::new(), cost: 0.0 }
     }
 
-    /// A stored conversation, which continues `before` if it is given.
+    /// Creates the state of a stored conversation, which continues `before` if it is given.
     pub(super) fn kept(
         backend: BackendId,
         directory: &Path,
@@ -176,22 +178,22 @@ impl ConversationState {
         Self { place, before, ..Self::forgotten(backend) }
     }
 
-    /// Returns true if it outlives the turn.
+    /// Returns true if the conversation is stored beyond the turn.
     pub(super) fn is_kept(&self) -> bool {
         self.place.is_some()
     }
 
-    /// Returns true if it continues an earlier conversation.
+    /// Returns true if the turn continues an earlier conversation.
     pub(super) fn resumes(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The CLI names it.
+    /// Records the session id that the CLI reports.
     pub(super) fn is_at(&mut self, id: String) {
         self.id = Some(id);
     }
 
-    /// Handle with which a later turn resumes it.
+    /// Returns the handle with which a later turn resumes the conversation.
     pub(super) fn handle(&self) -> Option<ResumeHandle> {
         let place = self.place.as_ref()?;
         let kept = RetainedSession {
@@ -204,7 +206,7 @@ impl ConversationState {
         Some(ResumeHandle::new(self.backend.clone(), serde_json::to_value(kept).ok()?))
     }
 
-    /// Writes down which conversation it was, in the folder of its own: by that it is found when it is forgotten.
+    /// Writes the note into the conversation's subfolder. A later deletion finds the conversation through the note.
     pub(super) fn write_note(&self) -> io::Result<()> {
         let (Some(place), Some(session)) = (&self.place, &self.id) else { return Ok(()) };
         let (directory, users) = (place.directory.clone(), place.users.clone());
@@ -212,11 +214,11 @@ impl ConversationState {
         if place.folder.note().as_ref() == Some(&note) { Ok(()) } else { place.folder.write_note(&note) }
     }
 
-    /// Usage and cost in dollars of this turn, from its `result` line; `None` if the line has no counts.
+    /// Returns usage and cost in dollars of this turn, from its `result` line; `None` if the line has no counts.
     ///
-    /// A later version counts over the whole conversation, an earlier one over the process alone. `own` is a
-    /// lower bound of the usage of this process's messages, and distinguishes the two. Source: observed with
-    /// claude 2.1.329 and 2.1.197.
+    /// Later versions count over the whole conversation, earlier ones only over the process. `own` is a lower bound of
+    /// the usage of this process's messages, and distinguishes the two. Source: observed with claude 2.1.329 and
+    /// 2.1.197.
     pub(super) fn account(&mut self, line: &ResultLine, own: &Usage) -> Option<(Usage, Option<f64>)> {
         let cost = line.total_cost_usd.filter(|cost| cost.is_finite());
         if line.model_usage.is_empty() {
@@ -241,7 +243,7 @@ impl ConversationState {
 }
 
 fn counted(usage: &ModelUsage) -> Usage {
-    // Nought is also what it says where the API does not count thinking apart.
+    // The CLI also reports 0 if the API does not count thinking separately, so treat 0 as unknown.
     let thinking = usage.thinking_tokens.filter(|tokens| *tokens > 0);
     let mut counted = Usage::new();
     counted.input_tokens = usage.input_tokens;

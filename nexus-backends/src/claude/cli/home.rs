@@ -1,14 +1,15 @@
-//! Environment of a process of `claude`: its folders, its variables, and the folder of its conversation.
+//! Environment of a `claude` process: its folders, its variables, and the subfolder of its conversation.
 //!
-//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private. It lies below
-//! `$NEXUS_HOME/sessions` if the conversation is stored, else in the run's home, which is removed with the run.
+//! With a credential in the configuration, the CLI's own folder (`CLAUDE_CONFIG_DIR`) is private. It is below
+//! `$NEXUS_HOME/sessions` if the conversation is stored. Otherwise it is in the run's home, which is removed with the
+//! run.
 //!
-//! Without a credential the CLI runs with the user's login and hence in the user's own folder. There it
-//! rewrites `.claude.json`, adds to `.claude/backups` and `.claude/plugins/store`, and adds a stored
-//! conversation to `.claude/projects`. A note of the conversation is then below `$NEXUS_HOME/sessions`.
+//! Without a credential the CLI runs with the user's login, and so in the user's own folder. There it rewrites
+//! `.claude.json`, adds to `.claude/backups` and `.claude/plugins/store`, and adds a stored conversation to
+//! `.claude/projects`. A note of the conversation is then below `$NEXUS_HOME/sessions`.
 //!
-//! At the levels with a shell its cache is the user's: there a turn with tools of the caller's leaves a log of
-//! their connection (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token; the CLI removes it after some
+//! At the levels with a shell, the CLI uses the user's cache folder. A turn with caller tools leaves a log of the
+//! connection there (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token. The CLI removes the log after some
 //! weeks. No code here opens a credential of the CLI.
 
 use std::{
@@ -26,36 +27,37 @@ use crate::cli::{Attempt, TurnPlan};
 use nexus_process::environment::{Environment, NetworkSettings};
 use nexus_process::private_home::PrivateHome;
 
-/// Repeats of a failed model call, within the CLI. Its own number is 10, which takes three minutes.
+/// Number of retries of a failed model call within the CLI. Its own default of 10 takes three minutes.
 const MAX_RETRIES: &str = "3";
 
-/// Set in every process.
+/// Variables of every process.
 ///
-/// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
+/// Source: the vendor's list of variables; each was observed with claude 2.1.197 and 2.1.329.
 pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
-    // The CLI would read `@path` in a prompt from the disk, with any tools.
+    // Otherwise the CLI reads `@path` in a prompt from the disk, at any access level.
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
     ("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES),
-    // The server says what is too long. A 2.1.197 would refuse a prompt of 1 MiB by its own count.
+    // Disable the CLI's own limit, because the server decides which prompt is too long. Version 2.1.197 would reject a
+    // prompt of 1 MiB by its own count.
     ("CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE", "1000000000"),
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_TELEMETRY", "1"),
     ("DISABLE_ERROR_REPORTING", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
-    // The servers that a subscriber has connected to his account are not the caller's.
+    // Exclude the servers that a subscriber has connected to the account. They do not belong to the caller.
     ("ENABLE_CLAUDEAI_MCP_SERVERS", "false"),
-    // Every tool is given to the model at once.
+    // Offer every tool to the model at once.
     ("ENABLE_TOOL_SEARCH", "false"),
-    // A call of the caller's takes as long as the turn allows: it is neither given up after five minutes of silence,
-    // nor answered with the name of a task in the background.
+    // A call of a caller's tool may take as long as the turn allows. Otherwise the CLI would abandon it after five
+    // minutes of silence, or answer it with the name of a background task.
     ("CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT", "0"),
     ("CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS", "0"),
-    // The caller's description of a tool arrives whole. Not before 2.1.329.
+    // Pass the descriptions of the caller's tools in full. Effective from 2.1.329 on.
     ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
 ];
 
-/// A place to live.
+/// Prepared home, environment and conversation of one process.
 #[derive(Debug)]
 pub(super) struct PreparedHome {
     pub(super) home: PrivateHome,
@@ -66,12 +68,12 @@ pub(super) struct PreparedHome {
     pub(super) resume: Option<String>,
 }
 
-/// Makes the place for one process.
+/// Prepares the home of one process.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ConversationLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a
-/// request that cannot be run here.
+/// [`ErrorKind::ConversationLost`] if the stored conversation does not exist, [`ErrorKind::InvalidRequest`] for a
+/// request that cannot run here.
 pub(super) fn settle(
     plan: &TurnPlan,
     attempt: &Attempt,
@@ -101,12 +103,12 @@ pub(super) fn settle(
 /// Working directory of the process, and folder of its conversation.
 struct Location {
     working_directory: PathBuf,
-    /// The folder of the conversation, if it is kept.
+    /// Subfolder of the conversation, if it is stored.
     folder: Option<KeptFolder>,
     before: Option<RetainedSession>,
 }
 
-/// The CLI's own folder where it runs with the user's login.
+/// Returns the CLI's own folder for runs with the user's login.
 fn users_folder(context: &BuildContext) -> Option<PathBuf> {
     let variable = |name: &str| context.environment.get(name).filter(|value| !value.is_empty());
     let named = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
@@ -123,7 +125,7 @@ fn locate(plan: &TurnPlan, attempt: &Attempt) -> Result<Location, Failure> {
     }
 }
 
-/// A new conversation that outlives the turn.
+/// Prepares a new conversation that is stored beyond the turn.
 fn keep(plan: &TurnPlan) -> Result<Location, Failure> {
     let folder = KeptFolder::of(&plan.nexus_home, plan.run.run().as_str());
     folder.make().map_err(unwritable)?;
@@ -134,7 +136,7 @@ fn keep(plan: &TurnPlan) -> Result<Location, Failure> {
     Ok(Location { working_directory, folder: Some(folder), before: None })
 }
 
-/// A conversation that an earlier turn kept.
+/// Prepares the continuation of a conversation that an earlier turn stored.
 fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failure> {
     let kept = RetainedSession::read(state).ok_or_else(|| {
         Failure::new(ErrorKind::InvalidRequest, "the handle to resume belongs to another backend")
@@ -148,14 +150,16 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failur
         };
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     }
-    // Without a credential the CLI has it with the user's own, and says itself when it is gone from there.
+    // Without a credential the CLI stores the conversation in the user's folder, and itself reports if it no longer
+    // exists there.
     if !kept.directory.is_dir() || !folder.config().is_dir() {
         return Err(Failure::new(ErrorKind::ConversationLost, "the stored conversation no longer exists"));
     }
     Ok(Location { working_directory: kept.directory.clone(), folder: Some(folder), before: Some(kept) })
 }
 
-/// Builds the environment: a few variables of the host's, what the request names, and what the CLI needs.
+/// Builds the environment: a few variables of the host, the variables that the request names, and those that the CLI
+/// needs.
 fn environment(
     plan: &TurnPlan,
     settings: &Settings,
@@ -194,12 +198,12 @@ fn environment(
             };
             builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.expose())
         }
-        // The user's login is where the user's own environment says, and in a keychain it is under this name.
+        // The user's environment determines the location of the login. A keychain stores it under the name in `USER`.
         _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
     };
     builder = match (request.tool_access, credential) {
         (ToolAccess::ScopedOnly, Some(_)) => builder.with("HOME", home.folder("home").map_err(unwritable)?),
-        // The agent's shell is the user's: git, cargo and ssh look there.
+        // Programs in the agent's shell, such as git, cargo and ssh, need the user's own `HOME`.
         _ => builder.pass(["HOME"]),
     };
     if matches!(request.tool_access, ToolAccess::ScopedOnly | ToolAccess::ReadOnly) {
@@ -213,7 +217,7 @@ fn environment(
     Ok(environment)
 }
 
-/// Returns true if the CLI itself reads the variable.
+/// Returns true if the variable configures the CLI itself.
 fn steers_the_cli(name: &str) -> bool {
     ["ANTHROPIC_", "CLAUDE", "NODE_", "BUN_", "MCP_"].iter().any(|prefix| name.starts_with(prefix))
         || ["HOME", "PATH"].contains(&name)

@@ -1,11 +1,10 @@
-//! Connects the CLI to the caller's tools, and checks its report before the tools count as connected.
+//! Connects the CLI to the caller's tools, and verifies its report before the tools count as connected.
 //!
-//! The CLI learns of the server by a control request on standard input, `mcp_set_servers`, whose answer waits
-//! for the connection. So the server's token is on no command line, in no file and in no environment, and no
-//! child of the CLI can read it there. Then a request asks for its list of tools (`mcp_status`), all before the
-//! prompt.
+//! The control request `mcp_set_servers` on standard input names the server, and its response waits for the connection.
+//! So the server's token is on no command line, in no file and in no environment, where a child of the CLI could read
+//! it. A second request (`mcp_status`) then asks for the server's list of tools. Both precede the prompt.
 //!
-//! Source: observed with claude 2.1.197 and 2.1.329, at a gateway and at the vendor's own host.
+//! Source: observed with claude 2.1.197 and 2.1.329, through a gateway and at the vendor's own host.
 
 use nexus_core::{ErrorKind, ToolDefinition, harness::Failure};
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use super::wire::{ControlAnswer, ServerStatus};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::versions::Version;
 
-/// Rule that lets every call of the caller's tools through. The session decides which tools exist.
+/// Rule that allows every call of the caller's tools. The session decides which tools exist.
 pub(super) const EVERY_TOOL: &str = "mcp__nexus__*";
 
 /// Prefix of the caller's tools in the names that the model sees.
@@ -24,20 +23,20 @@ const PREFIX: &str = "mcp__nexus__";
 /// Prefix of any server's tool.
 const ANY_SERVER: &str = "mcp__";
 
-/// Longest name of a tool that the API takes, in bytes. Source: the vendor's API; a 2.1.329 leaves a tool out whose
-/// name is longer, observed.
+/// Maximum length of a tool's name at the API, in bytes. Source: the vendor's API; version 2.1.329 drops a tool with a
+/// longer name, observed.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Longest time of one call before the CLI abandons it, in milliseconds. Close to the longest that it accepts
-/// (2³¹ - 1); the turn's own limits end a call long before.
+/// Time limit of one call within the CLI, in milliseconds. It is close to the maximum that the CLI accepts (2³¹ - 1),
+/// so the turn's own limits end a call long before.
 const CALL_TIMEOUT_MILLISECONDS: u32 = 2_000_000_000;
 
-/// The caller's name for the tool that the model calls `name`, if the caller's server has it.
+/// Returns the caller's name of the tool that the model calls `name`, if it is a tool of the caller's server.
 pub(super) fn caller_name(name: &str) -> Option<&str> {
     name.strip_prefix(PREFIX)
 }
 
-/// Returns true if a server has the model's tool `name`: the caller's or another.
+/// Returns true if the model's tool `name` belongs to any MCP server.
 pub(super) fn is_served(name: &str) -> bool {
     name.starts_with(ANY_SERVER)
 }
@@ -47,14 +46,14 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
     tools.definitions().iter().any(|tool| tool.name == name)
 }
 
-/// Looks the tools over for what this CLI would change about them. Says what to warn of.
+/// Returns warnings about the parts of the tools that this CLI changes.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidRequest`] for a name that the model cannot be given.
+/// [`ErrorKind::InvalidRequest`] for a name that the model cannot use.
 pub(super) fn inspect(tools: &[ToolDefinition], version: &Version) -> Result<Vec<String>, Failure> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    // Some versions cut the end of a longer description without a message.
+    // Some versions truncate longer descriptions without a message.
     let most = VERSIONS.description_units(version);
     let mut warnings = Vec::new();
     for tool in tools {
@@ -78,24 +77,24 @@ pub(super) fn inspect(tools: &[ToolDefinition], version: &Version) -> Result<Vec
     Ok(warnings)
 }
 
-/// The servers that the CLI is to have.
+/// Returns the servers for `mcp_set_servers`.
 pub(super) fn servers(tools: &CallerTools) -> Value {
     let server = json!({
         "type": "http",
         "url": tools.url(),
         "headers": { "Authorization": format!("Bearer {}", tools.token().expose()) },
-        // Otherwise a later search for tools would have to find them first.
+        // Otherwise the model would have to find the tools by a search first.
         "alwaysLoad": true,
         "timeout": CALL_TIMEOUT_MILLISECONDS,
     });
     json!({ SERVER: server })
 }
 
-/// Reads the result of the connection.
+/// Checks the response to `mcp_set_servers`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ToolsUnavailable`] without a connection.
+/// [`ErrorKind::ToolsUnavailable`] if the server is not connected.
 pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), Failure> {
     match answer.errors.get(SERVER) {
         None => Ok(()),
@@ -109,7 +108,7 @@ pub(super) fn connected(answer: &ControlAnswer, tools: &CallerTools) -> Result<(
     }
 }
 
-/// Holds what the CLI says it is connected to against the tools that the turn is to have.
+/// Compares the CLI's list of connected tools with the tools of the turn.
 ///
 /// # Errors
 ///
@@ -125,7 +124,7 @@ pub(super) fn ready(answer: &ControlAnswer, tools: &CallerTools) -> Result<(), F
     all_there(tools, "the CLI does not list them", |name| lists(server, name))
 }
 
-/// Compares the tools that the model gets with the tools of the turn.
+/// Compares the tools offered to the model with the tools of the turn.
 ///
 /// # Errors
 ///
@@ -135,7 +134,7 @@ pub(super) fn offered(offered: &[String], tools: &CallerTools) -> Result<(), Fai
     all_there(tools, "the CLI does not offer them to the model", is_offered)
 }
 
-/// Failure for a CLI that rejects a request about the server.
+/// Returns the failure for a CLI that rejected a request about the server.
 pub(super) fn refused(tools: &CallerTools, error: Option<String>) -> Failure {
     let reason = error.unwrap_or_else(|| "the CLI reports no reason for it".to_owned());
     unavailable(&every(tools), &reason)
@@ -156,7 +155,7 @@ fn every(tools: &CallerTools) -> Vec<&str> {
     tools.missing(|_| false)
 }
 
-/// Most names that an error lists.
+/// Maximum number of names that an error lists.
 const MAX_LISTED: usize = 20;
 
 fn unavailable(missing: &[&str], reason: &str) -> Failure {

@@ -1,8 +1,8 @@
-//! The messages of a turn, put together from deltas and from the lines that confirm them.
+//! Messages of a turn, assembled from deltas and from the lines that confirm them.
 //!
-//! A block of a message is real only once its `assistant` line came. What was streamed and not confirmed is
-//! void as soon as the CLI goes on without it: the model call was repeated, or its answer was cut off. A turn
-//! that ends there keeps it in its partial, as a message that is not complete.
+//! A block of a message is confirmed by its `assistant` line. Streamed text without confirmation is retracted as soon
+//! as the CLI continues without it, because it repeated the model call or the answer was cut off. If the turn ends
+//! there, its partial result contains the text as an incomplete message.
 
 use std::{
     borrow::Cow,
@@ -29,17 +29,17 @@ pub(super) enum BlockKind {
 /// The messages of one process.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// The message that the turn's own agent is at.
+    /// Open message of the turn's own agent.
     own: Option<Open>,
-    /// Open messages of its sub-agents, by the call that started them.
+    /// Open messages of its sub-agents, keyed by the call that started the sub-agent.
     subs: BTreeMap<String, Open>,
     used_ids: BTreeSet<String>,
     calls: u32,
-    /// The last message of the turn's own agent that has ended, and its text.
+    /// The last ended message of the turn's own agent, and its text.
     last: Option<MessageId>,
     last_text: String,
     counted: Usage,
-    /// Halves of characters that the deltas of the own message end in.
+    /// Joins characters that two deltas of the agent's own message split.
     halves: HalfJoiner,
 }
 
@@ -73,14 +73,14 @@ impl BlockKind {
 }
 
 impl Messages {
-    /// A streamed message of the turn's own agent begins.
+    /// Starts a streamed message of the turn's own agent.
     pub(super) fn start(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
         self.close(step);
         self.halves = HalfJoiner::default();
         self.open_own(vendor_id, usage, step);
     }
 
-    /// A piece of the message that was started last.
+    /// Adds a delta to the message that was started last.
     pub(super) fn delta(&mut self, kind: BlockKind, text: Cow<'_, str>, halves: Halves, step: &mut Step) {
         let text = self.halves.delta(kind.name(), text, halves);
         let Some(open) = &mut self.own else { return };
@@ -94,7 +94,7 @@ impl Messages {
         open.deliver(kind, &text, step);
     }
 
-    /// The API's last word on the message that was started last.
+    /// Records the stop reason and final usage of the message that was started last.
     pub(super) fn last_word(&mut self, stop_reason: Option<String>, usage: Option<ApiUsage>) {
         let Some(open) = &mut self.own else { return };
         open.stop_reason = stop_reason.or_else(|| open.stop_reason.take());
@@ -108,9 +108,9 @@ impl Messages {
         }
     }
 
-    /// Handles the end of a message's stream. An abandoned message is closed too, without being confirmed. A
-    /// message that broke off after whole blocks stands: claude 2.1.329 retains these in the conversation and
-    /// asks the model to continue from there. Transcript v2_1_329_cut_behind_blocks.
+    /// Handles the end of a message's stream. An abandoned message also ends like this, without confirmation. A message
+    /// that breaks off after complete blocks is valid: claude 2.1.329 retains the blocks in the conversation and asks
+    /// the model to continue. Transcript v2_1_329_cut_behind_blocks.
     pub(super) fn stop(&mut self, step: &mut Step) {
         let is_whole = self
             .own
@@ -121,7 +121,7 @@ impl Messages {
         }
     }
 
-    /// A block of a message is real. `content` is empty for a block that is neither text nor thinking.
+    /// Confirms a block of a message. `content` is empty for a block that is neither text nor thinking.
     pub(super) fn confirm(
         &mut self,
         vendor_id: &str,
@@ -165,14 +165,14 @@ impl Messages {
         }
     }
 
-    /// Usage and stop reason of the whole message, where the line has them: it was not streamed.
+    /// Records usage and stop reason of a message that was not streamed. Other messages have neither in this line.
     pub(super) fn reported(&mut self, stop_reason: Option<String>, usage: Option<ApiUsage>) {
         if stop_reason.is_some() {
             self.last_word(stop_reason, usage);
         }
     }
 
-    /// Text that only the `result` line holds becomes a message of its own.
+    /// Adds text that only the `result` line contains, as a separate message.
     pub(super) fn add(&mut self, vendor_id: &str, text: &str, step: &mut Step) {
         self.close(step);
         let id = self.fresh_id(vendor_id);
@@ -182,7 +182,7 @@ impl Messages {
         text.clone_into(&mut self.last_text);
     }
 
-    /// Ends the open message, or takes back what was not confirmed of it.
+    /// Ends the open message, or retracts its unconfirmed part.
     pub(super) fn close(&mut self, step: &mut Step) {
         let Some(open) = self.own.take() else { return };
         self.counted = self.counted.plus(&open.counted());
@@ -199,7 +199,7 @@ impl Messages {
         if blocks.is_empty() {
             return;
         }
-        // Confirmed text stands, under an id of its own.
+        // The confirmed text remains, under a new id.
         let id = self.fresh_id(&format!("{}~kept", open.vendor_id));
         let kept = Open { id, blocks, ..Open::new(open.id, &open.vendor_id, None) };
         for block in &kept.blocks {
@@ -214,7 +214,7 @@ impl Messages {
         self.last_text = open.text();
     }
 
-    /// Retracts the last message of the turn's own agent: it does not have the required shape.
+    /// Retracts the last message of the turn's own agent, because it does not have the required shape.
     pub(super) fn take_back(&mut self, step: &mut Step) {
         self.close(step);
         if let Some(last) = self.last.take() {
@@ -223,32 +223,32 @@ impl Messages {
         }
     }
 
-    /// The last message was taken back by others.
+    /// Forgets the last message, because another part of the driver has retracted it.
     pub(super) fn forget_last(&mut self) {
         self.last = None;
         self.last_text.clear();
     }
 
-    /// Ends what a sub-agent is saying.
+    /// Ends the open message of a sub-agent.
     pub(super) fn close_sub(&mut self, parent: &str, step: &mut Step) {
         if let Some(open) = self.subs.remove(parent) {
             open.end_sub(step);
         }
     }
 
-    /// Ends what every sub-agent is saying.
+    /// Ends the open messages of all sub-agents.
     pub(super) fn close_subs(&mut self, step: &mut Step) {
         for open in std::mem::take(&mut self.subs).into_values() {
             open.end_sub(step);
         }
     }
 
-    /// The text of the last message of the turn's own agent that has ended.
+    /// Returns the text of the last ended message of the turn's own agent.
     pub(super) fn last_text(&self) -> &str {
         &self.last_text
     }
 
-    /// Usage of the messages of the turn's own agent, as far as they report it.
+    /// Returns the reported usage of the messages of the turn's own agent.
     pub(super) fn counted(&self) -> Usage {
         self.counted
     }
@@ -260,7 +260,7 @@ impl Messages {
         self.own = Some(Open { usage, ..Open::new(id, vendor_id, None) });
     }
 
-    /// The vendor's name for a message, or one like it if that was used before.
+    /// Returns the vendor's id of a message, with a suffix if the id was used before.
     fn fresh_id(&mut self, vendor_id: &str) -> MessageId {
         let mut id = vendor_id.to_owned();
         let mut count = 1_u64;
@@ -285,7 +285,7 @@ impl Open {
         }
     }
 
-    /// Returns true if the CLI confirmed everything that was streamed.
+    /// Returns true if the CLI confirmed all streamed blocks.
     fn is_whole(&self) -> bool {
         self.blocks.iter().all(|block| block.confirmed.is_some() || !block.has_streamed)
     }
@@ -318,13 +318,14 @@ impl Open {
         );
     }
 
-    /// Ends a message of a sub-agent: one model call, whose usage and stop reason the CLI does not report.
+    /// Ends a message of a sub-agent. The message is a single model call, whose usage and stop reason the CLI does not report.
     fn end_sub(self, step: &mut Step) {
         step.model_calls_ended.push(ModelCall::new().with_parent(self.parent.clone()));
         self.end(step);
     }
 
-    /// Usage of the model call. An interrupted message has only the counts of its beginning.
+    /// Returns the usage of the model call. It is empty for an interrupted message, which has only the counts of its
+    /// start.
     fn counted(&self) -> Usage {
         match (&self.stop_reason, self.usage) {
             (Some(_), Some(usage)) => counted(&usage),

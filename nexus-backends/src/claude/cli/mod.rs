@@ -13,7 +13,7 @@
 //!
 //! The CLI's own rules enforce each access level. `ScopedOnly` and `ReadOnly` are lists of tools, and the list
 //! that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run commands
-//! that the CLI recognises as staying inside; other commands are denied, because nobody can be asked.
+//! that the CLI recognises as staying inside; it denies other commands, or asks the host about them if the host approves calls.
 //!
 //! The caller's tools are available at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to
 //! the model, so a name has 116 characters at most). In `ScopedOnly` the model has them and nothing else,
@@ -93,14 +93,14 @@ use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::spawn::{Invocation, StdinMode};
 use nexus_process::version::version_line;
 
-/// The program, where the settings name no other.
+/// Default program, unless the settings name another.
 const PROGRAM: &str = "claude";
 
 /// Advice for a missing program.
 const INSTALL: &str = "install Claude Code, or name the program as `executable`";
 
 backend_kind! {
-    /// The kind `claude-cli`.
+    /// The backend kind `claude-cli`.
     ClaudeCli = "claude-cli" of "anthropic",
     settings settings_schema::of::<Settings>(),
     built by |id, settings, context| CliBackend::build(id, settings, context, Claude::new)
@@ -135,7 +135,7 @@ impl Claude {
         Executable::find(name, self.context.environment.get("PATH").map(OsStr::new))
     }
 
-    /// The version, if it may be run.
+    /// Returns the version of the program if it may run.
     async fn version(&self, executable: &Executable) -> Result<AdmittedVersion, Failure> {
         let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
@@ -146,13 +146,14 @@ impl Claude {
         VERSIONS.admit(executable.path(), &line, self.settings.versions)
     }
 
-    /// Borrows the credential that the settings name. The user's own login is the program's business alone.
+    /// Borrows the credential that the settings name. Without one, the CLI uses the user's own login, which Nexus never
+    /// touches.
     async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
         let Some(source) = &self.credential else { return Ok(None) };
         Ok(Some(plan.borrow(source).await?))
     }
 
-    /// Returns the user's login, as far as it is visible without opening a file.
+    /// Returns what is known about the user's login without opening a file.
     fn login(&self) -> VisibleLogin {
         let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
         let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
@@ -165,7 +166,7 @@ impl Claude {
         if folder.join(".credentials.json").exists() {
             VisibleLogin::Likely
         } else if settings.exists() {
-            // A keychain, or a key that the CLI keeps itself.
+            // The login may be in a keychain, or the CLI may store a key itself.
             VisibleLogin::Unknown
         } else {
             VisibleLogin::None

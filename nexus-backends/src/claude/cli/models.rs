@@ -1,9 +1,9 @@
-//! The CLI's model list, as it stands in the answer to `initialize`.
+//! Model list of the CLI, from its response to `initialize`.
 
 use super::wire::ModelInfo;
 
-/// Returns true if the model accepts the effort, by the CLI's model list. A model that is not on it counts as
-/// accepting it.
+/// Returns true if the model supports the effort, by the CLI's model list. A model that is not in the list counts as
+/// supporting it.
 pub(super) fn takes_effort(models: &[ModelInfo], model: &str, effort: &str) -> bool {
     let is_it = |known: &&ModelInfo| known.value == model || known.resolved_model.as_deref() == Some(model);
     let Some(known) = models.iter().find(is_it) else { return true };
@@ -13,7 +13,7 @@ pub(super) fn takes_effort(models: &[ModelInfo], model: &str, effort: &str) -> b
             levels.is_empty() || levels.iter().any(|level| level == effort)
         }
         Some(false) => false,
-        // A model without the field does not accept it, where other models of the list have the field.
+        // If other models in the list have the field, a model without it does not support effort.
         None => models.iter().all(|other| other.supports_effort.is_none()),
     }
 }

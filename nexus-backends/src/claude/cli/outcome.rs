@@ -1,7 +1,7 @@
-//! Outcome of a turn, from its `result` line and from the errors that the CLI reported before it.
+//! Outcome of a turn, from its `result` line and the errors that the CLI reported before it.
 //!
-//! Neither `subtype: success` nor the exit code proves success. The model's words are never read; where the CLI
-//! gives a failure without a class, its own sentence decides by a table of beginnings.
+//! Neither `subtype: success` nor the exit code proves success. The model's own text is never interpreted. If the CLI
+//! reports a failure without a class, a table of sentence beginnings classifies the CLI's message.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,21 +12,21 @@ use super::wire::{RateLimitInfo, ResultLine};
 use crate::cli::ProcessEnd;
 use crate::vendor_words::speaks_of_length;
 
-/// Longest line of standard error that a message repeats, in characters.
+/// Maximum length of a line of standard error in a message, in characters.
 const WORDS_CHARACTERS: usize = 300;
 
 /// The CLI's reports of failures before its `result` line.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
-    /// The class on the last message that the CLI made up.
+    /// Error class of the last message that the CLI composed itself.
     pub(super) error: Option<String>,
-    /// The limit that refused the last model call.
+    /// Rate limit that rejected the last model call.
     pub(super) rejected: Option<RateLimitInfo>,
     /// True if this process resumes an earlier conversation.
     pub(super) resumes: bool,
 }
 
-/// The finish reason of an answer, or the failure.
+/// Returns the finish reason of an answer, or the failure.
 pub(super) fn judge(result: &ResultLine, witness: &Witness) -> Result<FinishReason, Failure> {
     match result.subtype.as_str() {
         "success" if result.is_error => Err(reported(result, witness)),
@@ -39,7 +39,7 @@ pub(super) fn judge(result: &ResultLine, witness: &Witness) -> Result<FinishReas
     }
 }
 
-/// A result that calls itself a success.
+/// Evaluates a result with the subtype `success`.
 fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
     if result.num_turns == Some(0) {
         let reason = format!("the CLI interpreted the prompt as one of its commands: {}", words(result));
@@ -50,7 +50,7 @@ fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
     }
     Ok(match result.stop_reason.as_deref() {
         Some("end_turn") => FinishReason::Stop,
-        // The stream ended in good order and without its last event. Observed with claude 2.1.197.
+        // The stream ended regularly, but without its last event. Observed with claude 2.1.197.
         None => return Err(Failure::new(ErrorKind::Incomplete, "the answer was cut off before its end")),
         Some("stop_sequence") => FinishReason::StopSequence,
         Some("tool_use") => FinishReason::ToolCalls,
@@ -66,7 +66,7 @@ fn answered(result: &ResultLine) -> Result<FinishReason, Failure> {
     })
 }
 
-/// A failure that stands where the answer belongs.
+/// Returns the failure of a `success` result that is marked as an error.
 fn reported(result: &ResultLine, witness: &Witness) -> Failure {
     let kind = if result.stop_reason.as_deref() == Some("refusal") {
         ErrorKind::Refused
@@ -77,7 +77,7 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
             .unwrap_or_else(|| by_sentence(&words(result)))
     };
     let (kind, named) = match (kind, &witness.rejected) {
-        // The CLI reports a server that is busy for a moment as rejected too, but without a limit.
+        // The CLI also reports a briefly busy server as rejected, but without the fields of a limit.
         (ErrorKind::RateLimited, Some(limit))
             if limit.resets_at.is_some() || limit.rate_limit_type.is_some() =>
         {
@@ -96,8 +96,8 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
     }
 }
 
-/// The vendor's words for a limit that the account's owner has set, after any prefix of the CLI. Source: public
-/// threads about the API's status 400.
+/// Beginning of the vendor's message about a limit that the account's owner has set, without the CLI's prefix. Source:
+/// public threads about the API's status 400.
 const OWN_LIMIT: &str = "You have reached your specified API usage limits";
 
 /// Time at which an account regains access, from "You will regain access on 2026-12-01 at 00:00 UTC". Source:
@@ -109,8 +109,8 @@ fn regained_at(words: &str) -> Option<SystemTime> {
     rfc3339::parse(&format!("{date}T{time}:00Z"))
 }
 
-/// Source: transcripts `fail_prompt_too_long`, `fail_413`; `blocking_limit` is the CLI's own count before
-/// any call, observed with claude 2.1.197 and a prompt of 1 MiB.
+/// Classifies a failure by `terminal_reason`. Source: transcripts `fail_prompt_too_long`, `fail_413`; `blocking_limit`
+/// is the CLI's own check before any call, observed with claude 2.1.197 and a prompt of 1 MiB.
 fn by_terminal_reason(result: &ResultLine) -> Option<ErrorKind> {
     match result.terminal_reason.as_deref()? {
         "prompt_too_long" | "blocking_limit" => Some(ErrorKind::ContextExceeded),
@@ -137,8 +137,8 @@ fn by_status(result: &ResultLine, witness: &Witness) -> Option<ErrorKind> {
     })
 }
 
-/// The CLI's class of a failure without a status. `server_error` and `unknown` do not count: a refused
-/// connection has them as well.
+/// Classifies a failure without a status by the CLI's error class. Ignores `server_error` and `unknown`, because a
+/// refused connection also has these classes.
 fn by_class(witness: &Witness) -> Option<ErrorKind> {
     match witness.error.as_deref()? {
         "authentication_failed" => Some(ErrorKind::Unauthenticated),
@@ -151,7 +151,7 @@ fn by_class(witness: &Witness) -> Option<ErrorKind> {
     }
 }
 
-/// Beginnings of sentences of the CLI that have no class, and their kinds.
+/// Beginnings of CLI messages without an error class, and the kinds of their failures.
 const SENTENCES: [(&str, ErrorKind); 13] = [
     // Transcript fail_529.
     ("API Error: Repeated 529 Overloaded errors", ErrorKind::Overloaded),
@@ -186,7 +186,7 @@ fn by_sentence(sentence: &str) -> ErrorKind {
     row.map_or(ErrorKind::VendorFailure, |(_, kind)| *kind)
 }
 
-/// A turn that was stopped, or never began.
+/// Returns the failure of a turn that was stopped or never began.
 fn broken_off(result: &ResultLine, witness: &Witness) -> Failure {
     let kind = match result.terminal_reason.as_deref() {
         Some("aborted_streaming" | "aborted_tools") => ErrorKind::Cancelled,
@@ -198,7 +198,8 @@ fn broken_off(result: &ResultLine, witness: &Witness) -> Failure {
     Failure::new(kind, words(result))
 }
 
-/// A process that ended without a `result` line. Why, it says on standard error, if at all.
+/// Returns the failure of a process that ended without a `result` line. The first line of standard error is the reason,
+/// if there is any.
 pub(super) fn without_record(end: &ProcessEnd<'_>) -> Failure {
     let exit = end.exit.unwrap_or(ProcessExit::Unknown);
     let reason = match end.stderr_tail.lines().map(str::trim).find(|line| !line.is_empty()) {
@@ -212,7 +213,7 @@ fn limit(result: &ResultLine, limit: Limit) -> Failure {
     Failure::new(ErrorKind::LimitReached(limit), words(result))
 }
 
-/// The CLI's message.
+/// Returns the CLI's message.
 fn words(result: &ResultLine) -> String {
     match &result.result {
         Some(text) => text.clone(),

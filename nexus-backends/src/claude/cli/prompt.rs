@@ -1,14 +1,14 @@
-//! The prompt as the vendor's API takes it.
+//! Prompt in the format of the vendor's API.
 
 use nexus_core::PromptBlock;
 use serde_json::{Value, json};
 
-/// The blocks of a user message.
+/// Returns the blocks of a user message.
 pub(super) fn blocks(prompt: &[PromptBlock]) -> Vec<Value> {
     prompt.iter().filter_map(block).collect()
 }
 
-/// The blocks of a user message that is this text.
+/// Returns the blocks of a user message with this text.
 pub(super) fn text_blocks(text: &str) -> Vec<Value> {
     vec![text_block(text)]
 }
@@ -25,8 +25,8 @@ fn block(block: &PromptBlock) -> Option<Value> {
     }
 }
 
-/// A text that begins with `/` would be taken for a command of the CLI's own, also where commands are switched
-/// off; a line break in front keeps it a text.
+/// Returns a text block. The CLI would treat a text that begins with `/` as a command, even if commands are disabled; a
+/// leading line break prevents this.
 ///
 /// Source: transcripts stdin_slash, stdin_slash_disabled; observed with claude 2.1.197 and 2.1.329.
 fn text_block(text: &str) -> Value {

@@ -1,14 +1,16 @@
-//! Throttles the first processes that run with the user's own login.
+//! Throttles the start of processes that run with the user's own login.
 //!
-//! The CLI refreshes its login itself, and several processes that start when a refresh is due may all refresh at once. So
-//! the first process runs alone until the model has answered it, which shows that its login is valid; the others wait, and
-//! then all start at once. They also start once the turn of the first process has ended without an answer: waiting does not
-//! make a login valid that fails. A process that comes later, and finds no process alone and no recent answer, runs alone in
-//! turn. This holds for every process of every host with the same `$NEXUS_HOME`, not for programs that were started
+//! The CLI refreshes its login itself. Several processes that start when a refresh is due may all refresh at once. So
+//! the first process runs alone until the model has answered it, which proves that its login is valid. The others wait,
+//! and then all start at once.
+//!
+//! They also start if the turn of the first process has ended without an answer, because waiting does not make an
+//! invalid login valid. A later process that finds neither a process running alone nor a recent answer runs alone
+//! itself. This covers every process of all hosts with the same `$NEXUS_HOME`, but no programs that were started
 //! elsewhere. The login itself is never read.
 //!
-//! Where the two files cannot be created or locked, nothing waits, and a warning is logged: no turn fails by it. A credential
-//! of the configuration is never refreshed by the CLI, so nothing waits then.
+//! If the two files cannot be created or locked, a warning is logged and no process waits, so no turn fails because of
+//! them. With a credential in the configuration no process waits either, because the CLI does not refresh it.
 
 use std::{
     fs::{self, OpenOptions},
@@ -24,25 +26,26 @@ use nexus_files::FileLock;
 
 use crate::cli::StartupWait;
 
-/// The folder of the two files, below `$NEXUS_HOME`.
+/// Folder of the two files, below `$NEXUS_HOME`.
 const FOLDER: &str = "startup";
-/// Locked by the process that runs alone. Its modification time is when that process started.
+/// File that the process running alone has locked. Its modification time is the start of that process.
 const LOCK: &str = "claude-cli.lock";
-/// Its modification time is when a process was answered last.
+/// File whose modification time is the last answer to any process.
 const ANSWERED: &str = "claude-cli.answered";
 
-/// Longest time that one process runs alone, and that another waits in all, with any number before it. Source:
-/// our own choice; a first answer takes two to five seconds, and one with a refresh a little longer.
+/// Longest time that one process runs alone. Also the longest total time that another process waits, however many
+/// processes precede it. Source: our own choice; a first answer takes two to five seconds, and slightly longer with a
+/// refresh.
 const ALONE: Duration = Duration::from_secs(15);
-/// Time after an answer during which no process waits. Source: our own choice; longer than a burst of turns
-/// takes to start, and short beside the hours between two refreshes.
+/// Time after an answer during which no process waits. Source: our own choice; longer than a burst of turns takes to
+/// start, and short compared to the hours between two refreshes.
 const OPEN: Duration = Duration::from_secs(300);
-/// Poll interval of a waiting process: the first, and the longest.
+/// Shortest and longest poll interval of a waiting process.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 /// Time after which a waiting process reports that it waits.
 const UNNOTICED: Duration = Duration::from_millis(500);
 
-/// One process's part in the throttle. Dropped without an answer, it lets those start that wait for it.
+/// Participation of one process in the throttle. Dropping it without an answer lets the waiting processes start.
 #[derive(Debug, Default)]
 pub(super) struct FirstTurn {
     /// Set while the process runs alone.
@@ -50,7 +53,7 @@ pub(super) struct FirstTurn {
 }
 
 impl FirstTurn {
-    /// Waits until the process may start.
+    /// Returns a wait until the process may start.
     pub(super) fn wait(&self, nexus_home: &Path) -> StartupWait {
         self.wait_for(nexus_home, ALONE)
     }
@@ -67,7 +70,7 @@ impl FirstTurn {
         StartupWait::until(stream::unfold(waiting, QueuedProcess::wait))
     }
 
-    /// The model has answered: the others may start.
+    /// Records that the model has answered, so that the waiting processes start.
     pub(super) fn was_answered(self) {
         if let Some(alone) = self.alone.lock().unwrap_or_else(PoisonError::into_inner).take() {
             alone.was_answered();
@@ -75,19 +78,19 @@ impl FirstTurn {
     }
 }
 
-/// Process in the queue.
+/// Waiting process.
 struct QueuedProcess {
     nexus_home: PathBuf,
     alone: Arc<Mutex<Option<Alone>>>,
     until: Instant,
-    /// Time of the report; `None` after it.
+    /// Time at which to report the wait; `None` after the report.
     tells: Option<Instant>,
     has_looked: bool,
     pause: Duration,
 }
 
 impl QueuedProcess {
-    /// Waits until there is something to report; `None` once the process may start.
+    /// Waits until the wait must be reported. Returns `None` once the process may start.
     async fn wait(mut self) -> Option<(String, Self)> {
         loop {
             match self.look().await {
@@ -138,7 +141,8 @@ enum PollOutcome {
 }
 
 impl PollOutcome {
-    /// Reads the files. A process that `has_waited` does not run alone: the one before it was the test of the login.
+    /// Reads the files. A process with `has_waited` never runs alone, because an earlier process has already tested the
+    /// login.
     fn at(nexus_home: &Path, has_waited: bool) -> io::Result<Self> {
         let folder = nexus_home.join(FOLDER);
         let answered = folder.join(ANSWERED);
@@ -147,16 +151,16 @@ impl PollOutcome {
         }
         nexus_files::make_private_folder(&folder)?;
         let path = folder.join(LOCK);
-        // A shared lock: processes that have waited do not exclude each other.
+        // The lock is shared, so that processes that have waited do not exclude each other.
         let locked = if has_waited { FileLock::try_lock_shared(&path) } else { FileLock::try_lock(&path) };
         let lock = match locked? {
             Some(lock) => lock,
-            // At the first look, the process that has just locked the file may not have marked it yet.
+            // At the first poll, the process that has just locked the file may not have set its time yet.
             None if !has_waited || is_within(&path, ALONE) => return Ok(Self::Wait),
             None => return Ok(Self::Open),
         };
         let alone = Alone { lock, answered };
-        // The process that held it may have been answered just now.
+        // The previous holder of the lock may have been answered just now.
         if has_waited || is_within(&alone.answered, OPEN) {
             return Ok(Self::Open);
         }
@@ -181,8 +185,8 @@ impl Alone {
     }
 }
 
-/// Returns true if a file was marked at most `time` ago. A mark in the future comes from a clock that was set
-/// back since, and does not count.
+/// Returns true if the file was modified at most `time` ago. A modification time in the future does not count: the
+/// clock was set back since.
 fn is_within(file: &Path, time: Duration) -> bool {
     let marked = fs::metadata(file).and_then(|metadata| metadata.modified());
     marked.is_ok_and(|marked| SystemTime::now().duration_since(marked).is_ok_and(|age| age <= time))

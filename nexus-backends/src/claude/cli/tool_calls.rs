@@ -1,4 +1,4 @@
-//! The calls of tools: begun by the line that confirms them, ended by the line that answers them.
+//! Tool calls: the line that confirms a call begins it, and the line with its result ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use super::{mcp_config, tools};
 use crate::cli::Step;
 use crate::cli::caller_tools::CallerTools;
 
-/// Calls of one process.
+/// Tool calls of one process.
 #[derive(Debug, Default)]
 pub(super) struct ProcessCalls {
     access: ToolAccess,
     callers: Option<CallerTools>,
-    /// Calls without an answer, oldest first.
+    /// Calls without a result, oldest first.
     waiting: Vec<WaitingCall>,
-    /// Number of calls with each of the vendor's ids, which may repeat.
+    /// Number of calls with each vendor id. Vendor ids may repeat.
     known: BTreeMap<String, u32>,
     denied: BTreeSet<String>,
-    /// The tools that the model has, once the CLI has named them.
+    /// Names of the tools that the model has, once the CLI has listed them.
     offered: Option<BTreeSet<String>>,
     is_stopping: bool,
 }
@@ -41,29 +41,30 @@ struct WaitingCall {
 /// Kind of a call that waits for its result.
 #[derive(Clone, Debug)]
 enum WaitingKind {
-    /// A tool of the harness's own, or of the vendor's server.
+    /// Tool of the harness, or of the vendor's server.
     Own {
-        /// The tool, if the model's lists do not contain it: a call of it does nothing.
+        /// Name of the tool if the model's list lacks it. A call of such a tool has no effect.
         unlisted: Option<String>,
     },
-    /// A tool of the caller's, by the caller's name.
+    /// Tool of the caller, with the caller's name of it.
     Callers { name: String, arguments: Value },
-    /// The model submits an answer that must have a shape.
+    /// Submission of an answer that must have a shape.
     Answer,
 }
 
 impl ProcessCalls {
-    /// Without any call. Calls of `callers` are distinguished from the harness's own.
+    /// Creates an empty list of calls. `callers` distinguishes calls of the caller's tools from calls of the harness's
+    /// own.
     pub(super) fn new(access: ToolAccess, callers: Option<CallerTools>) -> Self {
         Self { access, callers, ..Self::default() }
     }
 
-    /// The CLI names the tools that the model has.
+    /// Records the tools that the model has.
     pub(super) fn offer(&mut self, tools: Vec<String>) {
         self.offered = Some(tools.into_iter().collect());
     }
 
-    /// The model called a tool.
+    /// Handles a tool call by the model.
     pub(super) fn begin(&mut self, block: Block, parent: Option<&str>, step: &mut Step) {
         if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
             *self.known.entry(block.id.clone()).or_default() += 1;
@@ -93,40 +94,40 @@ impl ProcessCalls {
         self.waiting.push(WaitingCall { vendor_id: block.id, id: call, kind });
     }
 
-    /// The start of a call that is not the caller's to answer, and whether the model has its tool.
+    /// Returns the start event of a call that the caller does not answer, and true if the model has the tool.
     fn own(&self, call: CallId, block: &Block) -> (ToolCallStarted, bool) {
-        // Hosted tools are in no list.
+        // The list does not contain hosted tools.
         let is_call = block.kind != "server_tool_use";
         let origin = if is_call { ToolOrigin::Harness } else { ToolOrigin::Hosted };
         let is_listed = match &self.offered {
             Some(offered) => !is_call || tools::is_offered(&block.name, self.access, offered),
             None => true,
         };
-        // A call of a tool that is not there is answered with an error, and nothing runs.
+        // The CLI answers a call of an unlisted tool with an error, and executes nothing.
         let effects = if is_listed { tools::effects(&block.name) } else { Effects::None };
         (ToolCallStarted::new(call, block.name.as_str(), origin, effects), is_listed)
     }
 
-    /// The CLI says beforehand that a call is not let through.
+    /// Records that the CLI or this turn denies a call.
     pub(super) fn deny(&mut self, id: String) {
         self.denied.insert(id);
     }
 
-    /// A call is let through that was not so far.
+    /// Records that a call is allowed after all.
     pub(super) fn allow(&mut self, id: &str) {
         self.denied.remove(id);
     }
 
-    /// Handles a stop: the CLI now answers in the name of tools for which it does not wait any more.
+    /// Records that the turn is stopping. From now on, the CLI itself answers calls whose tools it no longer waits for.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;
     }
 
-    /// A call was answered.
+    /// Handles the result of a call.
     pub(super) fn end(&mut self, block: &Block, step: &mut Step) {
         let Some(at) = self.waiting.iter().position(|waiting| waiting.vendor_id == block.tool_use_id) else {
             if !self.known.contains_key(&block.tool_use_id) && !self.is_stopping {
-                // Something was called, and the line that said so was not understood.
+                // The call happened, but the line that announced it was not understood.
                 let id = Value::String(block.tool_use_id.clone());
                 step.event(Unrecognized::new(Some("the answer to an unknown call".to_owned()), id));
             }
@@ -164,7 +165,7 @@ impl ProcessCalls {
         step.event(ToolCallFinished::new(call, status, tools::output(block)));
     }
 
-    /// A call was carried out of a tool that the model should not have.
+    /// Handles an executed call of a tool that the model should not have.
     fn ran_unlisted(&self, tool: &str, step: &mut Step) {
         step.event(Unrecognized::new(Some(format!("a call of the unknown tool {tool}")), Value::Null));
         if tools::is_list(self.access) {
@@ -174,25 +175,25 @@ impl ProcessCalls {
         }
     }
 
-    /// Returns true if a call of the caller's tools was denied: by the session, or by the CLI, which knows only
-    /// the session's tools.
+    /// Returns true if a call of the caller's tools was denied: by the session, or by the CLI, which knows only the
+    /// session's tools.
     fn was_denied(&self, name: &str, arguments: &Value) -> bool {
         let denied =
             |callers: &CallerTools| !mcp_config::has(callers, name) || callers.was_denied(name, arguments);
         self.callers.as_ref().is_some_and(denied)
     }
 
-    /// Returns true if a call has no answer yet.
+    /// Returns true if a call has no result yet.
     pub(super) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Returns true if a call whose answer the model needs to continue has no answer yet.
+    /// Returns true if a call has no result yet and the model needs it to continue.
     pub(super) fn is_going_on(&self) -> bool {
         self.waiting.iter().any(|waiting| !matches!(waiting.kind, WaitingKind::Answer))
     }
 
-    /// No answer comes any more.
+    /// Forgets the open calls, because no result arrives any more.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }

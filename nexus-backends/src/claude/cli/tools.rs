@@ -1,5 +1,4 @@
-//! The harness's own tools: which there are at each access level, what a call of one may change, and whether
-//! a call was let through.
+//! The harness's own tools: the tools of each access level, the possible effects of a call, and denied calls.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +9,16 @@ use super::mcp_config;
 use super::wire::Block;
 use crate::cli::caller_tools::CallerTools;
 
-/// The tool by which the CLI takes an answer that must have a shape. It is the answer and no call.
+/// Tool through which the CLI receives an answer that must have a shape. Its call is the answer, not a tool call.
 pub(super) const STRUCTURED_OUTPUT: &str = "StructuredOutput";
 
-/// The tools that only read, which a `ReadOnly` turn gets.
+/// Read-only tools, which a `ReadOnly` turn gets.
 pub(super) const READERS: [&str; 3] = ["Read", "Glob", "Grep"];
 
-/// The tools that an `Unrestricted` turn may call anywhere. A version ignores the names that it does not have.
-/// A tool that is missing here is sandboxed as in `WorkspaceWrite`.
+/// Tools that an `Unrestricted` turn may call anywhere. A version ignores names of tools that it lacks. A tool that is
+/// missing here is sandboxed as in `WorkspaceWrite`.
 ///
-/// Bare names, because the CLI rejects `bypassPermissions` for root. Source: observed with claude 2.1.197 and
+/// The list is needed because the CLI rejects `bypassPermissions` for root. Source: observed with claude 2.1.197 and
 /// 2.1.329.
 pub(super) const EVERYTHING: [&str; 29] = [
     "Agent",
@@ -53,8 +52,8 @@ pub(super) const EVERYTHING: [&str; 29] = [
     "Write",
 ];
 
-/// The harness's own tools at a level, if these are all that there may be beside the caller's. At the other levels a
-/// version has what it has; a tool of a server that is not the caller's is let through at none.
+/// Returns the complete list of the harness's own tools at a level; `None` if the level has no fixed list. Without a
+/// fixed list, a version offers all tools it has. No level allows the tools of a server other than the caller's.
 fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
     match access {
         ToolAccess::ScopedOnly => Some(&[]),
@@ -63,12 +62,12 @@ fn whole_list(access: ToolAccess) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Returns true if a list of tools alone enforces the level.
+/// Returns true if a fixed list of tools alone enforces the level.
 pub(super) fn is_list(access: ToolAccess) -> bool {
     whole_list(access).is_some()
 }
 
-/// The first tool of `offered` that a turn at this level must not have.
+/// Returns the first tool of `offered` that a turn at this level must not have.
 pub(super) fn forbidden<'o>(
     access: ToolAccess,
     offered: &'o [String],
@@ -82,8 +81,8 @@ pub(super) fn forbidden<'o>(
     offered.iter().map(String::as_str).find(|tool| !is_allowed(tool))
 }
 
-/// Possible changes by a call. The CLI reports the calls of a sub-agent one by one, so starting one changes
-/// nothing.
+/// Returns the possible effects of a call. Starting a sub-agent has no effect itself, because the CLI reports each call
+/// of a sub-agent.
 pub(super) fn effects(tool: &str) -> Effects {
     match tool {
         "Agent" | "Task" | "TaskCreate" | "TaskGet" | "TaskList" | "TaskUpdate" | "TodoWrite"
@@ -97,7 +96,7 @@ pub(super) fn effects(tool: &str) -> Effects {
     }
 }
 
-/// Action of a call for which the CLI asks permission.
+/// Returns the action of a call for which the CLI requests permission.
 pub(super) fn action(tool: &str) -> ApprovalAction {
     match tool {
         "Read" | "Glob" | "Grep" | "LS" => ApprovalAction::Read,
@@ -108,18 +107,18 @@ pub(super) fn action(tool: &str) -> ApprovalAction {
     }
 }
 
-/// Returns true if the model has the tool. Where the list may be partial, only tools that are known to belong
-/// to the harness or to a server can be found missing.
+/// Returns true if the model has the tool. If the list may be incomplete, only a known tool of the harness or a tool of
+/// a server counts as missing.
 pub(super) fn is_offered(tool: &str, access: ToolAccess, offered: &BTreeSet<String>) -> bool {
-    // The list calls it by its old name.
+    // The list uses the tool's old name.
     let name = if tool == "Agent" { "Task" } else { tool };
     let can_be_missing =
         whole_list(access).is_some() || EVERYTHING.contains(&tool) || mcp_config::is_served(tool);
     offered.contains(name) || offered.contains(tool) || !can_be_missing
 }
 
-/// Beginnings of the answers to denied calls. The structured list comes with the `result` line only, and from
-/// 2.1.223 a `permission_denied` line comes first.
+/// Beginnings of the results of denied calls. Only the `result` line has a structured list; from 2.1.223 on, a
+/// `permission_denied` line precedes the result.
 ///
 /// Source: transcripts full_dontask, full_plan, mcp_perm_none; observed with claude 2.1.197.
 const REFUSALS: [&str; 6] = [
@@ -131,30 +130,29 @@ const REFUSALS: [&str; 6] = [
     "Output redirection to ",
 ];
 
-/// Words behind the command in the answer to a blocked shell command. Source: transcript full_plan.
+/// Text after the command in the result of a blocked shell command. Source: transcript full_plan.
 const BLOCKED: &str = " was blocked. For security, Claude Code may only ";
 
-/// Returns true if this answer to a call is a denial.
+/// Returns true if this result of a call is a denial.
 pub(super) fn is_refusal(answer: &Block) -> bool {
     let text = match &answer.content {
         Value::String(text) => text.as_str(),
         Value::Array(parts) => parts.first().and_then(|part| part.get("text")?.as_str()).unwrap_or_default(),
         _ => "",
     };
-    // A command's own output comes after a first line of the CLI.
+    // Check the first line only: the command's own output follows the CLI's first line.
     let first_line = text.lines().next().unwrap_or_default();
     REFUSALS.iter().any(|refusal| text.starts_with(refusal)) || first_line.contains(BLOCKED)
 }
 
-/// Returns true if the CLI replaced a server's answer by a file's name and the beginning of the answer. A
-/// successful answer of a server is a list of blocks; a text instead is the CLI's own. Source: transcript
-/// mcp_tool_big_90000.
+/// Returns true if the CLI replaced a server's result by a file name and the beginning of the result. A successful
+/// result of a server is a list of blocks; plain text is the CLI's own. Source: transcript mcp_tool_big_90000.
 pub(super) fn is_cut(answer: &Block) -> bool {
     let is_note = |text: &str| text.starts_with("<persisted-output>");
     !answer.is_error && answer.content.as_str().is_some_and(is_note)
 }
 
-/// Answer to a call.
+/// Returns the content of a call's result.
 pub(super) fn output(answer: &Block) -> Vec<ToolContent> {
     match &answer.content {
         Value::Null => Vec::new(),

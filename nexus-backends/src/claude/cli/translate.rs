@@ -1,6 +1,6 @@
-//! Turns the lines of `claude` into events and an outcome.
+//! Translates the lines of `claude` into events and an outcome.
 //!
-//! Before the prompt is written, the CLI says whose credential it uses, and that it has the caller's tools.
+//! Before the prompt is written, the CLI reports whose credential it uses, and that it has the caller's tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -34,19 +34,19 @@ use crate::cli::permission::{Permission, Permissions};
 use crate::cli::settings::Billing;
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
-/// Names our control request that opens the conversation.
+/// Id of the control request that opens the conversation.
 const OPENING: &str = "nexus-open";
 
-/// Names our control request that leads to the caller's tools.
+/// Id of the control request that names the server of the caller's tools.
 const TOOLS: &str = "nexus-tools";
 
-/// Names our control request that asks which of them are there.
+/// Id of the control request that asks for the list of connected tools.
 const TOOLS_READY: &str = "nexus-tools-ready";
 
-/// Names our control request that stops it.
+/// Id of the control request that interrupts the turn.
 const STOP: &str = "nexus-stop";
 
-/// Longest piece of what the CLI tells the model between two calls that a warning repeats, in characters.
+/// Maximum length of a CLI message to the model that a warning repeats, in characters.
 const NUDGE_CHARACTERS: usize = 200;
 
 /// Inputs of a conversation.
@@ -60,26 +60,26 @@ pub(super) struct Opening {
     pub(super) schema: Option<Value>,
     /// Access level of the harness's own tools.
     pub(super) access: ToolAccess,
-    /// Decisions of that level on calls for which the CLI asks permission.
+    /// Decisions for calls about which the CLI requests permission at that level.
     pub(super) permissions: Permissions,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
     /// Expected payer.
     pub(super) billing: Option<Billing>,
-    /// The model and the effort that stand on the command line.
+    /// Model and effort of the command line.
     pub(super) model_and_effort: Option<(String, String)>,
     /// State of the conversation on disk.
     pub(super) session: ConversationState,
-    /// Held until the model answers, if others wait for that.
+    /// Startup throttle that is held until the model answers. `None` if no process waits for it.
     pub(super) first_turn: Option<FirstTurn>,
 }
 
-/// Reads one process of `claude`.
+/// Translates the output of one `claude` process.
 #[derive(Debug)]
 pub(crate) struct ClaudeTranslator {
     opening: Opening,
     stage: Stage,
-    /// True if the CLI has listed its model's tools, and the list is as expected.
+    /// True if the CLI has listed the model's tools, and the list is as expected.
     is_listed: bool,
     is_streaming: bool,
     is_stopping: bool,
@@ -87,18 +87,18 @@ pub(crate) struct ClaudeTranslator {
     calls: ProcessCalls,
     /// Background tasks that have not ended.
     tasks: BTreeSet<String>,
-    /// The verdict that waits for them.
+    /// Outcome that is delayed until the background tasks end.
     held: Option<TurnOutcome>,
     witness: Witness,
-    /// The CLI's text in the model's place; it matters only if the turn continues.
+    /// Text that the CLI wrote in the model's place. It becomes a warning only if the turn continues.
     excuse: Option<String>,
-    /// The questions that the host has not answered, by their numbers.
+    /// Permission requests that the host has not answered, by their numbers.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
     inputs: Inputs,
 }
 
-/// A call whose permission the CLI asked for.
+/// Call for which the CLI requested permission.
 #[derive(Debug)]
 struct Question {
     request_id: String,
@@ -108,18 +108,18 @@ struct Question {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// It opens the conversation.
+    /// The conversation is being opened.
     Starting,
-    /// It connects the caller's tools.
+    /// The caller's tools are being connected.
     Connecting,
-    /// It lists them.
+    /// The connected tools are being listed.
     Listing,
-    /// It has the prompt.
+    /// The prompt was sent.
     Asked,
 }
 
 impl ClaudeTranslator {
-    /// Nothing has been read.
+    /// Creates a translator that has read nothing yet.
     pub(super) fn new(opening: Opening) -> Self {
         let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
         let calls = ProcessCalls::new(opening.access, opening.tools.clone());
@@ -169,7 +169,7 @@ impl ClaudeTranslator {
                 }
                 self.result(result, step)
             }
-            // Progress of an input of ours; every version reports it by an echo too.
+            // Progress of an input. Ignored, because every version also echoes the input.
             "command_lifecycle" => Some(()),
             "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
             "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
@@ -178,7 +178,7 @@ impl ClaudeTranslator {
         }
     }
 
-    /// The model has answered: processes that wait for that may start.
+    /// Releases the startup throttle, because the model has answered.
     fn is_answered(&mut self) {
         if let Some(first_turn) = self.opening.first_turn.take() {
             first_turn.was_answered();
@@ -263,7 +263,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// A call was answered.
+    /// Handles the result of a call.
     fn answer(&mut self, block: &Block, step: &mut Step) {
         self.messages.close_sub(&block.tool_use_id, step);
         self.calls.end(block, step);
@@ -289,7 +289,7 @@ impl ClaudeTranslator {
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
                 "text" if is_nudge => self.nudged(&block.text, step),
-                // Text for a sub-agent, and text from the caller.
+                // Text for a sub-agent, or text from the caller.
                 "text" | "image" | "document" => {}
                 _ => step.event(Unrecognized::new(Some(format!("user/{}", block.kind)), raw)),
             }
@@ -297,7 +297,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// The CLI tells the model something of its own: that its answer broke off, was empty, or has no shape.
+    /// Handles a message from the CLI to the model: the answer was cut off, empty, or has the wrong shape.
     fn nudged(&mut self, text: &str, step: &mut Step) {
         if self.is_stopping {
             return;
@@ -348,7 +348,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// The CLI is about to ask the model.
+    /// Handles the line that the CLI writes before it calls the model.
     fn init(&mut self, line: SystemLine, step: &mut Step) {
         self.stage = Stage::Asked;
         self.inputs.goes_on();
@@ -375,8 +375,8 @@ impl ClaudeTranslator {
         }
     }
 
-    /// Ends a turn whose level is a list of tools, if the CLI has not said which tools its model has: a level is kept
-    /// that was seen to be kept.
+    /// Fails a turn whose level is a list of tools, if the CLI does not report its model's tools. Such a level counts
+    /// as enforced only after the list was checked.
     fn unlisted(&self, step: &mut Step) {
         let access = self.opening.access;
         if !self.is_listed && tools::is_list(access) && step.outcome.is_none() {
@@ -415,7 +415,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// An answer of the CLI's takes the conversation one step on. The prompt comes last.
+    /// Handles a control response, which advances the opening by one step. The prompt is the last step.
     fn control(&mut self, line: ControlLine, step: &mut Step) -> Option<()> {
         let ControlResponse { subtype, request_id, error, response } = line.response;
         let is_done = subtype == "success";
@@ -440,7 +440,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// The conversation is open: who pays, and what can the model do?
+    /// Checks billing and effort once the conversation is open.
     fn opened(&self, answer: &ControlAnswer, step: &mut Step) -> Result<(), Failure> {
         let warning = account::check(answer.account.as_ref(), self.opening.billing)?;
         warning.into_iter().for_each(|text| step.event(TurnEvent::warning(text)));
@@ -452,7 +452,7 @@ impl ClaudeTranslator {
         Ok(())
     }
 
-    /// Checks an answer about the caller's tools.
+    /// Checks a response about the caller's tools.
     fn with_tools(
         &self,
         is_done: bool,
@@ -466,7 +466,8 @@ impl ClaudeTranslator {
         }
     }
 
-    /// The next of what comes before the prompt, or the prompt.
+    /// Writes the next line of the opening: with tools, first the tool server, then the request for its status; last
+    /// the prompt.
     fn go_on(&mut self, step: &mut Step) {
         let (stage, words) = match (self.stage, &self.opening.tools) {
             (Stage::Starting, Some(tools)) => {
@@ -479,7 +480,7 @@ impl ClaudeTranslator {
         step.write(words);
     }
 
-    /// The CLI asks something. It would wait for the answer for ever.
+    /// Responds to a request of the CLI, which would otherwise wait for ever.
     fn asked(&mut self, line: AskedLine, flaw: Option<String>, step: &mut Step) -> Option<()> {
         if line.request.subtype == "can_use_tool" {
             if let Some(flaw) = flaw {
@@ -496,17 +497,18 @@ impl ClaudeTranslator {
         None
     }
 
-    /// The CLI asks whether a tool may be called. What it asks about it does not allow by itself, so nothing is allowed here unless the
-    /// host says so.
+    /// Handles a permission request for a tool call. The CLI requests permission only for calls that it does not allow
+    /// by itself, so the call is allowed only if the host approves it.
     fn permission(&mut self, request_id: String, call: wire::Asked, step: &mut Step) {
         let action = tools::action(&call.tool_name);
         let paths = Vec::from_iter(call.blocked_path);
         let permissions = &self.opening.permissions;
-        // A path that it stops at it may write, unless the tool only reads.
+        // The CLI may also ask about a path inside the turn's folders. Unless the tool only reads, the turn must be
+        // allowed to write to the path.
         let is_beyond = action != ApprovalAction::Read
             && !paths.is_empty()
             && permissions.of_call(ApprovalAction::Write, &paths) == Permission::No;
-        // An answer would not reach it once its input is closed.
+        // Once its input is closed, the CLI could not receive the host's decision.
         let is_deaf = self.is_stopping || self.held.is_some();
         let said = if is_beyond || is_deaf { Permission::No } else { permissions.of_call(action, &paths) };
         match said {
@@ -524,7 +526,7 @@ impl ClaudeTranslator {
                     None => request,
                 };
                 step.ask(question, request.with_paths(paths));
-                // Until there is a yes, it is not let through.
+                // The call counts as denied until the host allows it.
                 self.calls.deny(call.tool_use_id.clone());
                 let asked = Question { request_id, tool_use_id: call.tool_use_id, input: call.input };
                 self.questions.insert(question, asked);
@@ -532,14 +534,14 @@ impl ClaudeTranslator {
         }
     }
 
-    /// Answers what the host has not.
+    /// Denies all permission requests that the host has not answered.
     fn refuse_questions(&mut self, step: &mut Step) {
         for (_, question) in std::mem::take(&mut self.questions) {
             step.write(deny(&question.request_id, "the turn ends"));
         }
     }
 
-    /// The turn's own agent continues: the CLI's text in its place was not the end.
+    /// Handles a continuation of the turn's own agent: the text that the CLI wrote in its place was not the end.
     fn goes_on(&mut self, step: &mut Step) {
         self.witness.error = None;
         if let Some(excuse) = self.excuse.take() {
@@ -563,7 +565,7 @@ impl ClaudeTranslator {
         self.calls.forget();
         if self.inputs.are_waiting() && !self.is_stopping {
             match verdict {
-                // The CLI asks for it by itself now.
+                // With an input waiting, the CLI would now call the model by itself, so stop it.
                 TurnOutcome::Failed(failure) => step.failed_and_stops(failure),
                 answered if self.tasks.is_empty() => self.inputs.hold(answered),
                 answered => self.hold(answered, step),
@@ -577,7 +579,7 @@ impl ClaudeTranslator {
         Some(())
     }
 
-    /// The CLI reports the end of background tasks to the model, which then gives another answer.
+    /// Delays the outcome: the CLI reports the end of background tasks to the model, which then gives another answer.
     fn hold(&mut self, verdict: TurnOutcome, step: &mut Step) {
         step.event(TurnEvent::warning("the answer waits for background work of the agent"));
         self.held = Some(verdict);
@@ -598,7 +600,7 @@ impl ClaudeTranslator {
         TurnOutcome::Answered { finish, output: line.structured_output }
     }
 
-    /// Tokens and cost of the turn so far.
+    /// Updates tokens and cost of the turn.
     fn account_for(&mut self, line: &ResultLine, step: &mut Step) {
         if let Some((usage, cost)) = self.opening.session.account(line, &self.messages.counted()) {
             step.usage = Some(usage);
@@ -615,7 +617,7 @@ impl Translator for ClaudeTranslator {
     fn open(&mut self, step: &mut Step) {
         let texts: Vec<&str> = self.opening.system.as_deref().into_iter().collect();
         let system = match (self.opening.access, self.opening.system.as_deref()) {
-            // Without tools of its own the vendor's coding instructions are of no use.
+            // At this level the agent has no tools of the vendor, so the vendor's coding instructions are of no use.
             (ToolAccess::ScopedOnly, _) => System::Replace(&texts),
             (_, Some(text)) => System::Append(text),
             (_, None) => System::Vendor,
@@ -633,7 +635,7 @@ impl Translator for ClaudeTranslator {
             Some(subtype) => format!("{}/{subtype}", head.kind),
             None => head.kind.into_owned(),
         });
-        // The CLI confirms streamed text, block by block, by lines of their own.
+        // An unknown `stream_event` is harmless, because a separate line confirms each streamed block.
         let is_streamed = name.as_deref() == Some("stream_event");
         let unknown = Unrecognized::of_line(name, line);
         if is_streamed { unknown.harmless() } else { unknown }
@@ -687,7 +689,7 @@ impl Translator for ClaudeTranslator {
         self.calls.stop();
         match self.stage {
             Stage::Asked => step.write(interrupt(STOP)),
-            // No prompt was sent yet: without input the process ends by itself.
+            // No prompt was sent yet: the process ends by itself once its input is closed.
             _ => step.close_stdin = true,
         }
         StopRequest::Written

@@ -1,10 +1,10 @@
-//! Versions of Claude Code that this backend knows.
+//! Known versions of Claude Code.
 
 use std::sync::LazyLock;
 
 use crate::cli::versions::VersionTable;
 
-/// Facts about its versions.
+/// Facts about each version.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 

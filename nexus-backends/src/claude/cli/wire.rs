@@ -1,7 +1,7 @@
-//! The lines that `claude -p --input-format stream-json --output-format stream-json` writes, in the vendor's words.
+//! Output lines of `claude -p --input-format stream-json --output-format stream-json`, with the vendor's names.
 //!
-//! Every field may be missing or of another type than expected: it is then empty, so that one changed field
-//! costs that field and not the line. What the lines mean is left to the translation.
+//! Any field may be missing or have an unexpected type. It is then empty, so a changed field costs only that field, not
+//! the line. `translate` interprets the lines.
 //!
 //! Source: observed with claude 2.1.197 and 2.1.329.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::cli::number;
 
-/// The fields by which lines are distinguished.
+/// Fields that distinguish the kinds of lines.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head<'a> {
     #[serde(borrow, rename = "type")]
@@ -21,7 +21,7 @@ pub(super) struct Head<'a> {
     pub(super) subtype: Option<Cow<'a, str>>,
 }
 
-/// `stream_event`: an event of the model's API, passed on.
+/// `stream_event`: a forwarded event of the model's API.
 #[derive(Debug, Deserialize)]
 pub(super) struct StreamLine<'a> {
     #[serde(borrow)]
@@ -83,7 +83,7 @@ pub(super) struct AssistantLine {
     pub(super) message: AssistantMessage,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) parent_tool_use_id: Option<String>,
-    /// The class of failure, on a message that the CLI made up itself.
+    /// Error class of a message that the CLI composed itself.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) error: Option<String>,
 }
@@ -98,7 +98,7 @@ pub(super) struct AssistantMessage {
     /// `None` if it cannot be read.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) content: Option<Vec<Value>>,
-    /// Set only where the answer was not streamed.
+    /// Set only if the response was not streamed.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) stop_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -112,7 +112,7 @@ impl AssistantMessage {
     }
 }
 
-/// A block of content, of an `assistant` or a `user` line.
+/// Content block of an `assistant` or `user` line.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Block {
@@ -138,15 +138,15 @@ pub(super) struct Block {
     pub(super) source: Map<String, Value>,
 }
 
-/// `user`: tool results, and what the CLI tells the model between two calls.
+/// `user`: tool results, and messages from the CLI to the model between two calls.
 #[derive(Debug, Deserialize)]
 pub(super) struct UserLine {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) parent_tool_use_id: Option<String>,
-    /// An echo of one of our own messages.
+    /// True for an echo of a message that Nexus sent.
     #[serde(default, rename = "isReplay", deserialize_with = "lenient")]
     pub(super) is_replay: bool,
-    /// Name that such an echo's message has.
+    /// Id of the echoed message.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) uuid: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
@@ -156,13 +156,13 @@ pub(super) struct UserLine {
 /// The message of a [`UserLine`].
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct UserMessage {
-    /// Blocks, or a text.
+    /// List of blocks, or plain text.
     #[serde(default)]
     pub(super) content: Value,
 }
 
-/// Subtypes of `system` that only repeat other lines, or that do not matter here, each with a recording; a
-/// subtype without a recording is in the vendor's documents.
+/// Subtypes of `system` that only repeat other lines or have no meaning here, each with its recording. A subtype
+/// without a recording is described in the vendor's documents.
 const HARMLESS: [(&str, &str); 9] = [
     ("status", "agent_sub_partial"),
     ("thinking_tokens", "recommended_scoped"),
@@ -188,7 +188,7 @@ pub(super) struct SystemLine {
     pub(super) session_id: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) model: Option<String>,
-    /// `None` if the line does not say.
+    /// `None` if the line has no list.
     #[serde(deserialize_with = "lenient")]
     pub(super) tools: Option<Vec<String>>,
     #[serde(deserialize_with = "lenient")]
@@ -253,7 +253,7 @@ pub(super) struct ResultLine {
     pub(super) permission_denials: Vec<PermissionDenial>,
 }
 
-/// Usage of one model, sub-agents and repeated calls included.
+/// Usage of one model, including sub-agents and repeated calls.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ModelUsage {
@@ -265,12 +265,12 @@ pub(super) struct ModelUsage {
     pub(super) cache_read_input_tokens: Option<u64>,
     #[serde(deserialize_with = "number::count")]
     pub(super) cache_creation_input_tokens: Option<u64>,
-    /// Part of the output. Not before 2.1.329.
+    /// Part of the output tokens. Reported from 2.1.329 on.
     #[serde(deserialize_with = "number::count")]
     pub(super) thinking_tokens: Option<u64>,
 }
 
-/// A call that was not let through.
+/// A denied call.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PermissionDenial {
@@ -278,7 +278,7 @@ pub(super) struct PermissionDenial {
     pub(super) tool_use_id: String,
 }
 
-/// `rate_limit_event`: how a subscription stands.
+/// `rate_limit_event`: state of a subscription's rate limit.
 #[derive(Debug, Deserialize)]
 pub(super) struct RateLimitLine {
     pub(super) rate_limit_info: RateLimitInfo,
@@ -290,17 +290,17 @@ pub(super) struct RateLimitLine {
 pub(super) struct RateLimitInfo {
     #[serde(deserialize_with = "lenient")]
     pub(super) status: String,
-    /// In seconds since 1970.
+    /// Seconds since the Unix epoch.
     #[serde(deserialize_with = "lenient")]
     pub(super) resets_at: Option<u64>,
     #[serde(deserialize_with = "lenient")]
     pub(super) rate_limit_type: Option<String>,
-    /// From 0 to 1.
+    /// Used share of the limit, from 0 to 1.
     #[serde(deserialize_with = "lenient")]
     pub(super) utilization: Option<f64>,
 }
 
-/// `control_request`: something that the CLI asks of us.
+/// `control_request`: a request from the CLI.
 #[derive(Debug, Deserialize)]
 pub(super) struct AskedLine {
     #[serde(default, deserialize_with = "lenient")]
@@ -309,7 +309,7 @@ pub(super) struct AskedLine {
     pub(super) request: Asked,
 }
 
-/// The question of an [`AskedLine`].
+/// Content of an [`AskedLine`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {
@@ -319,20 +319,20 @@ pub(super) struct Asked {
     pub(super) tool_use_id: String,
     #[serde(deserialize_with = "lenient")]
     pub(super) tool_name: String,
-    /// The arguments of the call.
+    /// Arguments of the call.
     pub(super) input: Value,
-    /// The path because of which it asks, if the CLI found one: also one inside the turn's folders.
+    /// Path that caused the permission request, if the CLI found one. It may also be inside the turn's folders.
     #[serde(deserialize_with = "lenient")]
     pub(super) blocked_path: Option<PathBuf>,
 }
 
-/// `control_response`: the answer to something that we asked.
+/// `control_response`: the response to a control request of ours.
 #[derive(Debug, Deserialize)]
 pub(super) struct ControlLine {
     pub(super) response: ControlResponse,
 }
 
-/// The answer of a [`ControlLine`].
+/// Content of a [`ControlLine`].
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ControlResponse {
@@ -355,20 +355,20 @@ pub(super) struct ControlAnswer {
     pub(super) account: Option<Account>,
     #[serde(deserialize_with = "lenient")]
     pub(super) models: Vec<ModelInfo>,
-    /// Why a server could not be connected, by the server's name.
+    /// Connection errors, keyed by the server's name.
     #[serde(deserialize_with = "lenient")]
     pub(super) errors: Map<String, Value>,
     #[serde(rename = "mcpServers", deserialize_with = "lenient")]
     pub(super) mcp_servers: Vec<ServerStatus>,
 }
 
-/// State of a server of tools.
+/// State of an MCP server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ServerStatus {
     #[serde(deserialize_with = "lenient")]
     pub(super) name: String,
-    /// `connected`, `pending`, `failed`, and more.
+    /// `connected`, `pending` or `failed`, among others.
     #[serde(deserialize_with = "lenient")]
     pub(super) status: String,
     #[serde(deserialize_with = "lenient")]
@@ -377,7 +377,7 @@ pub(super) struct ServerStatus {
     pub(super) tools: Vec<ServerTool>,
 }
 
-/// A tool of a server, by the server's own name for it.
+/// Tool of a server, under the server's own name for it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ServerTool {
@@ -397,7 +397,7 @@ pub(super) struct Account {
     pub(super) subscription_type: Option<String>,
 }
 
-/// A model of the CLI's list.
+/// Entry of the CLI's model list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ModelInfo {
@@ -411,7 +411,7 @@ pub(super) struct ModelInfo {
     pub(super) supported_effort_levels: Vec<String>,
 }
 
-/// Reads a field, or leaves it empty.
+/// Deserialises a field; a value of an unexpected type becomes the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
