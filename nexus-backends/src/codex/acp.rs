@@ -1,7 +1,7 @@
-//! Codex over the Agent Client Protocol, by the adapter `codex-acp`.
+//! Codex over the Agent Client Protocol, through the adapter `codex-acp`.
 //!
-//! The mode enforces the level: it selects the sandbox of the commands and the permission requests. The adapter
-//! reports errors of its model's server as errors; it never ends by itself.
+//! The session mode enforces the access level: it selects the sandbox of the commands and decides about permission
+//! requests. The adapter reports errors of its model's server as errors, and never ends by itself.
 //!
 //! Source: observed with `@zed-industries/codex-acp` 0.16.0.
 
@@ -15,7 +15,7 @@ use crate::acp::agent::{
     CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport, any_kind, no_picture_dropped,
 };
 
-/// The variable that carries the token. No command of the agent's sees it.
+/// Variable that carries the token. The agent's commands cannot see it.
 const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
 
 /// Facts about this agent.
@@ -52,7 +52,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
         "analytics": { "enabled": false },
         "web_search": "disabled",
         "tool_output_token_limit": RESULT_TOKENS,
-        // It would keep the environment in a file, and give commands what is excluded below.
+        // A shell snapshot would store the environment in a file, and pass the variables excluded below to commands.
         "features": { "shell_snapshot": false },
         "shell_environment_policy": {
             "inherit": "all",
@@ -66,8 +66,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
                 "wire_api": "responses",
                 "env_key": TOKEN_VARIABLE,
                 "request_max_retries": 1,
-                // When it repeats a request, it sends the text of the interrupted answer a second time, without
-                // a marker.
+                // A retried request sends the text of the interrupted response a second time, without a marker.
                 "stream_max_retries": 0,
             },
         },
@@ -81,7 +80,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     if setup.access != ToolAccess::Unrestricted {
         config["sandbox_workspace_write"] = json!({ "network_access": false });
     }
-    // Nothing of it is a value that TOML lacks.
+    // Cannot fail: the configuration contains no value that TOML lacks.
     let text = toml::to_string(&config).unwrap_or_default();
     Furnishing { files: vec![(".codex/config.toml", text)], ..Furnishing::default() }
         .with(TOKEN_VARIABLE, setup.token)

@@ -1,17 +1,17 @@
-//! The login `openai-codex`: a ChatGPT plan, by the registration of the vendor's program.
+//! The login `openai-codex`: a ChatGPT plan, through the client registration of the vendor's program.
 //!
-//! Source: requests of codex 0.169.0, and its public source. Nothing here was tried against the vendor's own server.
+//! Source: requests of codex 0.169.0, and its public source. Nothing here was tested against the vendor's own server.
 //!
-//! We go by our own name: `originator` is `nexus`, where the vendor's program says `codex_cli_rs`. Whether the page
-//! where a person says yes takes another originator than its own is unknown.
+//! Requests identify themselves as Nexus: `originator` is `nexus`, where the vendor's program sends `codex_cli_rs`. It
+//! is unknown if the consent page accepts an originator other than the vendor's.
 //!
-//! The two scopes of connectors (`api.connectors.read`, `api.connectors.invoke`) that 0.169.0 asks for as well are left
-//! out: no backend of ours uses connectors, and earlier versions asked without them.
+//! Version 0.169.0 also requests two scopes of connectors (`api.connectors.read`, `api.connectors.invoke`). They are
+//! omitted: no Nexus backend uses connectors, and earlier versions did not request them.
 //!
-//! The vendor's program takes every 401 of the token endpoint for the end of the login, and so do we where a JSON object
-//! came with it, whatever its code: the issuer may have codes that nobody told us of, and a refresh token that it
-//! calls unknown is not to be presented again and again. A 401 without one is not the issuer's, which answers in JSON:
-//! a proxy or a firewall that breaks TLS open answers like that, and its word ends no login here.
+//! The vendor's program treats every 401 of the token endpoint as the end of the login. Nexus does the same if the
+//! response has a JSON object, with any code. The issuer may have undocumented codes, and a refresh token that it
+//! rejects must not be presented again and again. A 401 without a JSON object does not come from the issuer, which
+//! answers in JSON. A proxy or a firewall that intercepts TLS may send it, so it does not end the login.
 
 use nexus_auth::{
     DeviceFlow, IdentityClaims, Issuer, PlainUnauthorized, Redirect, RevocationStyle, SignInMethod,
@@ -19,12 +19,12 @@ use nexus_auth::{
 
 use crate::own_login::OwnLogin;
 
-/// The claim under which OpenAI says what account and plan a token is for.
+/// Claim that contains the account and the plan of a token.
 const AUTH: &str = "https://api.openai.com/auth";
-/// The claim under which an access token says who the person is.
+/// Claim of an access token that identifies the person.
 const PROFILE: &str = "https://api.openai.com/profile";
 
-/// The login of a ChatGPT plan, for both backends of this vendor.
+/// Login of a ChatGPT plan, for both backends that use the Codex endpoint.
 pub const LOGIN: OwnLogin = OwnLogin {
     word: "codex",
     file_name: "openai-codex",
@@ -36,7 +36,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     issuer,
 };
 
-/// The issuer of ChatGPT logins.
+/// Returns the issuer of ChatGPT logins.
 fn issuer() -> Issuer {
     Issuer::new("https://auth.openai.com", "app_EMoamEEZ73f0CkXaXp7hrann")
         .with_oauth_scopes(["openid", "profile", "email", "offline_access"])
@@ -52,7 +52,7 @@ fn issuer() -> Issuer {
             page: "/codex/device".into(),
             redirect: "/deviceauth/callback".into(),
         })
-        // Source: observed with codex 0.169.0, which takes these, beside `invalid_grant`, for the end.
+        // Source: observed with codex 0.169.0, which treats these codes and `invalid_grant` as the end of the login.
         .with_final_codes(["refresh_token_expired", "refresh_token_reused", "refresh_token_invalidated"])
         .with_plain_unauthorized(PlainUnauthorized::Final)
         .with_revocation(RevocationStyle::Json { endpoint: "/oauth/revoke".into() })

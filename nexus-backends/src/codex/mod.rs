@@ -1,8 +1,8 @@
-//! OpenAI's models on a ChatGPT plan, in two ways, each with a login of its own.
+//! OpenAI's models on a ChatGPT plan, in two ways, each with its own login.
 //!
-//! `codex-cli` and `codex-sub-token` borrow the login of the Codex program, and use the endpoint that this
-//! program uses. `chatgpt-sub-token` borrows "Sign in with ChatGPT", by which OpenAI lets open-source programs
-//! use a plan at the public API; `codex-cli` can borrow that one as well.
+//! `codex-cli` and `codex-sub-token` borrow the login of the Codex program, and use its endpoint. `chatgpt-sub-token`
+//! borrows "Sign in with ChatGPT", which lets open-source programs use a plan at OpenAI's public API; `codex-cli` can
+//! borrow that login as well.
 
 #[cfg(feature = "acp")]
 mod acp;
@@ -18,7 +18,7 @@ pub use native::CodexSubToken;
 
 use crate::vendor::{Vendor, kind};
 
-/// Backends, logins and sections of this vendor.
+/// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>, kind::<ChatgptSubToken>])
         .with_logins(&[login::LOGIN, chatgpt::login::LOGIN]);

@@ -1,13 +1,13 @@
-//! The endpoint's list of models: what each takes, and in which shape.
+//! Model list of the endpoint: supported efforts and request shape of each model.
 //!
-//! Source: `codex debug models --bundled` of 0.169.0, whose entries have the form of the endpoint's.
+//! Source: `codex debug models --bundled` of 0.169.0, whose entries have the same format as the endpoint's.
 
 use nexus_core::Effort;
 use serde::Deserialize;
 
 use crate::responses::models;
 
-/// The list. An entry that cannot be read is left out of it; the others count.
+/// Model list. An unreadable entry is skipped; the others are used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
     #[serde(deserialize_with = "models::readable")]
@@ -19,7 +19,7 @@ pub(super) struct Models {
 #[serde(default)]
 pub(super) struct ModelEntry {
     pub(super) slug: String,
-    /// True if its requests have the lite shape. No other field shows it.
+    /// True if requests to this model have the lite shape. No other field shows it.
     #[serde(deserialize_with = "models::or_default")]
     pub(super) use_responses_lite: bool,
     #[serde(deserialize_with = "models::readable")]
@@ -35,18 +35,18 @@ struct ReasoningLevel {
 }
 
 impl Models {
-    /// The list in a body; `None` for any other body.
+    /// Parses the list in a body; `None` for any other body.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
 
-    /// The entry for `model`: of that name, else of the longest beginning of it, as the vendor's program does.
+    /// Returns the entry for `model`: the one whose name is the longest prefix of `model`, as in the vendor's program.
     pub(super) fn entry(&self, model: &str) -> Option<&ModelEntry> {
         let named = self.entries().filter(|entry| model.starts_with(&entry.slug));
         named.max_by_key(|entry| entry.slug.len())
     }
 
-    /// The entry to use where no model is named: the first visible one.
+    /// Returns the entry for requests that name no model: the visible entry with the lowest `priority`.
     pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         let shown = self.entries().filter(|entry| entry.visibility.as_deref() == Some("list"));
         shown.min_by_key(|entry| entry.priority.unwrap_or(i64::MAX))
@@ -58,7 +58,7 @@ impl Models {
 }
 
 impl ModelEntry {
-    /// The steps of effort that the model takes, of those we know.
+    /// Returns the effort levels of the model, without those unknown to [`Effort`].
     pub(super) fn efforts(&self) -> Vec<Effort> {
         models::efforts(self.supported_reasoning_levels.iter().map(|level| level.effort.as_str()))
     }

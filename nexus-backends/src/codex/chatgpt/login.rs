@@ -1,23 +1,24 @@
-//! The login `openai-chatgpt`: a ChatGPT plan, as OpenAI offers it to open-source programs that run on the person's machine.
+//! The login `openai-chatgpt`: a ChatGPT plan, as OpenAI offers it to open-source programs that run on the person's
+//! machine.
 //!
 //! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps (`token-sharing-open-source`):
-//! registration and sign-in, accounts and sessions, token reference, errors and recovery. Nothing here was tried against
-//! the vendor's own server.
+//! registration and sign-in, accounts and sessions, token reference, errors and recovery. Nothing here was tested
+//! against the vendor's own server.
 //!
-//! The first sign-in registers a client of the person's, under the name `nexus`, which they may change. They see it in
-//! the settings of ChatGPT, and set there how much of their plan it may use. A client is bound to an account and a workspace.
-//! Logging out ends the session and keeps the client, so that the next sign-in is another one of it.
+//! The first sign-in registers a client for the person under the name `nexus`, which they may change. They see the
+//! client in the settings of ChatGPT, where they set how much of their plan it may use. A client is bound to an account
+//! and a workspace. Logging out ends the session and retains the client, so the next sign-in uses the same client.
 //!
-//! Left out, since the pages let programs choose: `id_token_hint` and `login_hint`, which would spare a returning person
-//! the choice of an account, for an ID token that would have to be kept for that. `earliest_refresh_at` is in the answers
-//! of the token endpoint, and what it means is not said: it is not read.
+//! Two optional features are omitted. `id_token_hint` and `login_hint` would spare a returning person the choice of an
+//! account, but need a stored ID token. The token endpoint returns `earliest_refresh_at`, but its meaning is not
+//! documented, so it is ignored.
 
 use nexus_auth::{IdentityClaims, Issuer, Redirect, RevocationStyle, SignInMethod, SignInRegistration};
 
 use crate::own_login::OwnLogin;
 use crate::responses::bearer::OUR_NAME;
 
-/// The permission to spend the plan. A person may sign in and not give it.
+/// Scope for spending the plan. A person may sign in without granting it.
 const PLAN_SCOPE: &str = "chatgpt.tokens.use.direct";
 
 /// The login of a ChatGPT plan at the public API.
@@ -32,7 +33,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     issuer,
 };
 
-/// The issuer, which has no registered client of Nexus yet.
+/// Returns the issuer, without a registered client.
 fn issuer() -> Issuer {
     Issuer::new("https://auth.openai.com", "dynamic_agent_client")
         .with_registration(SignInRegistration::new(OUR_NAME, "agent_name_hint", "ext_agent_host_id"))
@@ -42,7 +43,7 @@ fn issuer() -> Issuer {
         .with_authorize_endpoint("/api/accounts/authorize")
         .with_token_endpoint("/api/accounts/oauth/token")
         .with_discovery_endpoint("/.well-known/openid-configuration")
-        // The port is free, the path is not: it stays what it was at the registration.
+        // The registration fixes the path, but not the port.
         .with_redirect(Redirect::new([1455, 0], "/auth/callback"))
         .with_revocation(RevocationStyle::Discovered)
         .with_final_codes([
@@ -52,6 +53,6 @@ fn issuer() -> Issuer {
             "refresh_token_invalidated",
             "refresh_token_reused",
         ])
-        // Neither token names an account or a plan.
+        // Neither token contains an account id or a plan.
         .with_identity(IdentityClaims::default().with_email(["email"]))
 }

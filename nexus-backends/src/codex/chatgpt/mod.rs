@@ -1,13 +1,13 @@
 //! `chatgpt-sub-token`: the public Responses API, on a ChatGPT plan.
 //!
-//! A request has the fields that the pages allow and no more: history in `input`, system text as a first
-//! `developer` message, tools in an `additional_tools` item. It has none of the rejected fields
-//! (`max_output_tokens`, `temperature`, `truncation`, `metadata` and others). The server's list of models is
-//! the account's, in another form than for API keys.
+//! A request has only the fields that the vendor's pages allow: history in `input`, system text as a first `developer`
+//! message, tools in an `additional_tools` item. It has none of the rejected fields (`max_output_tokens`,
+//! `temperature`, `truncation`, `metadata` and others). The server's model list is specific to the account, and has
+//! another format than for API keys.
 //!
-//! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps: models and inference,
-//! errors and recovery, preview limitations; `additional_tools` as in the reference of the Responses API, and
-//! as Codex writes it. Nothing here was tried against the vendor's own server.
+//! Source: developers.openai.com, "Sign in with ChatGPT", the pages on open-source apps: models and inference, errors
+//! and recovery, preview limitations; `additional_tools` as in the reference of the Responses API, and as Codex writes
+//! it. Nothing here was tested against the vendor's own server.
 
 pub mod login;
 
@@ -33,14 +33,14 @@ use crate::settings::Billing;
 use crate::vendor::backend_kind;
 use nexus_core::settings_schema;
 
-/// The public API, without the path of a request.
+/// Base URL of the public API.
 pub(super) const BASE_URL: &str = "https://api.openai.com/v1";
 /// Prefix of API keys, which do not belong to a plan.
 const KEY_PREFIX: &str = "sk-";
 
-/// The steps of effort that some listed model takes.
+/// Effort levels that at least one listed model supports.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-/// Efforts for a model whose entry lists none.
+/// Effort levels for a model whose entry lists none.
 const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
 /// Shape of the requests to every model.
@@ -64,15 +64,16 @@ const SHAPE: Shape = Shape {
 const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
-    /// The kind `chatgpt-sub-token`: a loop of our own at the public API, on a ChatGPT plan.
+    /// The backend kind `chatgpt-sub-token`: Nexus's own loop at the public API, on a ChatGPT plan.
     ///
-    /// Settings: those of every native backend. Without a `credential`, the login that `nexus login chatgpt` makes is used.
+    /// Settings: those of every native backend. Without a `credential`, the backend uses the login that `nexus login
+    /// chatgpt` creates.
     ChatgptSubToken = "chatgpt-sub-token" of "openai",
     settings settings_schema::of::<NativeSettings>(),
     built by |id, settings, context| ENDPOINT.build(id, settings, context, Chatgpt::new)
 }
 
-/// The API's way with a plan.
+/// Dialect of the public API for a ChatGPT plan.
 #[derive(Debug)]
 struct Chatgpt {
     default_model: Option<ModelId>,
@@ -89,7 +90,7 @@ impl Chatgpt {
         }
     }
 
-    /// Plan of the requests to `model`, from its entry in the list; `warning` is the reason for a missing
+    /// Returns the plan of the requests to `model`, from its entry in the list. `warning` is the reason for a missing
     /// entry.
     fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         let efforts = entry.map(ModelEntry::efforts).filter(|efforts| !efforts.is_empty());
@@ -162,8 +163,8 @@ impl Dialect for Chatgpt {
     }
 }
 
-/// Meaning of the plan's codes, by status or within a stream, with advice. The pages call the list not
-/// exhaustive; any other code is judged as at any server.
+/// Returns the kind of an error code that concerns the plan, in a response or a stream, with advice. The vendor's list
+/// of codes is not exhaustive; other codes have the same meaning as at any server.
 pub(super) fn meaning(code: &str, param: Option<&str>) -> Option<(ErrorKind, Option<&'static str>)> {
     const SETTINGS: &str = "chatgpt.com/settings/usage shows how much of the plan this program may use";
     Some(match code {

@@ -8,27 +8,28 @@ use super::sandbox::SandboxPolicy;
 use super::translate::Script;
 use crate::cli::TurnPlan;
 
-/// The whole argument list: nothing in it comes from a request.
+/// All arguments. None depends on a request.
 pub(super) const ARGUMENTS: [&str; 2] = ["app-server", "--strict-config"];
 
-/// Most text that one turn may begin with, in characters. Source: the program refuses 1,048,577.
+/// Maximum length of a turn's initial text, in characters. Source: the program rejects 1,048,577 characters.
 const MAX_PROMPT_CHARS: usize = 1 << 20;
 
-/// Pictures that the program can prepare. Another is replaced by a note to the model, in silence.
+/// Image types that the program can prepare. It silently replaces an image of another type with a note to the model.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Stands in for the harness's instructions, all about its tools, in a turn that has none.
+/// Replacement for the harness's instructions in a turn without tools. Those instructions are all about the harness's
+/// tools.
 const NO_TOOLS: &str = "Answer the user in text. There are no tools.";
 
-/// Stands in for them in a turn that has the caller's alone.
+/// Replacement for the harness's instructions in a turn that has only the caller's tools.
 const CALLERS_TOOLS: &str = "Answer the user. You have the tools that are listed, and no others.";
 
-/// The requests of a turn.
+/// Builds the requests of a turn.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidRequest`] if the prompt is longer than the program takes, or holds a picture that it
-/// cannot prepare.
+/// [`ErrorKind::InvalidRequest`] if the prompt is longer than the program accepts, or contains an image that it cannot
+/// prepare.
 pub(super) fn script(
     plan: &TurnPlan,
     policy: &SandboxPolicy,
@@ -45,7 +46,7 @@ pub(super) fn script(
     }
     let mut system = request.system.as_deref();
     if request.tool_access == ToolAccess::ScopedOnly {
-        // Without its tools the program would send its own instructions twice to some models; ours take their place.
+        // Without its tools the program would send its own instructions twice to some models, so replace them.
         thread["baseInstructions"] = json!("");
         let stand_in = if plan.tools.is_some() { CALLERS_TOOLS } else { NO_TOOLS };
         system = Some(system.unwrap_or(stand_in));
@@ -106,9 +107,9 @@ fn check_length(input: &[Value]) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::InvalidRequest, reason))
 }
 
-/// Returns true if the vendor accepts the schema unchanged: every object requires all its properties and allows
-/// no other, and the root is an object. The vendor answers any other schema with 400, so that the prompt has to
-/// contain it instead. Source: the vendor's documentation of structured outputs.
+/// Returns true if the vendor accepts the schema unchanged. The root must be an object, and every object must require
+/// all its properties and allow no others. The vendor rejects any other schema with status 400; the prompt must then
+/// contain it. Source: the vendor's documentation of structured outputs.
 fn is_strict(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "object") && is_strict_within(schema)
 }

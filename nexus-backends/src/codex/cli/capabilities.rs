@@ -5,8 +5,8 @@ use nexus_core::{
     OutputSupport, Support, TextGranularity,
 };
 
-/// The steps of effort that some listed model takes. Source: `codex debug models --bundled` of 0.169.0; its
-/// `ultra` has no name among ours.
+/// Effort levels that at least one listed model supports. Source: `codex debug models --bundled` of 0.169.0, whose
+/// `ultra` has no counterpart in [`Effort`].
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
 
 /// Capabilities of every backend of this kind.
@@ -25,7 +25,7 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.extra_roots = Support::Yes;
     capabilities.steering = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
-    // The program offers the model none of its own tools, and refuses the calls it makes all the same.
+    // The program offers none of its own tools to the model, and also rejects calls of them.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     capabilities.access.read_only = AccessSupport::Kept(AccessEnforcer::Os);
     capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);

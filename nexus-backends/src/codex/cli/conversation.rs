@@ -1,4 +1,4 @@
-//! Conversations that outlive their turn: the program's own record, copied out of the run's home and back.
+//! Stored conversations: the program's own record of a conversation, copied out of the run's home and back.
 
 use std::{
     fs, io,
@@ -11,23 +11,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::KeptConversation;
 
-/// Folder of the program's records, in its home and in ours.
+/// Name of the folder of records, in the program's home and below `$NEXUS_HOME`.
 const SESSIONS: &str = "sessions";
-/// Longest path of a record below it, in bytes. Source: codex 0.169.0 writes `2026/11/21/rollout-TIME-UUID.jsonl`.
+/// Maximum length of a record's path below that folder, in bytes. Source: codex 0.169.0 writes
+/// `2026/11/21/rollout-TIME-UUID.jsonl`.
 const MAX_PATH_BYTES: usize = 200;
 
 /// Identity of a conversation: the content of a [`ResumeHandle`] of this backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeptSession {
-    /// The program's name for it.
+    /// Id of the conversation in the program.
     pub(super) thread: String,
-    /// The file of its record, below `sessions`; the program finds it only at the same place.
+    /// Path of the record below `sessions`. The program finds the record only at the same path.
     rollout: PathBuf,
 }
 
 impl KeptSession {
-    /// The conversation whose record is at `path`, in some home's `sessions`.
+    /// Returns the conversation whose record is at `path`, below the `sessions` of any home.
     pub(super) fn new(thread: &str, path: Option<&Path>) -> Option<Self> {
         let path = path?;
         let root = path.ancestors().find(|folder| folder.file_name().is_some_and(|name| name == SESSIONS))?;
@@ -35,8 +36,8 @@ impl KeptSession {
         Some(Self { thread: thread.to_owned(), rollout })
     }
 
-    /// Reads a handle; `None` if it holds no conversation of ours. A handle may have been stored anywhere, so
-    /// it may not lead out of the folder.
+    /// Parses a handle; `None` if it names no conversation of this backend. A handle may come from any source, so a
+    /// path that leads out of the folder is rejected.
     pub(super) fn from_handle(handle: &ResumeHandle) -> Option<Self> {
         let session: Self = serde_json::from_value(handle.state().clone()).ok()?;
         let is_name = |thread: &str| {
@@ -55,35 +56,35 @@ impl KeptSession {
         ResumeHandle::new(backend, serde_json::json!({ "thread": self.thread, "rollout": self.rollout }))
     }
 
-    /// Stored files of it. Handles of one conversation name the same file.
+    /// Returns the stored files of the conversation. All handles of one conversation name the same file.
     pub(super) fn kept(&self, store: &ConversationStore) -> KeptConversation {
         let name = format!("codex-{}", self.rollout.display());
         KeptConversation::new(&name).with_file(&store.folder, store.folder.join(&self.rollout))
     }
 
-    /// Puts the kept record into a home.
+    /// Copies the stored record into a home.
     ///
     /// # Errors
     ///
-    /// `NotFound` if it is not kept any more.
+    /// `NotFound` if the record no longer exists.
     pub(super) fn restore(&self, store: &ConversationStore, sessions: &Path) -> io::Result<()> {
         copy(&store.folder.join(&self.rollout), &sessions.join(&self.rollout))
     }
 }
 
-/// The folder in which conversations outlive their turn.
+/// Folder of stored conversations.
 #[derive(Clone, Debug)]
 pub(super) struct ConversationStore {
     folder: PathBuf,
 }
 
 impl ConversationStore {
-    /// Keeps them in `$NEXUS_HOME/sessions/codex`.
+    /// Creates a store in `$NEXUS_HOME/sessions/codex`.
     pub(super) fn new(nexus_home: &Path) -> Self {
         Self { folder: nexus_home.join(SESSIONS).join("codex") }
     }
 
-    /// Stores the record at `path`, which is below `sessions`. It replaces an older one in one step.
+    /// Stores the record at `path`, which is below `sessions`. Replaces an older record atomically.
     ///
     /// # Errors
     ///
@@ -94,7 +95,7 @@ impl ConversationStore {
     }
 }
 
-/// Copies a file, for its owner alone, and lets it appear whole.
+/// Copies a file to an owner-only file that appears only when it is complete.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = fs::File::open(from)?;
     if !source.metadata()?.is_file() {

@@ -1,8 +1,8 @@
 //! Classifies a failure that the program reports.
 //!
-//! A typed word decides where the program sends one. For the word `other`, and for words that cover several
-//! cases, the program's own sentence decides, by its beginning: each row of the table names its recording. Any
-//! other sentence is [`ErrorKind::VendorFailure`].
+//! If the program sends a typed error, its word decides. For the word `other`, and for words that cover several cases,
+//! the beginning of the program's message decides; each row of the table names its recording. Any other message is
+//! [`ErrorKind::VendorFailure`].
 
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +14,10 @@ use super::wire::{Problem, RateLimits};
 use crate::codex::chatgpt::meaning;
 use crate::vendor_words::speaks_of_length;
 
-/// Begins every sentence about a stream that did not end as it should.
+/// Beginning of every message about a stream that ended too early.
 const DISCONNECTED: &str = "stream disconnected before completion: ";
 
-/// Beginnings of sentences, after [`DISCONNECTED`] if it is there; the first that fits decides.
+/// Beginnings of messages, with or without a preceding [`DISCONNECTED`]. The first match decides.
 const SENTENCES: &[(&str, ErrorKind)] = &[
     ("UTF8 error", ErrorKind::Protocol), // observed with codex 0.169.0: a stream of bytes that are no text
     ("error sending request", ErrorKind::Transport), // observed with codex 0.169.0: a reset before the headers
@@ -37,7 +37,7 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
     ("idle timeout waiting for SSE", ErrorKind::Transport), // fail-stall
 ];
 
-/// The failure that the program reports, with the limits it last heard of.
+/// Returns the failure that the program reports. `limits` is the last report of the account's limits.
 pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
     let kind = kind(problem);
     let named = match kind {
@@ -57,7 +57,7 @@ pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
     Failure::new(kind, message).with_named_retry(named)
 }
 
-/// The kind alone, as for a retry.
+/// Returns only the kind of a failure, for reports of retries.
 pub(super) fn kind(problem: &Problem) -> ErrorKind {
     let (word, status) = word_and_status(&problem.codex_error_info);
     let sentence = problem.additional_details.as_deref().unwrap_or(&problem.message);
@@ -93,7 +93,7 @@ pub(super) fn kind(problem: &Problem) -> ErrorKind {
     }
 }
 
-/// The word, without case and underscores, and the HTTP status beside it.
+/// Returns the error word, in lower case without underscores, and the HTTP status beside it.
 fn word_and_status(info: &Value) -> (String, Option<u64>) {
     let plain = |word: &str| word.replace('_', "").to_lowercase();
     match info {
@@ -124,16 +124,16 @@ fn by_sentence(sentence: &str) -> Option<ErrorKind> {
     SENTENCES.iter().find(|(beginning, _)| sentence.starts_with(beginning)).map(|(_, kind)| *kind)
 }
 
-/// The kind of a refusal whose sentence is the body of the server's answer, as for status 400.
+/// Returns the kind of a rejection whose message is the body of the server's response, as for status 400.
 ///
 /// Source: recordings fail-400 and model-unknown-400; public threads for the bodies with `detail`.
 fn by_body(sentence: &str) -> Option<ErrorKind> {
     Some(by_error(&body_error(sentence)?).unwrap_or(ErrorKind::InvalidRequest))
 }
 
-/// Kind of a response with status 404 whose sentence quotes the body, or the message in it: `unexpected status
-/// 404 Not Found: BODY, url: …`. As for the native backends, a body that mentions a model is about the model's
-/// name.
+/// Returns the kind of a response with status 404 whose message quotes the body, or the message in the body:
+/// `unexpected status 404 Not Found: BODY, url: …`. As in the native backends, a body that mentions a model concerns
+/// the model's name.
 ///
 /// Source: observed with codex 0.169.0 (the body) and 0.158.0 to 0.164.0 (its message).
 fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
@@ -146,14 +146,14 @@ fn by_quoted_body(sentence: &str) -> Option<ErrorKind> {
             }
             error.get("message").or_else(|| error.get("detail"))?.as_str()?.to_owned()
         }
-        // An HTML page comes from a proxy and not from the model's server.
+        // An HTML page comes from a proxy, not from the model's server.
         _ if quoted.starts_with('<') => return None,
         _ => quoted.rsplit_once(", url: ")?.0.to_owned(),
     };
     words.to_lowercase().contains("model").then_some(ErrorKind::ModelUnavailable)
 }
 
-/// Kind of the error in a body, except for an invalid request.
+/// Returns the kind of the error in a body; `None` for an invalid request.
 fn by_error(error: &Value) -> Option<ErrorKind> {
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     let words = text("message").to_lowercase() + &text("detail").to_lowercase();
@@ -174,7 +174,7 @@ fn body_error(sentence: &str) -> Option<Value> {
     serde_json::from_str(sentence).ok().map(error_in)
 }
 
-/// The field `error` of a body, or else the body.
+/// Returns the field `error` of a body if it is an object, otherwise the body.
 fn error_in(mut body: Value) -> Value {
     match body.get_mut("error") {
         Some(error) if error.is_object() => error.take(),
@@ -188,15 +188,15 @@ fn body_message(sentence: &str) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
-/// Reset time of the limit, from the server's answer: `resets_at` in Unix seconds. Source: observed, beside
-/// `usage_limit_reached`.
+/// Returns the reset time of the limit from the server's response: `resets_at` in Unix seconds. Source: observed,
+/// beside `usage_limit_reached`.
 fn body_reset(sentence: &str) -> Option<SystemTime> {
     unix_time(body_error(sentence)?.get("resets_at")?.as_i64()?)
 }
 
-/// The moment that a sentence names, as in "try again at 5:46 AM." on the same day, and "try again at Nov 28th, 2026 5:46
-/// AM." on another: a time of the program's time zone, which is that of `now`. Source: recording fail-429-usage-limit; the
-/// date by the program's public source.
+/// Parses the reset time in a message, in the program's time zone, which is that of `now`: "try again at 5:46 AM." for
+/// the same day, or "try again at Nov 28th, 2026 5:46 AM." for another day. Source: recording fail-429-usage-limit; the
+/// form with a date is from the program's public source.
 fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<SystemTime> {
     let (_, rest) = sentence.rsplit_once("try again at ")?;
     let words: Vec<&str> = rest.split('.').next()?.split_whitespace().collect();
@@ -205,7 +205,7 @@ fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<System
     let local = match words[..] {
         [time, half] => {
             let today = now.date_naive().and_time(clock(time, half)?);
-            // The seconds are left out of the sentence.
+            // The message omits the seconds, so the time counts as past only a minute later.
             let is_over = today + TimeDelta::minutes(1) <= now.naive_local();
             if is_over { today + TimeDelta::days(1) } else { today }
         }
@@ -219,7 +219,8 @@ fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<System
     now.timezone().from_local_datetime(&local).earliest().map(SystemTime::from)
 }
 
-/// Reset time of the exhausted limit: the latest of the windows that are used up, else the earliest.
+/// Returns the reset time of the exhausted limit: the latest reset of the exhausted windows. Without an exhausted
+/// window, the earliest reset.
 fn resets_at(limits: &RateLimits) -> Option<SystemTime> {
     let windows = || [limits.primary, limits.secondary].into_iter().flatten();
     let used_up =
@@ -228,13 +229,12 @@ fn resets_at(limits: &RateLimits) -> Option<SystemTime> {
     unix_time(seconds)
 }
 
-/// A time in Unix seconds, if the system can hold it.
+/// Converts Unix seconds; `None` if `SystemTime` cannot represent them.
 pub(super) fn unix_time(seconds: i64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(seconds).ok()?))
 }
 
-/// The wait that a sentence names, as in "Please try again in 1.8s". Source: recording
-/// fail-failed-rate-limit.
+/// Parses the wait in a message, as in "Please try again in 1.8s". Source: recording fail-failed-rate-limit.
 fn named_wait(sentence: &str) -> Option<Duration> {
     let (_, rest) = sentence.split_once("try again in ")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
@@ -253,8 +253,8 @@ fn named_wait(sentence: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// The wait before a retry, as the program says it on standard error alone: `… retrying sampling request (1/2 in
-/// 299.998487719s)…`. The last one counts. Source: observed with codex 0.169.0.
+/// Parses the wait before a retry, which the program reports only on standard error: `… retrying sampling request (1/2
+/// in 299.998487719s)…`. The last report counts. Source: observed with codex 0.169.0.
 pub(super) fn retry_delay(stderr_tail: &str) -> Option<Duration> {
     let line = stderr_tail.lines().rev().find(|line| line.contains("retrying sampling request"))?;
     let (_, rest) = line.split_once(" in ")?;

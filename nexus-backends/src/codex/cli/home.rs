@@ -1,7 +1,7 @@
-//! The program's private home for one run: folders, configuration, and the environment that leads there.
+//! Private home of the program for one run: folders, configuration, and the environment that points to them.
 //!
-//! `HOME` of the program itself is always private, so that no skill, plugin or rule of the user's is found; at
-//! the levels that run commands, those commands see the user's own.
+//! The `HOME` of the program itself is always private, so that it finds no skill, plugin or rule of the user. At the
+//! levels with commands, those commands get the user's own `HOME`.
 
 use std::{
     collections::BTreeMap,
@@ -20,17 +20,17 @@ use crate::cli::settings::{Billing, Settings};
 use crate::codex::chatgpt;
 use nexus_process::environment::{Environment, EnvironmentError, NetworkSettings};
 
-/// The variable that carries the token. No command of the agent's sees it.
+/// Variable that carries the token. The agent's commands cannot see it.
 pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
 
 /// The vendor's endpoint for subscriptions. Source: the built-in provider of codex 0.169.0.
 const PLAN_URL: &str = "https://chatgpt.com/backend-api/codex";
 
-/// Number of repetitions of a request, and of an interrupted stream, by the program. Source: our own choice;
-/// its defaults are 4 and 5, which make 30 requests of one that is refused with 500.
+/// Number of retries of a request, and of an interrupted stream, by the program. Source: our own choice. The program's
+/// defaults of 4 and 5 multiply one request that fails with status 500 to 30.
 const RETRIES: u32 = 2;
 
-/// Longest silence of a stream before the program tries again, in milliseconds. Source: its own default.
+/// Longest silence of a stream before the program retries, in milliseconds. Source: the program's own default.
 const STREAM_IDLE_MILLISECONDS: u64 = 300_000;
 
 /// Folders of a run's home.
@@ -40,40 +40,40 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// The folders below `root`.
+    /// Returns the folders below `root`.
     pub(super) fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
-    /// `CODEX_HOME`.
+    /// Returns the value of `CODEX_HOME`.
     pub(super) fn codex(&self) -> PathBuf {
         self.root.join("codex")
     }
 
-    /// `HOME` of the program.
+    /// Returns the `HOME` of the program.
     pub(super) fn user(&self) -> PathBuf {
         self.root.join("user")
     }
 
-    /// `TMPDIR`. The program makes the helpers of its sandbox in `CODEX_HOME`, and refuses to if that lies
-    /// in the folder for temporary files; without them every sandboxed command fails. So it gets such a folder
-    /// of its own, beside it.
+    /// Returns the value of `TMPDIR`, a folder beside `CODEX_HOME`. The program creates the helpers of its sandbox in
+    /// `CODEX_HOME`, but refuses to if `CODEX_HOME` is inside `TMPDIR`. Without the helpers every sandboxed command
+    /// fails.
     pub(super) fn temporary(&self) -> PathBuf {
         self.root.join("tmp")
     }
 
-    /// The edited list of models.
+    /// Returns the path of the edited model list.
     pub(super) fn models(&self) -> PathBuf {
         self.codex().join("models.json")
     }
 }
 
-/// Folder of the conversations' records in a run's home.
+/// Returns the folder of the conversations' records in a run's home.
 pub(super) fn sessions(root: &Path) -> PathBuf {
     Folders::below(root).codex().join("sessions")
 }
 
-/// Server of the model, and the account that pays.
+/// Server of the model, and the account that is billed.
 #[derive(Debug)]
 pub(super) struct Provider<'a> {
     pub(super) settings: &'a Settings,
@@ -100,7 +100,7 @@ impl Provider<'_> {
             headers.insert("version".into(), json!(version));
         }
         json!({
-            // Under this name the program talks to the vendor's endpoint as its built-in provider does.
+            // With this name the program treats the vendor's endpoint as its built-in provider does.
             "name": if is_built_in { "OpenAI" } else { "nexus" },
             "base_url": url,
             "wire_api": "responses",
@@ -114,11 +114,11 @@ impl Provider<'_> {
     }
 }
 
-/// The configuration of one run, as TOML.
+/// Returns the configuration of one run, as TOML.
 ///
 /// # Errors
 ///
-/// If it cannot be written as TOML, which no value of ours causes.
+/// If the configuration cannot be written as TOML, which none of its values causes.
 pub(super) fn configuration(
     request: &TurnRequest,
     policy: &SandboxPolicy,
@@ -160,8 +160,8 @@ pub(super) fn configuration(
     toml::to_string(&config)
 }
 
-/// Everything that leaves a tool of the program's own out, or an instruction about them. The rest is in the model's
-/// entry.
+/// Returns the settings that remove the program's own tools and the instructions about them. The model's entry in the
+/// model list removes the rest.
 pub(super) fn without_own_tools(folders: &Folders) -> Value {
     json!({
         "model_catalog_json": folders.models(),
@@ -199,7 +199,7 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// The environment of the program, without the token.
+/// Returns the environment of the program, without the token.
 ///
 /// # Errors
 ///
@@ -226,7 +226,7 @@ pub(super) fn environment(
         .with("HOME", folders.user())
         .with("CODEX_HOME", folders.codex())
         .with("TMPDIR", folders.temporary())
-        // The wait before a retry, which its protocol leaves out.
+        // Logs the wait before a retry, which the protocol omits.
         .with("RUST_LOG", "error,codex_core::responses_retry=warn");
     if let Some(file) = &settings.network.ca_file {
         builder = builder.with("CODEX_CA_CERTIFICATE", file);

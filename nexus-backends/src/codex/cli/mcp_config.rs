@@ -1,8 +1,8 @@
-//! The caller's tools, in the program's configuration and by the program's names.
+//! The caller's tools in the program's configuration, and their names in the program.
 //!
-//! They are a server in its configuration, reached over loopback. It must run before a conversation opens. Its
-//! tools are in the list of every model, and no call of them waits for an approval that nobody could give.
-//! Source: the requests of codex 0.169.0 to a loopback model with each of these keys.
+//! The configuration names them as a server on loopback, which must run before a conversation opens. Every model gets
+//! its tools, and no call of them waits for an approval, because no host could give it. Source: the requests of codex
+//! 0.169.0 to a loopback model with each of these keys.
 
 use nexus_core::{ErrorKind, ToolCallStatus, harness::Failure};
 use serde_json::{Map, Value, json};
@@ -11,30 +11,30 @@ use super::wire::{ConfigRead, RpcError, ServerList, ServerStatus};
 use crate::cli::caller_tools;
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
-/// The namespace of the tools, in the model's words.
+/// Namespace of the tools, as the model sees it.
 pub(super) const NAMESPACE: &str = "mcp__nexus";
 
-/// Longest time until the program is connected, in seconds. Source: our own bound; on an idle machine it takes
-/// 0.1.
+/// Time limit of the program's connection to the server, in seconds. Source: our own bound; on an idle machine the
+/// connection takes 0.1 seconds.
 const CONNECT_SECONDS: u64 = 60;
 
-/// Longest time of a call, in seconds. Source: our own bound, a month: the turn's limits end a call, not the
+/// Time limit of a call, in seconds. Source: our own bound of a month, so that the turn's limits end a call, not the
 /// program, whose default is 60.
 const CALL_SECONDS: u64 = 30 * 24 * 3600;
 
-/// The longest result that reaches the model whole, in the program's tokens of four bytes: 1 MiB. Source: our own
-/// bound; by default it cuts the middle out of anything beyond 10,000 tokens, or 2,500 for a model that it does not
-/// list. It holds for its own commands too where their model is not listed, which so get 10,000.
+/// Longest result that reaches the model uncut, in the program's tokens of four bytes: 1 MiB. Source: our own bound. By
+/// default the program removes the middle of a result above 10,000 tokens, or 2,500 for an unlisted model. The setting
+/// also applies to the program's own commands if their model is unlisted; these get 10,000 tokens.
 pub(in crate::codex) const RESULT_TOKENS: u64 = 1 << 18;
 
-/// The longest name that a model is shown as it is: of a longer one it sees the beginning and a hash. Source: observed
-/// with codex 0.169.0, which allows 128 characters with the namespace.
+/// Longest tool name that a model sees unchanged. It sees the beginning of a longer name and a hash. Source: observed
+/// with codex 0.169.0, which allows 128 characters including the namespace.
 const MAX_NAME_CHARS: usize = 128 - NAMESPACE.len() - "__".len();
 
-/// Beginnings of the program's answer to a call of an unknown tool: a function, or a tool of free text.
+/// Beginnings of the program's response to a call of an unknown tool: a function, or a free-text tool.
 const UNSUPPORTED: [&str; 2] = ["unsupported call: ", "unsupported custom tool call: "];
 
-/// Their section of the configuration.
+/// Returns the configuration section of the caller's tools.
 pub(super) fn configuration(tools: &CallerTools) -> Value {
     let names: Vec<_> = tools.definitions().iter().map(|tool| tool.name.as_str()).collect();
     json!({
@@ -48,7 +48,7 @@ pub(super) fn configuration(tools: &CallerTools) -> Value {
                 "tool_timeout_sec": CALL_SECONDS,
                 "enabled_tools": names,
                 "default_tools_approval_mode": "approve",
-                // Else a model finds them only by searching, or only from within a script.
+                // Otherwise a model finds the tools only by a search, or only from within a script.
                 "omit_tools_from": ["deferred", "code_mode"],
                 "supports_parallel_tool_calls": true,
             },
@@ -56,7 +56,7 @@ pub(super) fn configuration(tools: &CallerTools) -> Value {
     })
 }
 
-/// Warning for the caller about names that the model sees changed.
+/// Returns a warning for the caller about tool names that the model sees changed.
 pub(super) fn renamed(tools: &CallerTools) -> Option<String> {
     let names = || tools.definitions().iter().map(|tool| tool.name.as_str());
     let is_shared = |name: &str| names().filter(|other| plain(other) == plain(name)).count() > 1;
@@ -72,23 +72,23 @@ pub(super) fn renamed(tools: &CallerTools) -> Option<String> {
     })
 }
 
-/// A name as the model sees it, if it is neither too long nor anybody else's.
+/// Returns a name as the model sees it, provided that it is unique and not too long.
 fn plain(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' }).collect()
 }
 
-/// Configuration that lets a conversation start no server but the caller's: it disables every other one that
-/// `read` names. `None` if `read` names no other.
+/// Returns a configuration for the conversation that disables every server in `read` except the caller's. `None` if
+/// `read` names no other server.
 pub(super) fn switched_off(tools: Option<&CallerTools>, read: Result<Value, RpcError>) -> Option<Value> {
-    // An unreadable server stays enabled, and is found connected later.
+    // A server that cannot be read stays enabled. The later check of connected servers finds it.
     let read = read.ok().and_then(|read| serde_json::from_value::<ConfigRead>(read).ok()).unwrap_or_default();
     let names = read.config.mcp_servers.into_keys().filter(|name| !is_callers(tools, name));
     let off: Map<_, _> = names.map(|name| (name, json!({ "enabled": false }))).collect();
     (!off.is_empty()).then(|| json!({ "mcp_servers": off }))
 }
 
-/// Why the turn cannot begin, by what the program says it has connected; `None` if every tool of the caller's is there,
-/// and no other server.
+/// Returns the reason why the turn cannot begin, by the program's list of connected servers. `None` if every tool of
+/// the caller is connected, and no other server.
 pub(super) fn unready(tools: Option<&CallerTools>, listed: Result<Value, RpcError>) -> Option<Failure> {
     let unknown = |reason: &str| match tools {
         Some(tools) => unavailable(tools, |_| false, reason),
@@ -139,7 +139,8 @@ fn is_foreign(tools: Option<&CallerTools>, server: &ServerStatus) -> bool {
     !is_off && !is_callers(tools, &server.name)
 }
 
-/// The failure of a conversation that did not open because the tools are not there; `None` if that is not why.
+/// Returns the failure of a conversation that did not open because the tools are not connected; `None` if it has
+/// another reason.
 pub(super) fn not_connected(tools: &CallerTools, refusal: &RpcError) -> Option<Failure> {
     // Source: observed with codex 0.169.0, with a server that refuses the connection, the token or the handshake.
     let is_why = refusal.message.contains("required MCP servers failed to initialize");
@@ -156,23 +157,23 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
     tools.definitions().iter().any(|tool| tool.name == name)
 }
 
-/// The program's own helpers for resources. It adds them wherever there is a server, and nothing takes them away; all
-/// they reach is that server, and the caller's has no resources.
+/// The program's own helpers for MCP resources. It adds them whenever a server exists, and no setting removes them.
+/// They reach only that server, and the caller's server has no resources.
 const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
 
-/// Returns true if a call by this name belongs to such a helper.
+/// Returns true if `name` names a helper of [`HELPERS`].
 pub(super) fn is_helper(name: &str) -> bool {
     HELPERS.contains(&name)
 }
 
-/// Returns true if the program reports, under a server's name, a helper of its own: under that of the requested
-/// server, or under the program's own name without one.
+/// Returns true if a reported call belongs to a helper. The program reports a helper under the name of the
+/// requested server or, without one, under its own.
 pub(super) fn is_call_of_helper(server: &str, name: &str) -> bool {
     matches!(server, "codex" | SERVER) && is_helper(name)
 }
 
-/// Failure of the turn if tools of the caller have names that cannot be distinguished from those of the
-/// helpers.
+/// Returns the failure of a turn in which a tool of the caller has the name of a helper: their calls could not be
+/// distinguished.
 pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
     let names = tools.definitions().iter().map(|tool| tool.name.as_str()).filter(|name| is_helper(name));
     let names: Vec<_> = names.map(|name| format!("{name:?}")).collect();
@@ -181,12 +182,12 @@ pub(super) fn taken_names(tools: &CallerTools) -> Option<Failure> {
     (!names.is_empty()).then(|| Failure::new(ErrorKind::Unsupported, reason()))
 }
 
-/// Status of a call that the program did not pass on, from its answer to the model.
+/// Returns the status of a call that the program did not forward, from its response to the model.
 pub(super) fn refusal(output: &str) -> ToolCallStatus {
     if is_unsupported(output) { ToolCallStatus::Denied } else { ToolCallStatus::Failed }
 }
 
-/// Returns true if the program answered the model that it has no such tool.
+/// Returns true if the program answered the model that the tool does not exist.
 pub(super) fn is_unsupported(output: &str) -> bool {
     UNSUPPORTED.iter().any(|words| output.starts_with(words))
 }

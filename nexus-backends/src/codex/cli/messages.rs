@@ -1,7 +1,7 @@
 //! Assigns each piece of text to its message.
 //!
-//! The program's item names repeat between model calls, so messages get names of their own. Thinking that comes
-//! before a message belongs to it.
+//! The program's item ids repeat between model calls, so messages get new ids. Thinking that precedes a message belongs
+//! to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,23 @@ use nexus_core::{
     turn::{MessageEnded, MessageVoided, TextDelta, ThinkingDelta, VoidCause},
 };
 
-/// The messages of one conversation: the turn's own, or a sub-agent's.
+/// Messages of one conversation: that of the turn's own agent, or of a sub-agent.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    /// A message of which only the thinking is known.
+    /// Message that has only thinking so far.
     thinking: Option<MessageId>,
-    /// Messages that are being written, by item.
+    /// Messages that are being streamed, by item id.
     open: BTreeMap<String, MessageId>,
-    /// Messages that are complete, of a model call that is not over.
+    /// Complete messages of a model call that has not ended.
     ended: Vec<MessageId>,
-    /// The part of its summary that each reasoning item is at.
+    /// Current part of the summary of each reasoning item.
     summaries: BTreeMap<String, i64>,
-    /// Reasoning items whose words came as deltas.
+    /// Reasoning items whose text was streamed.
     streamed: BTreeSet<String>,
 }
 
 impl Messages {
-    /// A piece of thinking; `part` counts the parts of a summary, which are set apart by a blank line.
+    /// Adds a piece of thinking. `part` is the number of the summary's part; a blank line separates the parts.
     pub(super) fn think(
         &mut self,
         names: &mut Names,
@@ -42,7 +42,7 @@ impl Messages {
         self.thought(names, parent, text)
     }
 
-    /// A reasoning item is complete; its words, if no delta brought them.
+    /// Completes a reasoning item, and adds its text if it was not streamed.
     pub(super) fn thought_whole(
         &mut self,
         names: &mut Names,
@@ -62,14 +62,14 @@ impl Messages {
         ThinkingDelta::new(message, text).with_parent(parent.cloned()).into()
     }
 
-    /// A message begins.
+    /// Starts a message, and returns its id.
     pub(super) fn begin(&mut self, names: &mut Names, item: &str) -> MessageId {
         let thinking = &mut self.thinking;
         let message = || thinking.take().unwrap_or_else(|| names.next());
         self.open.entry(item.to_owned()).or_insert_with(message).clone()
     }
 
-    /// A piece of a message.
+    /// Adds a piece of text to a message.
     pub(super) fn write(
         &mut self,
         names: &mut Names,
@@ -81,7 +81,7 @@ impl Messages {
         TextDelta::new(message, text).with_parent(parent.cloned()).into()
     }
 
-    /// A message is complete.
+    /// Completes a message.
     pub(super) fn end(
         &mut self,
         names: &mut Names,
@@ -95,21 +95,21 @@ impl Messages {
         MessageEnded::new(message, text).with_parent(parent.cloned()).into()
     }
 
-    /// A model call is over: thinking without a word is a message as well.
+    /// Handles the end of a model call. Thinking without text also becomes a message.
     pub(super) fn call_ended(&mut self, parent: Option<&CallId>) -> Option<TurnEvent> {
         self.stand();
         let message = self.thinking.take()?;
         Some(MessageEnded::new(message, "").with_parent(parent.cloned()).into())
     }
 
-    /// Confirms complete text, independently of the model call's further course: it is over, or a call of the
-    /// model has begun.
+    /// Confirms the complete messages, which a retry then no longer retracts: the model call has ended, or a tool call
+    /// has begun.
     pub(super) fn stand(&mut self) {
         self.ended.clear();
     }
 
-    /// Handles a repeated model call, which makes its earlier text void. The program has reported a complete
-    /// message, and the next answer repeats it. Observed with codex 0.169.0.
+    /// Retracts the earlier text of a model call that is repeated. The next response repeats even the complete
+    /// messages. Observed with codex 0.169.0.
     pub(super) fn void(&mut self) -> Vec<TurnEvent> {
         self.summaries.clear();
         self.streamed.clear();
@@ -118,8 +118,8 @@ impl Messages {
         void.map(|message| MessageVoided::new(message, VoidCause::Retry).into()).collect()
     }
 
-    /// Handles an interrupted model call, which begins again. Its complete text stands. Observed with codex
-    /// 0.169.0.
+    /// Retracts the incomplete text of an interrupted model call, which the program continues. The complete messages
+    /// stay. Observed with codex 0.169.0.
     pub(super) fn void_open(&mut self) -> Vec<TurnEvent> {
         self.summaries.clear();
         self.streamed.clear();
@@ -128,7 +128,7 @@ impl Messages {
     }
 }
 
-/// Gives messages their names.
+/// Generator of message ids.
 #[derive(Debug, Default)]
 pub(super) struct Names(u64);
 

@@ -107,7 +107,7 @@ use nexus_process::private_home::PrivateHome;
 use nexus_process::spawn::{Invocation, StdinMode};
 
 backend_kind! {
-    /// The kind `codex-cli`.
+    /// The backend kind `codex-cli`.
     CodexCli = "codex-cli" of "openai",
     settings settings_schema::with_own::<Settings, OwnSettings>(),
     built by |id, settings, context| {
@@ -143,7 +143,7 @@ impl PlanLogin {
     }
 }
 
-/// The program, as configured.
+/// The program as configured.
 #[derive(Debug)]
 struct Codex {
     settings: Settings,
@@ -152,7 +152,7 @@ struct Codex {
     environment: HostEnvironment,
 }
 
-/// The host's environment. `Debug` shows how large it is.
+/// The host's environment. `Debug` shows only the number of variables.
 #[derive(Clone)]
 struct HostEnvironment(BTreeMap<String, String>);
 
@@ -177,12 +177,12 @@ impl Codex {
         version::find(self.settings.executable.as_deref(), search_path)
     }
 
-    /// The environment of a program that is only asked about itself.
+    /// Returns the environment for a query of the program's version or models.
     fn bare_environment(&self, folders: &Folders) -> Result<Environment, Failure> {
         home::environment(&self.environment.0, &self.settings, None, folders).map_err(invalid)
     }
 
-    /// Borrows the credential, and holds it against who is to be billed.
+    /// Borrows the credential, and compares it with the configured billing.
     async fn borrow(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
         let lease = self.credentials.lend(plan).await?;
         match mismatch(self.settings.billing, &lease.credential().token) {
@@ -191,7 +191,7 @@ impl Codex {
         }
     }
 
-    /// The effort that the model takes, where the program knows the model.
+    /// Returns the effort that the model supports, if the program's list has the model.
     fn effort(plan: &TurnPlan, models: Option<&ModelList>) -> EffortChoice {
         let Some(effort) = plan.effort else { return EffortChoice::default() };
         let entry = models.and_then(|models| match &plan.request.model {
@@ -252,7 +252,7 @@ impl Cli for Codex {
             Ok(executable) => executable,
             Err(error) => return version::unavailable(error),
         };
-        // Telling its version, the program reads and writes nothing.
+        // The program reads and writes no file to print its version, so the folder need not exist.
         let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
             return Availability::Unusable {
                 reason: "the host's environment cannot be passed to the process".into(),
@@ -287,7 +287,7 @@ impl Cli for Codex {
             version::version(&executable, &bare, self.settings.versions).await?;
         version::VERSIONS.admit_output(&version, request, self.settings.versions)?;
         let version = version.to_string();
-        // The program uses the token of its environment to the end, and never asks for another.
+        // The program uses the token from its environment until it ends, and never requests another.
         let lease = self.borrow(plan).await?;
         let renamed = plan.tools.as_ref().and_then(mcp_config::renamed);
         let warnings = note.into_iter().chain(renamed).collect();
@@ -355,7 +355,7 @@ impl Cli for Codex {
     }
 }
 
-/// Copies the conversation to resume into the home, if the turn resumes one.
+/// Copies the conversation of `handle` into the home, if there is a handle.
 fn restore(
     handle: Option<&ResumeHandle>,
     store: &ConversationStore,
@@ -374,7 +374,8 @@ fn restore(
     }
 }
 
-/// Reason why a token would be billed otherwise than configured; `None` if its form does not show it.
+/// Returns the reason why a token would be billed otherwise than configured; `None` if the form of the token does not
+/// show it.
 fn mismatch(billing: Option<Billing>, token: &Secret) -> Option<String> {
     let is_key = token.expose().starts_with("sk-");
     let is_access_token = token.expose().starts_with("eyJ");

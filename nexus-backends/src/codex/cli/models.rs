@@ -1,7 +1,7 @@
-//! The program's own list of models: what each takes, and which tools each is given.
+//! The program's own model list: supported efforts and offered tools of each model.
 //!
-//! Some tools have no switch but the model's entry, so a turn without the program's own tools runs on an edited entry. Source:
-//! `codex debug models --bundled` of 0.169.0, and the tools that a loopback model was offered with it.
+//! Some tools can be disabled only in the model's entry, so a turn without the program's own tools uses an edited
+//! entry. Source: `codex debug models --bundled` of 0.169.0, and the tools that it offered to a loopback model.
 
 use std::{
     collections::HashMap,
@@ -18,13 +18,13 @@ use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableStamp};
 use nexus_process::spawn::{Bounds, EndedBy, Invocation};
 
-/// Largest list, in bytes. Source: our own bound, some hundred times that of 0.169.0.
+/// Maximum size of the list, in bytes. Source: our own bound, about a hundred times that of 0.169.0.
 const MAX_LIST_BYTES: usize = 16 << 20;
 
-/// Longest time until the program has printed the list.
+/// Time limit for printing the list.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// The list. Entries are kept whole, since an edited one must lack nothing else.
+/// Model list. Entries keep all their fields, because an edited entry must differ in nothing else.
 #[derive(Debug, Deserialize)]
 pub(super) struct ModelList {
     models: Vec<Map<String, Value>>,
@@ -35,7 +35,8 @@ pub(super) struct ModelList {
 pub(super) struct ModelObject<'a>(&'a Map<String, Value>);
 
 impl ModelList {
-    /// Asks the program, once per state of its file. Needs a `CODEX_HOME` that can be written, and no network.
+    /// Returns the list of a program, which runs once per state of its file. Needs a writable `CODEX_HOME`, and no
+    /// network.
     pub(super) async fn of(
         executable: &Executable,
         environment: &Environment,
@@ -52,13 +53,14 @@ impl ModelList {
         asked.await.cloned()
     }
 
-    /// The entry that the program uses for `model`: of that name, else of the longest beginning of it.
+    /// Returns the entry that the program uses for `model`: the one whose name is the longest prefix of `model`.
     pub(super) fn entry(&self, model: &str) -> Option<ModelObject<'_>> {
         let named = self.entries().filter(|entry| model.starts_with(entry.slug()));
         named.max_by_key(|entry| entry.slug().len())
     }
 
-    /// The entry that the program uses where no model is named: the first of those it shows.
+    /// Returns the entry that the program uses if the request names no model: the visible entry with the highest
+    /// priority.
     pub(super) fn default_entry(&self) -> Option<ModelObject<'_>> {
         let shown =
             self.entries().filter(|entry| entry.0.get("visibility").is_some_and(|word| word == "list"));
@@ -75,7 +77,7 @@ impl ModelObject<'_> {
         self.0.get("slug").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The steps of effort that the model takes, of those we know.
+    /// Returns the effort levels of the model, without those unknown to [`Effort`].
     pub(super) fn efforts(&self) -> Vec<Effort> {
         let levels = self.0.get("supported_reasoning_levels").and_then(Value::as_array);
         let words =
@@ -83,7 +85,7 @@ impl ModelObject<'_> {
         words.collect()
     }
 
-    /// A list that holds this model alone, with none of the program's tools.
+    /// Returns a list with only this model, whose entry disables the program's tools.
     pub(super) fn list_without_own_tools(&self) -> Value {
         let mut entry = self.0.clone();
         let edits = [
@@ -99,17 +101,17 @@ impl ModelObject<'_> {
     }
 }
 
-/// Why the list is not known.
+/// Reason why the list is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnlistedModels {
     /// The program took too long.
     TooSlow,
-    /// It gave none that can be read.
+    /// The program printed no readable list.
     NotTold,
 }
 
 impl UnlistedModels {
-    /// The failure of a turn that needs the list, since the program's own tools are left out by it.
+    /// Returns the failure of a turn that needs the list to remove the program's own tools.
     pub(super) fn failure(self) -> Failure {
         match self {
             Self::TooSlow => {

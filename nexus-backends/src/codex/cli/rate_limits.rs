@@ -1,4 +1,4 @@
-//! Notifications of the account's limits, and notifications without an event.
+//! Notifications about the account's limits, and notifications that produce no event.
 
 use nexus_core::{
     TurnEvent,
@@ -8,10 +8,10 @@ use nexus_core::{
 use super::failure::unix_time;
 use super::wire::{RateLimits, RateWindow};
 
-/// From here on a limit is near, in percent. Source: our own choice.
+/// Used share of a limit above which a warning is reported, in percent. Source: our own choice.
 const NEAR_PERCENT: f64 = 90.0;
 
-/// One event for each window that is known.
+/// Returns one event for each known window.
 pub(super) fn events(limits: &RateLimits) -> impl Iterator<Item = TurnEvent> {
     let windows = [limits.primary, limits.secondary].into_iter().flatten();
     let is_reached = limits.rate_limit_reached_type.is_some();
@@ -66,8 +66,8 @@ pub(super) fn is_housekeeping(method: &str) -> bool {
     EXACT.contains(&method) || FAMILIES.iter().any(|family| method.starts_with(family))
 }
 
-/// Returns true if the user can act on a warning of the program. The user cannot act on the report that it
-/// brings its own sandbox.
+/// Returns true if the user can act on a warning of the program. The report that the program brings its own sandbox is
+/// excluded.
 pub(super) fn is_worth_a_warning(text: &str) -> bool {
     !text.starts_with("Codex could not find bubblewrap on PATH")
 }

@@ -1,38 +1,38 @@
-//! The sandbox of an access level, in the program's words: one of its own sandboxes, or, with logins to hide, a
-//! permission profile of ours that is the same sandbox without that folder.
+//! Sandbox of an access level in the program's terms: one of its own sandboxes or, if logins must be hidden, our own
+//! permission profile. That profile equals the sandbox, but denies the folder of the logins.
 //!
-//! Source: access of commands, patches and pictures under codex 0.169.0 with each of them.
+//! Source: access of commands, patches and images under codex 0.169.0 with each of them.
 
 use std::path::{Path, PathBuf};
 
 use nexus_core::{ErrorKind, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Map, Value, json};
 
-/// The name of our profile.
+/// Name of the permission profile.
 const PROFILE: &str = "nexus";
 
 /// Access of a turn's tools.
 #[derive(Debug)]
 pub(super) struct SandboxPolicy {
     access: ToolAccess,
-    /// Paths that no tool may read, where the level has a sandbox.
+    /// Paths that no tool may read, if the level has a sandbox.
     hidden: Vec<String>,
-    /// Paths that may be written beside the working directory.
+    /// Paths that the turn may write in addition to the working directory.
     roots: Vec<String>,
 }
 
-/// The program's answer if it has understood a sandbox.
+/// Sandbox and profile that the program must report.
 #[derive(Debug)]
 pub(super) struct SandboxWords {
-    /// The kind of its sandbox.
+    /// Kind of the sandbox.
     pub(super) sandbox: &'static str,
-    /// The profile it was made from, if it is ours.
+    /// Permission profile, if the turn uses one.
     pub(super) profile: Option<&'static str>,
 }
 
 impl SandboxPolicy {
-    /// The sandbox that `request` asks for, which hides the existing folders of `logins`. The program denies a
-    /// folder by its real name alone, and creates a missing one.
+    /// Returns the sandbox for `request`, which hides the existing folders of `logins`. Uses their canonical paths,
+    /// because the program denies a folder only under its real name, and would create a missing folder.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl SandboxPolicy {
         logins: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self, Failure> {
         let access = request.tool_access;
-        // Without tools of the program nothing can read the folder, and without a sandbox nothing can be
-        // hidden.
+        // At the other levels there is nothing to hide from: without the program's tools nothing can read the folder.
+        // Without a sandbox nothing can be hidden.
         let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
         let real = logins.into_iter().filter(|_| hides).filter_map(|folder| folder.canonicalize().ok());
         let mut hidden = real.map(|folder| written(&folder)).collect::<Result<Vec<_>, _>>()?;
@@ -53,17 +53,19 @@ impl SandboxPolicy {
         Ok(Self { access, hidden, roots: roots.collect::<Result<_, _>>()? })
     }
 
-    /// The sandbox to ask for by name; `None` if the configuration names a profile instead. The two exclude each other.
+    /// Returns the sandbox's name for the request; `None` if the configuration names a profile. The program rejects
+    /// both together.
     pub(super) fn mode(&self) -> Option<&'static str> {
         self.hidden.is_empty().then_some(match self.access {
             ToolAccess::WorkspaceWrite => "workspace-write",
             ToolAccess::Unrestricted => "danger-full-access",
-            // The capabilities refuse a level that is not known here; run all the same, it would be the narrowest.
+            // Unreachable for an unknown level, because the capabilities reject it. The fallback is the narrowest
+            // level.
             _ => "read-only",
         })
     }
 
-    /// Its name in the answer.
+    /// Returns the names that the program must report for this sandbox.
     pub(super) fn words(&self) -> SandboxWords {
         let sandbox = match self.access {
             ToolAccess::WorkspaceWrite => "workspaceWrite",
@@ -73,8 +75,8 @@ impl SandboxPolicy {
         SandboxWords { sandbox, profile: (!self.hidden.is_empty()).then_some(PROFILE) }
     }
 
-    /// Its section of the configuration. Beside the working directory and the folder for temporary files of the
-    /// run, only the roots may be written: not `/tmp`.
+    /// Returns the configuration section of the sandbox. The turn may write only to the working directory, the run's
+    /// folder for temporary files and the roots, but not to `/tmp`.
     pub(super) fn configuration(&self) -> Value {
         let may_write = self.access == ToolAccess::WorkspaceWrite;
         if self.hidden.is_empty() {

@@ -1,8 +1,8 @@
-//! The record that the program keeps of a conversation: a file of lines in its home.
+//! Record that the program stores of a conversation: a file of lines in its home.
 //!
-//! It tells what the live protocol leaves out. Calls that the program refused, and commands that the sandbox
-//! ended at once, have no item (source: recordings unknown-tool, escalation, sandbox-denied-write); and if the
-//! program dies after the turn has ended but before it said so, the end is still here.
+//! The record contains facts that the live protocol omits. Calls that the program rejected, and commands that the
+//! sandbox ended at once, have no item (source: recordings unknown-tool, escalation, sandbox-denied-write). If the
+//! program dies after the turn has ended but before it reported the end, the record still has it.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -23,13 +23,13 @@ use super::setting::Setting;
 use super::tool_calls::harness_effects;
 use super::wire::Problem;
 
-/// Longest line of the record that is read, in bytes; a longer one is passed over.
+/// Maximum length of a line of the record, in bytes; a longer line is skipped.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// Deepest folder below `sessions`: year, month, day.
+/// Maximum depth of folders below `sessions`: year, month, day.
 const MAX_DEPTH: usize = 4;
 
-/// The program's messages to the model about a call that policy denied; each row names its recording.
+/// Beginnings of the program's messages to the model about a call that its policy denied. Each row names its recording.
 const DENIALS: &[&str] = &[
     "approval policy is Never",                        // escalation
     "patch rejected: writing is blocked by read-only", // apply-patch-readonly
@@ -40,26 +40,26 @@ const DENIALS: &[&str] = &[
 pub(super) struct ProcessRecord {
     /// Calls and their outputs, in order.
     calls: Vec<RecordedCall>,
-    /// End of the last turn, if it ended.
+    /// End of the last turn, if the record has it.
     pub(super) end: Option<RecordedEnd>,
 }
 
-/// End of a turn, by the record.
+/// End of a turn in the record.
 #[derive(Debug)]
 pub(super) enum RecordedEnd {
-    /// With an answer, or with none.
+    /// The turn completed.
     Complete {
-        /// The answer.
+        /// Text of the answer; `None` if the turn has no answer.
         answer: Option<String>,
     },
-    /// With an error.
+    /// The turn failed.
     Failed(Problem),
 }
 
 #[derive(Debug)]
 struct RecordedCall {
     id: String,
-    /// Server of the tool, where the model knows it under a server's name.
+    /// Name of the server, if the model sees the tool in a server's namespace.
     namespace: Option<String>,
     name: String,
     arguments: Value,
@@ -76,7 +76,7 @@ struct LogLine {
 }
 
 impl ProcessRecord {
-    /// Reads what the file says about `turns`. What cannot be read is passed over: the file may end anywhere.
+    /// Reads the entries of `turns`. Skips unreadable lines, because the file may end anywhere.
     pub(super) fn read(path: &Path, turns: &BTreeSet<String>) -> Self {
         let mut record = Self::default();
         let Ok(file) = File::open(path) else { return record };
@@ -125,8 +125,8 @@ impl ProcessRecord {
         }
     }
 
-    /// The events of calls that were not `seen` live. A script is left out where calls it made were seen:
-    /// they stand for it.
+    /// Returns the events of calls that were not `seen` live. Omits a script if calls it made were seen, because they
+    /// represent it.
     pub(super) fn unseen_calls(
         self,
         seen: &HashMap<String, Vec<CallId>>,
@@ -150,7 +150,7 @@ impl ProcessRecord {
                 count => CallId::new(format!("{}#{count}", call.id)),
             };
             let (origin, effects) = match callers {
-                // It was answered, but not by the caller.
+                // The call has an output, but it did not come from the caller.
                 Some(_) if call.output.is_some() => (ToolOrigin::Caller, Effects::None),
                 Some(own) => (ToolOrigin::Caller, own.effects(&call.name)),
                 None if call.output.as_deref().is_some_and(mcp_config::is_unsupported) => {
@@ -173,7 +173,8 @@ impl ProcessRecord {
     }
 }
 
-/// Calls that had no item were refused or failed; scripts and plans, which never have one, say how they went.
+/// Returns the status of a call without an item: such a call was denied or failed. Scripts and plans never have an
+/// item; their output contains their status.
 fn status(name: &str, output: &str) -> ToolCallStatus {
     if DENIALS.iter().any(|beginning| output.starts_with(beginning)) {
         return ToolCallStatus::Denied;
@@ -200,7 +201,7 @@ fn text(value: &Value, key: &str) -> Option<String> {
     value.get(key).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// The text of an output: a string, or blocks of text.
+/// Returns the text of an output, which is a string or a list of text blocks.
 fn output_text(output: &Value) -> String {
     match output {
         Value::String(text) => text.clone(),
@@ -210,7 +211,7 @@ fn output_text(output: &Value) -> String {
     }
 }
 
-/// The file that records conversation `thread` below `sessions`, if it exists.
+/// Returns the record of the conversation `thread` below `sessions`, if it exists.
 pub(super) fn find(sessions: &Path, thread: &str) -> Option<PathBuf> {
     let suffix = format!("-{thread}.jsonl");
     let mut folders = vec![(sessions.to_owned(), 0)];

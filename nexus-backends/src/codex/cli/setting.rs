@@ -1,4 +1,4 @@
-//! Properties of a process's turn that its translator needs.
+//! Properties of one process's turn that its translator needs.
 
 use nexus_core::{AppliedEffort, BackendId, ToolAccess};
 use serde_json::Value;
@@ -11,23 +11,23 @@ use crate::cli::CallerTools;
 pub(super) struct EffortChoice {
     /// Requested effort.
     pub(super) effort: Option<AppliedEffort>,
-    /// Why it is not what the backend's range allows.
+    /// Reason why the effort differs from the requested one, if it does.
     pub(super) warning: Option<String>,
 }
 
 /// Properties of a process's turn.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// The backend, which resume handles name.
+    /// Backend that resume handles name.
     pub(super) backend: BackendId,
     /// Access level, which bounds the possible effects of its calls.
     pub(super) access: ToolAccess,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
-    /// The settings that take the program's own tools away, if it is to have none.
+    /// Settings that remove the program's own tools, if the turn must not have them.
     pub(super) without_tools: Option<Value>,
     /// Reasoning effort of the request.
     pub(super) effort: EffortChoice,
-    /// Keeps the conversation, if it is to be kept.
+    /// Store for the conversation, if it must be stored.
     pub(super) store: Option<ConversationStore>,
 }

@@ -1,10 +1,11 @@
 //! Checks, by the program's own report, that the settings which remove the program's own tools are in force.
 //!
-//! The program does not report its model's tools. It reports its effective settings, and the origin of each:
-//! `config/read` lists every layer, the strongest first, for example another command line, an administrator's
-//! file and ours. So this module looks up each setting of ours there, and one that another layer overrules ends
-//! the turn before the prompt is sent. A tool that a later version has by default, under an unknown name, shows
-//! in no setting; the table of versions lists the versions without such a tool, as seen at a loopback model.
+//! The program does not report its model's tools, but its effective settings and the origin of each. `config/read`
+//! lists all layers, the strongest first, such as another command line, an administrator's file, and our file. This
+//! module looks up each of our settings there. If another layer overrides one, the turn ends before the prompt is sent.
+//!
+//! No setting shows a tool that a later version enables by default under an unknown name. So the table of versions
+//! lists the versions without such a tool, as seen at a loopback model.
 //!
 //! Source: observed with codex 0.158.0 and 0.169.0.
 
@@ -13,8 +14,8 @@ use serde_json::Value;
 
 use super::wire::{ConfigRead, RpcError};
 
-/// Why a turn that is to have none of the program's own tools cannot begin: a setting of `asked` is not what the program
-/// goes by. `None` if all are.
+/// Returns the failure of a turn without the program's own tools if a setting of `asked` is not in force; `None` if all
+/// are in force.
 pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Option<Failure> {
     let refused = |reason: String| Some(Failure::new(ErrorKind::Unsupported, reason));
     let read = match read.map(|read| serde_json::from_value::<ConfigRead>(read.clone())) {
@@ -41,7 +42,7 @@ pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Optio
     ))
 }
 
-/// Adds the path of each leaf of `asked` that does not hold.
+/// Adds the path of each leaf of `asked` that is not in force.
 fn add_overruled<'v>(
     asked: &'v Value,
     path: &mut Vec<&'v str>,

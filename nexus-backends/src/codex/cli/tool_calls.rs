@@ -1,4 +1,4 @@
-//! The program's items as tool calls: names, arguments, what they may change, and how they ended.
+//! Converts the program's items into tool calls: names, arguments, possible effects, and results.
 
 use nexus_core::{
     CallId, Effects, ErrorKind, ToolAccess, ToolCallStatus, ToolContent,
@@ -12,10 +12,10 @@ use super::setting::Setting;
 use super::wire::Item;
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
-/// A tool call, as an item shows it.
+/// Tool call described by an item.
 #[derive(Debug)]
 pub(super) struct ItemCall {
-    /// The item's own name, which is the model's name for the call where the model made it directly.
+    /// Id of the item. It is the model's id of the call if the model made the call directly.
     pub(super) id: String,
     name: String,
     origin: ToolOrigin,
@@ -26,7 +26,7 @@ pub(super) struct ItemCall {
 }
 
 impl ItemCall {
-    /// Reads an item; `None` for any item but a tool call.
+    /// Converts an item; `None` for any item that is not a tool call.
     pub(super) fn read(item: Item, setting: &Setting) -> Option<Self> {
         let access = setting.access;
         Some(match item {
@@ -67,7 +67,7 @@ impl ItemCall {
             Item::CollabAgentToolCall { id, tool, status, prompt, receiver_thread_ids, agents_states } => {
                 let arguments = json!({ "prompt": prompt, "agents": receiver_thread_ids });
                 let output = vec![ToolContent::Json { value: agents_states }];
-                // The program reports the calls of a sub-agent by themselves.
+                // Starting a sub-agent has no effect itself, because the program reports each call of the sub-agent.
                 Self::harness(id, &snake_case(&tool), Effects::None, arguments).ended(&status, output)
             }
             Item::WebSearch { id, query, action } => Self {
@@ -103,7 +103,7 @@ impl ItemCall {
         Self { origin: ToolOrigin::Caller, ..Self::harness(id, name, effects, arguments) }
     }
 
-    /// A call that ended as failed may have been denied: the session knows.
+    /// Marks a failed call as denied if the session denied it, which the item does not show.
     fn denied_by(mut self, tools: &CallerTools) -> Self {
         if self.status == ToolCallStatus::Failed && tools.was_denied(&self.name, &self.arguments) {
             self.status = ToolCallStatus::Denied;
@@ -134,7 +134,7 @@ impl ItemCall {
         self
     }
 
-    /// Why the turn must end: the program carries out a call that its model should have no tool for.
+    /// Returns the failure of a turn in which the program executes a call of a tool that its model must not have.
     pub(super) fn beyond(&self, access: ToolAccess) -> Option<Failure> {
         let is_own = self.origin != ToolOrigin::Caller && self.effects != Effects::None;
         (access == ToolAccess::ScopedOnly && is_own).then(|| {
@@ -144,29 +144,29 @@ impl ItemCall {
         })
     }
 
-    /// The event of its beginning.
+    /// Returns the start event of the call.
     pub(super) fn started(&self, call: CallId, parent: Option<CallId>) -> ToolCallStarted {
         ToolCallStarted::new(call, &*self.name, self.origin, self.effects).with_parent(parent)
     }
 
-    /// The event of its arguments.
+    /// Returns the event with the arguments of the call.
     pub(super) fn arguments(&self, call: CallId) -> ToolCallArguments {
         ToolCallArguments::new(call, self.arguments.clone())
     }
 
-    /// The event of its end.
+    /// Returns the end event of the call.
     pub(super) fn finished(self, call: CallId) -> ToolCallFinished {
         ToolCallFinished::new(call, self.status, self.output)
     }
 }
 
-/// Possible changes by a tool of the program, under its sandbox.
+/// Returns the possible effects of a tool of the program, under its sandbox.
 pub(super) fn harness_effects(name: &str, access: ToolAccess) -> Effects {
     match (name, access) {
         ("view_image", _) => Effects::Read,
         ("sleep" | "update_plan" | "wait" | "wait_agent" | "spawn_agent" | "tool_search", _) => Effects::None,
         (helper, _) if mcp_config::is_helper(helper) => Effects::None,
-        // There should be nothing else.
+        // At this level no other tool should run, so its effects are unknown.
         (_, ToolAccess::ScopedOnly) => Effects::Unknown,
         (_, ToolAccess::ReadOnly) => Effects::Read,
         _ => Effects::Wrote,

@@ -1,10 +1,11 @@
 //! Reads the messages of `codex app-server`, and decides which messages to send.
 //!
-//! The exchange begins with `initialize` and `config/read`, which names the tool servers of any configuration
-//! of the machine. `thread/start` or `thread/resume` disables them. `mcpServerStatus/list` follows, so that no
-//! model is asked that lacks a tool of the caller or has another server's. Then come `turn/start` and the
-//! turn's notifications until `turn/completed`, whose status and typed error decide the outcome. The end adds
-//! the facts that only the program's own record has.
+//! The exchange begins with `initialize` and `config/read`, which lists the tool servers of all configurations on the
+//! machine. `thread/start` or `thread/resume` disables them. `mcpServerStatus/list` follows: no prompt is sent if the
+//! model lacks a tool of the caller or has a tool of another server.
+//!
+//! Then come `turn/start` and the turn's notifications until `turn/completed`, whose status and typed error decide the
+//! outcome. At the end, the program's own record adds the facts that only it has.
 
 mod notifications;
 
@@ -28,23 +29,23 @@ use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotific
 use super::{failure, mcp_config, session_log, switches};
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
-/// Prefix of an input's name; its number follows.
+/// Prefix of an input's id; the number of the input follows.
 const INPUT: &str = "nexus-input-";
 
-/// Requests to the program, prepared before it runs.
+/// Prepared requests of a turn.
 #[derive(Debug)]
 pub(crate) struct Script {
     /// `thread/start` or `thread/resume`.
     pub(super) thread_method: &'static str,
-    /// Its parameters.
+    /// Parameters of `thread_method`.
     pub(super) thread: Value,
-    /// The parameters of `turn/start`, without the id of the conversation.
+    /// Parameters of `turn/start`, without the id of the conversation.
     pub(super) turn: Value,
-    /// The sandbox that the answer to the first must name.
+    /// Sandbox that the response to `thread_method` must name.
     pub(super) policy: SandboxWords,
 }
 
-/// One process of `codex app-server`.
+/// Translator for one process of `codex app-server`.
 #[derive(Debug)]
 pub(crate) struct AppServer {
     setting: Setting,
@@ -54,32 +55,32 @@ pub(crate) struct AppServer {
     /// Open request of the checks before the turn.
     looking: Option<Asked>,
     phase: Phase,
-    /// The conversation of the turn itself.
+    /// Id of the turn's own conversation.
     thread: Option<String>,
-    /// Turns of this process; the last one runs.
+    /// Ids of the turns of this process; the last one is running.
     turns: Vec<String>,
-    /// Sub-agents' conversations, and the calls that began them.
+    /// Calls that started the sub-agents, by the id of the sub-agent's conversation.
     agents: HashMap<String, CallId>,
     names: Names,
     messages: HashMap<String, Messages>,
-    /// Items that were seen as calls, and their names: the vendor's id may come twice.
+    /// Call ids of each item. An item has several if the vendor's id occurs more than once.
     calls: HashMap<String, Vec<CallId>>,
-    /// Calls of these that have not ended.
+    /// Calls that have not ended.
     running: BTreeSet<CallId>,
     totals: UsageTotals,
     limits: Option<RateLimits>,
     retries: u32,
-    /// True while the program waits before it asks the model again.
+    /// True while the program waits before it retries a model call.
     is_retrying: bool,
     problem: Option<Problem>,
     has_answer: bool,
     is_over: bool,
     is_stopping: bool,
     warned: BTreeSet<String>,
-    /// True if the program has reported its settings.
+    /// True once the program has reported its settings.
     is_checked: bool,
     halves: HalfJoiner,
-    /// Halves of characters at the ends of the line that is read.
+    /// Split characters at the ends of the current line.
     line_halves: Halves,
 }
 
@@ -92,19 +93,19 @@ enum Asked {
     Tools,
     Turn,
     Interrupt,
-    /// An input of this number.
+    /// The input with this number.
     Input(u64),
 }
 
 impl Asked {
-    /// Request of an answer, from its fields. So a recording of a client that sent other requests too reads the
-    /// same.
+    /// Returns the request that a response belongs to, judged by the fields of the response. This also works for a
+    /// recording whose client sent other requests as well.
     fn by_answer(result: &Value) -> Option<Self> {
         let answers = [("thread", Self::Thread), ("turn", Self::Turn), ("userAgent", Self::Initialize)];
         answers.into_iter().find(|(key, _)| result.get(key).is_some()).map(|(_, asked)| asked)
     }
 
-    /// The name of a request that looks around, where others have numbers.
+    /// Returns the text id of a request of the checks; other requests have numbers.
     fn name(self) -> Option<&'static str> {
         match self {
             Self::Configuration => Some("configuration"),
@@ -113,14 +114,14 @@ impl Asked {
         }
     }
 
-    /// The request of this name.
+    /// Returns the request with this text id.
     fn by_name(name: &str) -> Option<Self> {
         [Self::Configuration, Self::Tools].into_iter().find(|asked| asked.name() == Some(name))
     }
 }
 
 impl AppServer {
-    /// A process that is about to run `script`.
+    /// Creates a translator for a process that will run `script`.
     pub(super) fn new(setting: Setting, script: Script) -> Self {
         Self {
             setting,
@@ -157,7 +158,7 @@ impl AppServer {
         write(step, &json!({ "id": self.next_request, "method": method, "params": params }));
     }
 
-    /// Asks for something about the program itself.
+    /// Sends a request of the checks before the turn.
     fn look(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
         self.looking = Some(asked);
         write(step, &json!({ "id": asked.name(), "method": method, "params": params }));
@@ -198,7 +199,7 @@ impl AppServer {
                 self.ask(Asked::Thread, method, &params, step);
             }
             (Asked::Thread, Ok(result)) if result.get("thread").is_some() => self.thread_opened(result, step),
-            // The answer to something that a recorded client asked beside.
+            // Response to an additional request of a recorded client.
             (Asked::Thread, Ok(_)) => {}
             (Asked::Turn, Ok(result)) => {
                 if let Ok(notification) = serde_json::from_value::<TurnNotification>(result)
@@ -212,7 +213,7 @@ impl AppServer {
                 None => self.begin_turn(step),
             },
             (Asked::Interrupt, _) | (Asked::Input(_), Ok(_)) => {}
-            // For example "no active turn to steer".
+            // The program rejects an input without a running turn ("no active turn to steer"), so return the input.
             (Asked::Input(number), Err(_)) => step.returned.push(number),
             (Asked::Thread, Err(error)) => {
                 let tools = self.setting.tools.as_ref();
@@ -263,7 +264,7 @@ impl AppServer {
         self.ask_turn(turn, step);
     }
 
-    /// The program asks for an approval, which no host can give: it is declined.
+    /// Declines an approval that the program requests, because no host can give it.
     fn asked(&mut self, id: &Value, method: &str, step: &mut Step) {
         let answer = match method {
             "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
@@ -280,7 +281,7 @@ impl AppServer {
         )));
     }
 
-    /// Adds the facts of the record to the reported ones.
+    /// Reads the program's own record and adds the facts that were not reported live.
     fn read_record(&mut self, home: &std::path::Path, step: &mut Step) {
         let Some(thread) = self.thread.clone() else { return };
         let sessions = super::home::sessions(home);
@@ -303,7 +304,7 @@ impl AppServer {
         }
     }
 
-    /// The verdict of the record, for a process that ended before it gave one.
+    /// Sets the outcome from the record, for a process that ended before it reported one.
     fn judge(&mut self, end: Option<RecordedEnd>, step: &mut Step) {
         match end {
             Some(RecordedEnd::Failed(problem)) => step.failed(failure::of(&problem, self.limits.as_ref())),
@@ -327,7 +328,7 @@ impl AppServer {
 
 impl Translator for AppServer {
     fn open(&mut self, step: &mut Step) {
-        // The name becomes the originator and part of the user agent of every request.
+        // The program sends this name as originator and as part of the user agent of every request.
         let client = json!({ "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") });
         self.ask(Asked::Initialize, "initialize", &json!({ "clientInfo": client }), step);
     }
@@ -384,7 +385,7 @@ impl Translator for AppServer {
                 let params = json!({ "threadId": thread, "turnId": turn });
                 self.ask(Asked::Interrupt, "turn/interrupt", &params, step);
             }
-            // No turn runs: the end of its input ends the program.
+            // No turn is running, so closing the input ends the program.
             _ => step.close_stdin = true,
         }
         StopRequest::Written
@@ -394,9 +395,9 @@ impl Translator for AppServer {
         !self.is_over && !self.is_stopping && !self.running.is_empty() && !self.turns.is_empty()
     }
 
-    // Source: the schema of codex 0.169.0, and observed with it. The program takes the message after the answer
-    // to the call, and reports it as an item of its own. A message during the model's text ends that answer,
-    // and the program asks the model again.
+    // Source: the schema of codex 0.169.0, and observed with it. The program adds the message after the tool's result,
+    // and reports it as a separate item. A message that arrives during the model's text ends that response, and the
+    // program calls the model again.
     fn input(&mut self, number: u64, text: &str, step: &mut Step) {
         let params = json!({
             "threadId": self.thread, "expectedTurnId": self.turns.last(),
@@ -428,7 +429,8 @@ impl Translator for AppServer {
         }
         let is_open = step.outcome.is_none() && self.thread.is_none() && !end.was_stopped;
         if let (true, Some(exit)) = (is_open, end.exit) {
-            // For example a configuration that another version does not accept.
+            // The last line of standard error has the reason, such as a configuration that this version does not
+            // accept.
             let words = end.stderr_tail.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             let message = format!("it ended with {exit} before the conversation began: {}", words.trim());
             step.failed(Failure::new(ErrorKind::Crashed, message));
@@ -440,7 +442,7 @@ fn no_answer() -> Failure {
     Failure::new(ErrorKind::Incomplete, "the turn was completed without an answer")
 }
 
-/// The failure behind a request that was refused.
+/// Returns the failure for a rejected request.
 fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
     let reason = error.data.get("input_error_code").and_then(Value::as_str);
     let kind = match asked {

@@ -1,4 +1,4 @@
-//! Tokens of a turn, from the running totals of its conversations.
+//! Token usage of a turn, computed from the running totals of its conversations.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use nexus_core::Usage;
 
 use super::wire::{ThreadUsage, Tokens};
 
-/// Counts the tokens of a turn: the program reports totals of a whole conversation, earlier turns included.
+/// Counter of a turn's tokens. The program reports totals of a whole conversation, including earlier turns.
 #[derive(Debug, Default)]
 pub(super) struct UsageTotals {
     threads: HashMap<String, TokenSpan>,
     model_calls: u32,
 }
 
-/// Total of a conversation before the turn's first model call, and now.
+/// Total of a conversation before the turn's first model call, and its current total.
 #[derive(Debug)]
 struct TokenSpan {
     before: Tokens,
@@ -21,11 +21,11 @@ struct TokenSpan {
 }
 
 impl UsageTotals {
-    /// Takes the report after a model call of `thread`, and returns what the call used.
+    /// Adds the report after a model call of `thread`, and returns the usage of that call.
     pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) -> Option<Usage> {
         let before = usage.total.less(&usage.last);
         let span = self.threads.entry(thread).or_insert(TokenSpan { before, now: before });
-        // A call that was refused repeats what the last one used.
+        // After a rejected call, the program repeats the report of the previous one.
         if span.now == usage.total {
             return None;
         }
@@ -34,12 +34,12 @@ impl UsageTotals {
         Some(usage.last.buckets())
     }
 
-    /// Model calls that were reported.
+    /// Returns the number of reported model calls.
     pub(super) fn model_calls(&self) -> u32 {
         self.model_calls
     }
 
-    /// Everything since the turn began, sub-agents included.
+    /// Returns the usage since the turn began, including sub-agents.
     pub(super) fn usage(&self) -> Usage {
         let spans = self.threads.values().map(|span| span.now.less(&span.before).buckets());
         spans.fold(Usage::new(), |sum, usage| sum.plus(&usage))
@@ -61,7 +61,7 @@ impl Tokens {
         }
     }
 
-    /// In buckets that do not overlap.
+    /// Converts the counts into categories that do not overlap.
     fn buckets(&self) -> Usage {
         let from_cache = self.cached_input_tokens.saturating_add(self.cache_write_input_tokens);
         let mut usage = Usage::new();

@@ -1,4 +1,4 @@
-//! Finds the program, and asks it what it is.
+//! Finds the program and determines its version.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -12,21 +12,21 @@ use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
 
-/// Facts about its versions.
+/// Facts about each version.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// Advice for a missing program.
 const INSTALL: &str = "install it with `npm install -g @openai/codex`, or name it by `executable`";
 
-/// Finds the program: `name`, else `codex`, on `search_path`.
+/// Finds the program `name`, by default `codex`, on `search_path`.
 ///
-/// The package of the npm registry puts a script in front of the native program, which costs a second process
-/// and 50 ms; where the native one lies beside it, that is taken.
+/// The npm package has a script in front of the native program, which costs a second process and 50 ms. If the native
+/// program is beside the script, it is used directly.
 ///
 /// # Errors
 ///
-/// An [`ExecutableError`] that says where it was looked for.
+/// An [`ExecutableError`] that names the searched places.
 pub(super) fn find(name: Option<&Path>, search_path: Option<&str>) -> Result<Executable, ExecutableError> {
     let name = name.unwrap_or(Path::new("codex"));
     let found = Executable::find(name, search_path.map(AsRef::as_ref))?;
@@ -34,7 +34,7 @@ pub(super) fn find(name: Option<&Path>, search_path: Option<&str>) -> Result<Exe
     Ok(native.unwrap_or(found))
 }
 
-/// The native program of the package whose script is at `path`.
+/// Returns the native program of the package whose script is at `path`.
 fn native_beside(path: &Path) -> Option<PathBuf> {
     let script = std::fs::canonicalize(path).ok()?;
     if script.extension().is_none_or(|extension| extension != "js") {
@@ -51,7 +51,7 @@ fn native_beside(path: &Path) -> Option<PathBuf> {
     places.into_iter().map(native).find(|path| path.is_file())
 }
 
-/// The package and the target triple of this machine. Source: the packages of @openai/codex 0.169.0.
+/// Returns the package and target triple of this machine. Source: the packages of @openai/codex 0.169.0.
 fn platform() -> Option<(&'static str, &'static str)> {
     Some(match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => ("codex-linux-x64", "x86_64-unknown-linux-musl"),
@@ -62,7 +62,7 @@ fn platform() -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// The version, if it may be run; [`ErrorKind::NotInstalled`] if the program is not one of these.
+/// Returns the version of the program, if it may run; [`ErrorKind::NotInstalled`] if the program is not Codex.
 pub(super) async fn version(
     executable: &Executable,
     environment: &Environment,
@@ -74,7 +74,7 @@ pub(super) async fn version(
     VERSIONS.admit(executable.path(), &line, setting)
 }
 
-/// A missing program as an answer to a probe.
+/// Converts a missing program into the result of an availability check.
 pub(super) fn unavailable(error: ExecutableError) -> Availability {
     match error {
         ExecutableError::Missing { looked_in, .. } => {
@@ -84,7 +84,7 @@ pub(super) fn unavailable(error: ExecutableError) -> Availability {
     }
 }
 
-/// A missing program as the failure of a turn.
+/// Converts a missing program into the failure of a turn.
 pub(super) fn not_installed(error: ExecutableError) -> Failure {
     let message = format!("{error}: {INSTALL}");
     Failure::new(ErrorKind::NotInstalled, message).with_source(error)

@@ -1,17 +1,17 @@
 //! Messages of `codex app-server`: JSON-RPC without the version field, one object per line.
 //!
-//! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and observations with
-//! that version. Unused fields are left out; unknown ones are ignored.
+//! Source: the schema that `codex app-server generate-json-schema` of 0.169.0 prints, and observations with that
+//! version. Unused fields are omitted; unknown fields are ignored.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
-/// One line.
+/// One line of output.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
-    /// Pairs an answer with a request; a request of the server's has one as well.
+    /// Id that pairs a response with its request. A request from the program has an id, too.
     #[serde(default)]
     pub(super) id: Option<Value>,
     #[serde(default)]
@@ -24,7 +24,7 @@ pub(super) struct Line {
     pub(super) error: Option<RpcError>,
 }
 
-/// A request that was refused.
+/// Error response to a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct RpcError {
     #[serde(default)]
@@ -33,7 +33,7 @@ pub(super) struct RpcError {
     pub(super) data: Value,
 }
 
-/// The answer to `thread/start` and `thread/resume`.
+/// Response to `thread/start` and `thread/resume`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThreadOpened {
@@ -46,12 +46,12 @@ pub(super) struct ThreadOpened {
     pub(super) active_permission_profile: Option<PermissionProfile>,
 }
 
-/// The answer to `config/read`: what all configurations that the program finds come to.
+/// Response to `config/read`: the result of all configurations that the program finds.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct ConfigRead {
     #[serde(default)]
     pub(super) config: Config,
-    /// Layers of origin, the strongest first.
+    /// Layers of the configuration, the strongest first.
     #[serde(default)]
     pub(super) layers: Vec<ConfigLayer>,
 }
@@ -59,41 +59,41 @@ pub(super) struct ConfigRead {
 /// One layer of the configuration.
 #[derive(Debug, Deserialize)]
 pub(super) struct ConfigLayer {
-    /// Content as written.
+    /// Settings of the layer, as written.
     #[serde(default)]
     pub(super) config: Value,
 }
 
-/// A configuration, as far as it matters here.
+/// Used fields of a configuration.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Config {
-    /// Servers of tools, by name.
+    /// MCP servers, by name.
     #[serde(default)]
     pub(super) mcp_servers: BTreeMap<String, IgnoredAny>,
-    /// Everything else.
+    /// All other settings.
     #[serde(flatten)]
     pub(super) rest: Value,
 }
 
-/// The answer to `mcpServerStatus/list`.
+/// Response to `mcpServerStatus/list`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerList {
     pub(super) data: Vec<ServerStatus>,
-    /// There if the list goes on.
+    /// Set if the list continues on another page.
     #[serde(default)]
     pub(super) next_cursor: Option<String>,
 }
 
-/// A server of tools, as it is connected to a conversation.
+/// MCP server of a conversation.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ServerStatus {
     pub(super) name: String,
-    /// For example `connected`, `failed` or `disabled`.
+    /// State of the connection, such as `connected`, `failed` or `disabled`.
     #[serde(default)]
     pub(super) runtime_status: Option<String>,
-    /// Its tools, by their own names.
+    /// Tools, by the server's own names.
     #[serde(default)]
     pub(super) tools: BTreeMap<String, IgnoredAny>,
     #[serde(default)]
@@ -112,20 +112,20 @@ pub(super) struct Thread {
     pub(super) cli_version: Option<String>,
 }
 
-/// The sandbox of a conversation, as the program understood it.
+/// Sandbox of a conversation, as the program reports it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sandbox {
     #[serde(rename = "type")]
     pub(super) kind: String,
 }
 
-/// Source of a sandbox.
+/// Permission profile from which the sandbox was created.
 #[derive(Debug, Deserialize)]
 pub(super) struct PermissionProfile {
     pub(super) id: String,
 }
 
-/// The answer to `turn/start`, and the parameters of `turn/started` and `turn/completed`.
+/// Response to `turn/start`, and parameters of `turn/started` and `turn/completed`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TurnNotification {
@@ -151,14 +151,14 @@ pub(super) struct Turn {
 pub(super) struct Problem {
     #[serde(default)]
     pub(super) message: String,
-    /// A word, or an object with a word and a status. The record spells the same in snake case.
+    /// Error word, or an object with a word and a status. The program's record spells the field in snake case.
     #[serde(default, alias = "codex_error_info")]
     pub(super) codex_error_info: Value,
     #[serde(default, alias = "additional_details")]
     pub(super) additional_details: Option<String>,
 }
 
-/// The parameters of `error`.
+/// Parameters of `error`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ErrorNotification {
@@ -169,7 +169,7 @@ pub(super) struct ErrorNotification {
     pub(super) will_retry: bool,
 }
 
-/// The parameters of `item/started` and `item/completed`.
+/// Parameters of `item/started` and `item/completed`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ItemNotification {
@@ -178,7 +178,7 @@ pub(super) struct ItemNotification {
     pub(super) thread_id: Option<String>,
 }
 
-/// The parameters of every delta.
+/// Parameters of every delta.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Delta {
@@ -191,7 +191,7 @@ pub(super) struct Delta {
     pub(super) summary_index: i64,
 }
 
-/// The parameters of `thread/tokenUsage/updated`.
+/// Parameters of `thread/tokenUsage/updated`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UsageNotification {
@@ -202,14 +202,14 @@ pub(super) struct UsageNotification {
     pub(super) token_usage: ThreadUsage,
 }
 
-/// Tokens of the whole conversation, and of the last model call.
+/// Tokens of the whole conversation, and of its last model call.
 #[derive(Debug, Deserialize)]
 pub(super) struct ThreadUsage {
     pub(super) total: Tokens,
     pub(super) last: Tokens,
 }
 
-/// Tokens as the vendor counts them: cached ones are part of the input, reasoning is part of the output.
+/// Tokens as the vendor counts them: input includes cached tokens, output includes reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Tokens {
@@ -220,7 +220,7 @@ pub(super) struct Tokens {
     pub(super) reasoning_output_tokens: u64,
 }
 
-/// The parameters of `account/rateLimits/updated`.
+/// Parameters of `account/rateLimits/updated`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RateLimitsNotification {
@@ -236,17 +236,17 @@ pub(super) struct RateLimits {
     pub(super) rate_limit_reached_type: Option<String>,
 }
 
-/// One window of a limit.
+/// One time window of a limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct RateWindow {
     pub(super) used_percent: f64,
     pub(super) window_duration_mins: Option<i64>,
-    /// In Unix seconds.
+    /// Unix seconds.
     pub(super) resets_at: Option<i64>,
 }
 
-/// The parameters of `warning`, `guardianWarning`, `configWarning` and `deprecationNotice`.
+/// Parameters of `warning`, `guardianWarning`, `configWarning` and `deprecationNotice`.
 #[derive(Debug, Deserialize)]
 pub(super) struct WarningNotification {
     #[serde(default, alias = "summary")]
@@ -255,7 +255,7 @@ pub(super) struct WarningNotification {
     pub(super) details: Option<String>,
 }
 
-/// The parameters of `model/rerouted`.
+/// Parameters of `model/rerouted`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReroutedNotification {
@@ -265,7 +265,7 @@ pub(super) struct ReroutedNotification {
     pub(super) reason: String,
 }
 
-/// A thing in a turn.
+/// Item of a turn.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Item {
@@ -358,13 +358,13 @@ pub(super) enum Item {
         duration_ms: Value,
     },
     ContextCompaction {},
-    /// Message to the agent, when the next request to its model contains it.
+    /// User message, reported when the next request to the model contains it.
     UserMessage {
-        /// The name that it was given, where it was given one.
+        /// Id that the client gave the message, if it gave one.
         #[serde(default)]
         client_id: Option<String>,
     },
-    /// Echoes of what was sent, and marks that other lines give a meaning to.
+    /// Echoes of sent content, and markers whose meaning other lines contain.
     #[serde(
         rename = "hookPrompt",
         alias = "plan",

@@ -1,12 +1,11 @@
 //! `codex-sub-token`: the endpoint that Codex uses, on a ChatGPT plan.
 //!
-//! Some models take a request in the classic shape and some in the lite one. The list of models says which, and
-//! nothing else does: a model called in the wrong shape is refused. System text goes into a first `developer`
-//! message in both shapes, since codex 0.169.0 writes it there; the field `instructions` is what older clients
-//! filled.
+//! Some models need a request in the classic shape and others one in the lite shape. Only the model list shows which;
+//! the server rejects the wrong shape. System text is in a first `developer` message in both shapes, as in codex
+//! 0.169.0. Older clients used the field `instructions`.
 //!
-//! We go by our own name. What the vendor's program sends about itself, its installation and the user's folders
-//! is left out.
+//! Requests identify themselves as Nexus. They omit the data that the vendor's program sends about itself, its
+//! installation and the user's folders.
 //!
 //! Source: requests of codex 0.169.0, and the public source of the program.
 
@@ -39,17 +38,18 @@ use crate::vendor::backend_kind;
 
 /// The endpoint of a ChatGPT plan.
 const BASE_URL: &str = "https://chatgpt.com/backend-api/codex";
-/// The program's version in the request for the list of models. Source: the version of all observations here.
+/// Version of the Codex program that the request for the model list names. Source: the version of all observations
+/// here.
 const CLIENT_VERSION: &str = "0.169.0";
 /// Prefix of API keys, which this endpoint does not accept.
 const KEY_PREFIX: &str = "sk-";
 
-/// The steps of effort that some listed model takes.
+/// Effort levels that at least one listed model supports.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-/// Efforts that every listed model accepts, used for an unlisted one.
+/// Effort levels that every listed model supports. Used for an unlisted model.
 const USUAL_EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// Shape of requests to a model whose entry in the list requires no other, or that has no entry.
+/// Shape of requests to a model that is unlisted, or whose entry requires no other shape.
 const CLASSIC: Shape = Shape {
     system: SystemPosition::DeveloperMessage,
     text: TextShape::Parts,
@@ -75,18 +75,18 @@ const LITE: Shape = Shape {
     ..CLASSIC
 };
 
-/// The header that goes with the lite shape, and must not go with the other.
+/// Header of requests in the lite shape. The classic shape must not have it.
 const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
-/// Header that the server wants back within the same turn.
+/// Header of a response that the client must return in later requests of the same turn.
 const TURN_STATE: &str = "x-codex-turn-state";
 
 const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
-    /// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
+    /// The backend kind `codex-sub-token`: Nexus's own loop at the endpoint that Codex uses, on a ChatGPT plan.
     ///
-    /// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the login that
-    /// `nexus login codex` makes is used.
+    /// Settings: those of every native backend. Without a `credential` (a token, with its `account`), the backend uses
+    /// the login that `nexus login codex` creates.
     CodexSubToken = "codex-sub-token" of "openai",
     settings ClientVersion::schema(CLIENT_VERSION),
     built by |id, settings, context| {
@@ -114,7 +114,7 @@ impl CodexEndpoint {
         }
     }
 
-    /// Plan of the requests to `model`, from its entry in the list; `warning` is the reason for a missing
+    /// Returns the plan of the requests to `model`, from its entry in the list. `warning` is the reason for a missing
     /// entry.
     fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         ModelPlan {
@@ -199,7 +199,7 @@ impl Dialect for CodexEndpoint {
             "codex.rate_limits" => {
                 rate_limits::in_event(data).map(|limits| limits.into_iter().map(TurnEvent::from).collect())
             }
-            // Headers once more, and what the vendor's program shows of its own checks.
+            // The event repeats headers, and shows results of checks that only the vendor's program uses.
             "response.metadata" => Some(Vec::new()),
             _ => None,
         }
@@ -211,7 +211,7 @@ impl Dialect for CodexEndpoint {
         if is("usage_not_included") {
             return Some(Failure::new(ErrorKind::Forbidden, body.words()));
         }
-        // The words for a model that the plan does not have; the response has no code.
+        // The message about a model outside the plan. The response has no code for it.
         let is_about_the_request =
             error.status.is_some_and(|status| matches!(status.as_u16(), 400 | 404 | 422));
         if is_about_the_request && body.names("is not supported when using codex") {
@@ -223,7 +223,7 @@ impl Dialect for CodexEndpoint {
         if !is_used_up && !is_told_so {
             return None;
         }
-        // Often only the headers have the reset time.
+        // Often only the headers contain the reset time.
         let retry = match body.resets_at.or_else(|| rate_limits::resets_at(error.headers)) {
             Some(at) => Retry::At(at),
             None if is_used_up => return None,
@@ -233,7 +233,7 @@ impl Dialect for CodexEndpoint {
     }
 }
 
-/// Headers with the account of the credential.
+/// Returns the headers of a request, with the account of the credential.
 fn account_headers(credential: Option<&Credential>) -> HeaderMap {
     let mut headers = bearer::headers(credential);
     headers.insert("originator", HeaderValue::from_static(OUR_NAME));

@@ -1,6 +1,6 @@
 //! Usage of an account's limits, from the endpoint's headers and events.
 //!
-//! Source: `codex-api/src/rate_limits.rs` of the public source, and answers that codex 0.169.0 read as limits.
+//! Source: `codex-api/src/rate_limits.rs` of the public source, and responses that codex 0.169.0 interpreted as limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,14 +8,14 @@ use http::header::HeaderMap;
 use nexus_core::turn::{RateLimitNotification, RateLimitStatus};
 use serde::Deserialize;
 
-/// From here on a limit is near, in percent. Source: our own choice.
+/// Used share of a limit above which a warning is reported, in percent. Source: our own choice.
 const NEAR_PERCENT: f64 = 90.0;
 
-/// Says which limit was reached, where one was.
+/// Header that names the exhausted limit.
 const REACHED: &str = "x-codex-rate-limit-reached-type";
 /// Suffix of the headers with the used share of a window.
 const USED: &str = "-used-percent";
-/// The meter that has no name of its own.
+/// Name of the main meter, which notifications do not name.
 const MAIN_METER: &str = "codex";
 
 /// Used share of a rate-limit window.
@@ -23,7 +23,7 @@ const MAIN_METER: &str = "codex";
 struct UsageWindow {
     used_percent: f64,
     window_minutes: Option<u64>,
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     reset_at: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl UsageWindow {
     }
 }
 
-/// Limits in the headers of an answer: one notification for each window of each meter.
+/// Returns the limits in the headers of a response: one notification for each window of each meter.
 pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNotification> {
     let reached = text(headers, REACHED);
     let mut notifications: Vec<RateLimitNotification> = windows(headers)
@@ -57,7 +57,7 @@ pub(super) fn in_headers(headers: &HeaderMap) -> Vec<RateLimitNotification> {
             window.notification(name, reached.is_some())
         })
         .collect();
-    // Credits, and a workspace's own limits, can be used up while every window has room.
+    // Credits, and a workspace's own limits, can be exhausted while every window has capacity.
     if let Some(reached) = reached
         && !notifications.iter().any(|notification| notification.status == RateLimitStatus::Rejected)
     {
@@ -73,13 +73,13 @@ pub(super) fn is_reached(headers: &HeaderMap) -> bool {
     headers.contains_key(REACHED)
 }
 
-/// Time at which requests are accepted again: the last reset of the full windows.
+/// Returns the time at which requests are accepted again: the latest reset of the full windows.
 pub(super) fn resets_at(headers: &HeaderMap) -> Option<SystemTime> {
     let full = windows(headers).filter(|(_, window)| window.used_percent >= 100.0);
     full.filter_map(|(_, window)| window.resets_at()).max()
 }
 
-/// Limits in the event `codex.rate_limits`; `None` if it cannot be read.
+/// Parses the limits in the event `codex.rate_limits`; `None` if it is unreadable.
 pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     #[derive(Deserialize)]
     struct Event {
@@ -92,11 +92,11 @@ pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     }
     let limits = serde_json::from_slice::<Event>(data).ok()?.rate_limits;
     let windows = limits.into_iter().flat_map(|limits| [limits.primary, limits.secondary]).flatten();
-    // The event has no word for a limit that was reached: what it stands beside is an answer.
+    // The event occurs within an answer, so no limit is exhausted.
     Some(windows.map(|window| window.notification(None, false)).collect())
 }
 
-/// The windows in the headers, each with the name of its meter, in the order of the names.
+/// Returns the windows in the headers with the name of their meter, sorted by name.
 fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, UsageWindow)> {
     let mut found: Vec<(&str, &str, UsageWindow)> = headers
         .keys()

@@ -1,4 +1,4 @@
-//! Meaning of each notification of the program.
+//! Handlers of the program's notifications.
 
 use std::mem;
 
@@ -45,7 +45,7 @@ impl AppServer {
             _ => Err(params),
         };
         if let Err(params) = known {
-            // The program reports the agent's actions as items of a turn; its other messages are not calls.
+            // The program reports the agent's actions as items of a turn, so any other message is harmless.
             let is_harmless =
                 !method.starts_with("item/") && !method.starts_with("turn/") && params.get("item").is_none();
             let raw = json!({ "method": method, "params": params });
@@ -54,7 +54,7 @@ impl AppServer {
         }
     }
 
-    /// Reads parameters and hands them on; gives them back if they cannot be read.
+    /// Parses parameters and passes them to `take`. Returns the parameters as the error if they cannot be parsed.
     fn read<T: DeserializeOwned>(
         &mut self,
         params: Value,
@@ -74,7 +74,7 @@ impl AppServer {
         thread.is_none() || thread == self.thread.as_deref()
     }
 
-    /// The call whose sub-agent speaks in `thread`; `None` for the turn's own agent.
+    /// Returns the call that started the sub-agent of `thread`; `None` for the turn's own agent.
     fn parent(&self, thread: Option<&str>) -> Option<CallId> {
         if self.is_own(thread) {
             return None;
@@ -110,7 +110,7 @@ impl AppServer {
         step.events.push(messages.think(names, parent.as_ref(), &delta.item_id, part, &text));
     }
 
-    /// The model is answering, unless a tool still runs.
+    /// Records that the model is answering. The phase changes only if no tool is running.
     fn answering(&mut self) {
         self.is_retrying = false;
         if self.running.is_empty() {
@@ -153,7 +153,7 @@ impl AppServer {
             Item::UserMessage { client_id } => {
                 let number = client_id.as_deref().and_then(|name| name.strip_prefix(INPUT)?.parse().ok());
                 let Some(number) = number.filter(|_| is_own && !is_complete) else { return };
-                // The program asks again for the interrupted text.
+                // The input interrupted the model's text, which the program requests again.
                 let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
                 step.events.extend(messages.void_open());
                 self.has_answer = false;
@@ -201,12 +201,12 @@ impl AppServer {
         self.phase = if self.running.is_empty() { Phase::FirstByte } else { Phase::Tool };
     }
 
-    /// The first call of this id that has not ended.
+    /// Returns the first running call with this item id.
     fn running_call(&self, id: &str) -> Option<CallId> {
         self.calls.get(id)?.iter().find(|call| self.running.contains(*call)).cloned()
     }
 
-    /// A name for a further call of this id.
+    /// Creates a call id for a further call with this item id.
     fn name_call(&mut self, id: &str) -> CallId {
         let same = self.calls.entry(id.to_owned()).or_default();
         let name = match same.len() {
@@ -221,7 +221,7 @@ impl AppServer {
         let is_own = self.is_own(notification.thread_id.as_deref());
         let is_ours = notification.turn_id.as_ref().is_none_or(|turn| self.turns.contains(turn));
         if is_own && !is_ours {
-            // Usage of earlier turns of a resumed conversation.
+            // Ignore the usage of earlier turns of a resumed conversation.
             return;
         }
         let parent = self.parent(notification.thread_id.as_deref());
