@@ -1,6 +1,6 @@
-//! Grok Build over the Agent Client Protocol, which its program speaks by itself.
+//! Grok Build over the Agent Client Protocol, which its program speaks itself.
 //!
-//! It asks before each change, and ends its turn after a denial.
+//! The program asks before each change, and ends its turn after a denial.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -14,10 +14,10 @@ use super::cli::home::{CONFIG, SWITCHES};
 use super::small_pictures;
 use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport};
 
-/// It asks, at every level.
+/// Access level at which the program asks before each change. It does so at every level.
 const ASKING: Level = Level::Kept { mode: None, by: AccessEnforcer::Vendor };
 
-/// Longest prompt that reaches the model whole: of a longer one it sees the beginning and the end alone,
+/// Longest prompt that reaches the model whole. The model sees only the beginning and the end of a longer prompt,
 /// without a notice. Source: observed with grok 1.0.41.
 const LONGEST_PROMPT: usize = 64 << 10;
 
@@ -44,7 +44,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
 };
 
 fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
-    // A repeated request sends the text of the interrupted answer a second time, without a marker.
+    // A retried request sends the text of the interrupted response a second time, without a marker.
     let config = CONFIG.replace("max_retries = 3", "max_retries = 0");
     let config = format!("{config}[auth]\npreferred_method = \"api_key\"\n");
     let mut furnishing = Furnishing { files: vec![("grok/config.toml", config)], ..Furnishing::default() };
@@ -65,7 +65,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     furnishing
 }
 
-/// The words before a rate limit's message differ from those of the program's other output.
+/// Over this protocol the message of a rate limit has a prefix that the program's other output lacks.
 fn kind_of(words: &str) -> Option<ErrorKind> {
     let kind = failure::kind_of_words(words.trim_start_matches("Rate limited: "));
     (kind != ErrorKind::VendorFailure).then_some(kind)

@@ -1,19 +1,19 @@
-//! The login `grok-build`: a SuperGrok plan, by the registration of the vendor's program.
+//! The login `grok-build`: a SuperGrok plan, through the client registration of the vendor's program.
 //!
-//! Source: requests of grok 1.0.41, and its public source at 1.0.6. Nothing here was tried against the vendor's
-//! own server.
+//! Source: requests of grok 1.0.41, and its public source at 1.0.6. Nothing here was tested against the vendor's own
+//! server.
 //!
-//! It is a login of our own, by a device code: Nexus neither reads nor writes the program's login. If two
-//! parties hold a refresh token, it is invalid for one of them after the first refresh, and the program deletes
-//! its login then.
+//! Nexus has its own login through a device code, and neither reads nor writes the program's login. If two programs
+//! shared a refresh token, the first refresh would invalidate it for the other, and the vendor's program then deletes
+//! its login.
 //!
-//! Left out are `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, by
-//! which the vendor's program identifies itself; it is unknown if the issuer wants them. Sign-in by a browser
-//! is left out as well: the vendor's program asks the issuer for the page. The issuer has no known endpoint to
-//! revoke a login: the program's own logout only deletes its file.
+//! The requests omit `referrer=grok-build` and the headers `x-grok-client-version` and `x-grok-client-surface`, with
+//! which the vendor's program identifies itself. It is unknown if the issuer requires them. Sign-in through a browser
+//! is not supported, because the vendor's program requests the page's address from the issuer. The issuer has no known
+//! endpoint for revocation; the program's own logout only deletes its file.
 //!
-//! The program takes `invalid_grant` and `invalid_client` for the end of a login, which are final at every
-//! issuer. It is not known to take another code or a plain 401 for it. So nothing of the kind is set here.
+//! The program treats `invalid_grant` and `invalid_client` as the end of a login, which are final at every issuer. It
+//! is not known to treat another code or a plain 401 so. No further codes are set here.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use nexus_auth::{DeviceFlow, IdentityClaims, Issuer, SignInMethod};
 
 use crate::own_login::OwnLogin;
 
-/// The login of a SuperGrok plan, for both backends of this vendor.
+/// Login of a SuperGrok plan, for both backends of this vendor.
 pub const LOGIN: OwnLogin = OwnLogin {
     word: "grok",
     file_name: "grok-build",
@@ -33,7 +33,7 @@ pub const LOGIN: OwnLogin = OwnLogin {
     issuer,
 };
 
-/// The issuer of Grok logins.
+/// Returns the issuer of Grok logins.
 fn issuer() -> Issuer {
     Issuer::new("https://auth.x.ai", "b1a00492-073a-47ea-816f-4c329264a828")
         .with_oauth_scopes([

@@ -1,4 +1,4 @@
-//! xAI's Grok on a SuperGrok plan: `grok-cli`, `grok-sub-token`, and the login that both are lent.
+//! xAI's Grok on a SuperGrok plan: `grok-cli`, `grok-sub-token`, and the login that both borrow.
 
 #[cfg(feature = "acp")]
 mod acp;
@@ -12,7 +12,7 @@ pub use native::GrokSubToken;
 
 use crate::vendor::{Vendor, kind};
 
-/// Backends, logins and sections of this vendor.
+/// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);
     #[cfg(feature = "acp")]

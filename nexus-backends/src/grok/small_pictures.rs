@@ -1,12 +1,12 @@
-//! Pictures that the program leaves out of the prompt.
+//! Images that the program drops from the prompt.
 
 use nexus_core::PromptBlock;
 
-/// Least number of pixels of a picture that reaches the model. The program reports a dropped picture to its
-/// model alone. Source: observed with grok 1.0.41.
+/// Minimum number of pixels of an image that reaches the model. The program reports a dropped image only to its model.
+/// Source: observed with grok 1.0.41.
 const LEAST_PIXELS: u64 = 512;
 
-/// Warnings about the pictures that the program drops.
+/// Returns warnings about the images that the program drops.
 pub(super) fn warnings(prompt: &[PromptBlock]) -> Vec<String> {
     let sizes = prompt.iter().filter_map(PromptBlock::image_size);
     let dropped = sizes.filter(|&(width, height)| u64::from(width) * u64::from(height) < LEAST_PIXELS);

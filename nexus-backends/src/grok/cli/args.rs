@@ -1,7 +1,7 @@
-//! The arguments of one headless run. Every process of the machine can read them, so neither prompt nor
-//! system text, schema or token is among them.
+//! Arguments of one headless run. Every process on the machine can read them, so they contain neither prompt nor system
+//! text, schema or token.
 //!
-//! Below `WorkspaceWrite` nothing is approved but calls of the caller's tools.
+//! Below `WorkspaceWrite` they approve nothing except calls of the caller's tools.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -14,12 +14,12 @@ use super::{mcp_config, tools};
 /// Longest wait for the agent's background commands after its answer, in seconds.
 const BACKGROUND_WAIT_SECONDS: &str = "30";
 
-/// Content of the arguments.
+/// Values from which the arguments are built.
 #[derive(Debug)]
 pub(super) struct Arguments {
-    /// The file of content blocks that is the prompt.
+    /// File with the content blocks of the prompt.
     pub(super) prompt_file: PathBuf,
-    /// The folder to work in, absolute.
+    /// Working directory, absolute.
     pub(super) directory: PathBuf,
     pub(super) access: ToolAccess,
     /// True if the caller has tools.
@@ -28,20 +28,20 @@ pub(super) struct Arguments {
     pub(super) model: Option<String>,
     pub(super) effort: Option<Effort>,
     pub(super) model_calls: Option<u32>,
-    /// The agent file that holds the system text.
+    /// Agent file with the system text.
     pub(super) agent_file: Option<PathBuf>,
-    /// The CLI's own folder, which tools that read files are kept out of.
+    /// The CLI's own folder, which tools that read or write files must not access.
     pub(super) grok_home: PathBuf,
-    /// More such folders: those with the logins.
+    /// Further folders that these tools must not access: the folders of logins.
     pub(super) closed: Vec<PathBuf>,
 }
 
 /// Conversation of the turn.
 #[derive(Clone, Debug)]
 pub(super) enum ConversationId {
-    /// A new one with this id.
+    /// New conversation with this id.
     New(String),
-    /// A conversation that the home holds.
+    /// Existing conversation in the home.
     Resume(String),
 }
 
@@ -54,7 +54,7 @@ impl ConversationId {
 }
 
 impl Arguments {
-    /// The arguments, in order.
+    /// Returns the arguments, in order.
     pub(super) fn build(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| all.extend([name.into(), value]);
@@ -88,7 +88,7 @@ impl Arguments {
             option("--allow", mcp_config::ALLOW_RULE.into());
         }
         for folder in [&self.grok_home].into_iter().chain(&self.closed) {
-            // The second names the folder itself, which only a search is given.
+            // The rule without a suffix denies the folder itself, which only a search gets as its path.
             for (tool, below) in [("Read", "/**"), ("Grep", "/**"), ("Grep", ""), ("Edit", "/**")] {
                 let mut rule = OsString::from(format!("{tool}("));
                 rule.push(folder);

@@ -5,13 +5,13 @@ use nexus_core::{
     LimitSupport, LoopMode, ModelId, OutputSupport, Support, TextGranularity,
 };
 
-/// The effort steps of the vendor's range. Source: observed with grok 1.0.41.
+/// Effort levels of the vendor. Source: observed with grok 1.0.41.
 const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// Models that take fewer steps of effort. Source: the model list built into grok 1.0.41.
+/// Models with fewer effort levels. Source: the model list built into grok 1.0.41.
 const FEWER_EFFORTS: [(&str, &[Effort]); 1] = [("grok-4.5", &[Effort::Low, Effort::Medium, Effort::High])];
 
-/// The capabilities on a machine with or without bubblewrap.
+/// Returns the capabilities on a machine with or without bubblewrap.
 pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     let mut all = Capabilities::new(LoopMode::Delegated);
     all.provider = Some("x_ai".to_owned());
@@ -28,12 +28,12 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     all.access.read_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     if has_bubblewrap {
-        // Further roots widen a sandbox, and no other level has a sandbox of folders.
+        // Extra roots extend the sandbox of folders, which only this level has.
         all.extra_roots = Support::Yes;
         all.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     }
     all.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
-    // The CLI reports the cost of a turn at its end, when it is too late to stop.
+    // The CLI reports the cost of a turn only at its end, so a limit cannot be enforced.
     all.limits = LimitSupport::new()
         .with_tool_calls(Enforcement::Ours)
         .with_model_calls(Enforcement::Vendor)
@@ -43,7 +43,7 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all
 }
 
-/// The effort for `model` within the vendor's range.
+/// Returns the effort that `model` supports.
 pub(super) fn effort_for(model: Option<&ModelId>, effort: Effort) -> Effort {
     let offered = FEWER_EFFORTS.iter().find(|(name, _)| model.is_some_and(|model| model.as_str() == *name));
     offered.and_then(|(_, offered)| effort.clamp_to(offered)).map_or(effort, |applied| applied.applied)

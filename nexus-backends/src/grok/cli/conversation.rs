@@ -1,10 +1,11 @@
-//! Conversations that outlive a turn.
+//! Stored conversations.
 //!
-//! Each turn has a home of its own, and Grok stores a conversation in a folder below it, named after the
-//! working directory and the session's id. At the end of the turn the folder of a stored conversation moves out
-//! of the home, and the home of the turn that resumes it gets a copy. The copy gets the new working directory,
-//! because the CLI would work in the old one. Its system message is removed, because the CLI would send the old
-//! one instead of the new turn's.
+//! Each turn has its own home. Grok stores a conversation in a folder below it, named after the working directory and
+//! the session's id. At the end of the turn the folder of a stored conversation moves out of the home. The home of a
+//! turn that resumes the conversation gets a copy.
+//!
+//! The copy gets the new working directory, because the CLI would otherwise work in the old one. Its system message is
+//! removed, because the CLI would otherwise send it in place of the new turn's.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -21,12 +22,12 @@ use serde_json::Value;
 use crate::cli::KeptConversation;
 use nexus_process::private_home::PrivateHome;
 
-/// Name of a conversation's folder while it is replaced.
+/// Extension of a conversation's folder while a new one replaces it.
 const ASIDE: &str = "old";
-/// Longest name of a folder, in bytes.
+/// Maximum length of a folder's name, in bytes.
 const MAX_NAME_BYTES: usize = 255;
 
-/// A conversation, and the folder that it is moved to when the turn ends.
+/// Conversation, and the folder to which it moves when the turn ends.
 #[derive(Clone, Debug)]
 pub(super) struct StoredConversation {
     id: String,
@@ -34,23 +35,23 @@ pub(super) struct StoredConversation {
 }
 
 impl StoredConversation {
-    /// A conversation of this turn alone.
+    /// Creates a conversation that ends with its turn.
     pub(super) fn for_this_turn(id: String) -> Self {
         Self { id, kept_at: None }
     }
 
-    /// A conversation to keep below `nexus_home`.
+    /// Creates a conversation that is stored below `nexus_home`.
     pub(super) fn below(nexus_home: &Path, id: String) -> Self {
         let kept_at = Some(kept_folder(nexus_home, &id));
         Self { id, kept_at }
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Moves the session's `folder` to where it is kept, if it is.
+    /// Moves the session's `folder` to its storage, if the conversation is stored.
     pub(super) fn keep(&self, folder: &Path) -> io::Result<()> {
         let Some(kept_at) = &self.kept_at else { return Ok(()) };
         if let Some(parent) = kept_at.parent() {
@@ -72,12 +73,12 @@ impl StoredConversation {
     }
 }
 
-/// Stored files of the session `id`, for [`Cli::kept`](crate::cli::Cli::kept). Handles of one conversation name
-/// one session.
+/// Returns the stored files of the session `id`, for [`Cli::kept`](crate::cli::Cli::kept). All handles of one
+/// conversation name the same session.
 pub(super) fn kept(nexus_home: &Path, id: &str) -> KeptConversation {
     let folder = kept_folder(nexus_home, id);
     let root = store(nexus_home);
-    // Aside lies what a turn was replacing when its host was killed.
+    // If a host is killed while a turn replaces the folder, the old folder remains at this path.
     let aside = folder.with_extension(ASIDE);
     KeptConversation::new(&format!("grok-{id}")).with_folder(&root, folder).with_folder(root, aside)
 }
@@ -90,7 +91,7 @@ fn store(nexus_home: &Path) -> PathBuf {
     nexus_home.join("sessions").join("grok")
 }
 
-/// A new session's id, in the form of a random UUID. It is not a secret.
+/// Creates a session id in the form of a random UUID. The id is not a secret.
 pub(super) fn new_id() -> String {
     let random = || u128::from(RandomState::new().hash_one(0_u8));
     let bits = (random() << 64) | random();
@@ -100,7 +101,7 @@ pub(super) fn new_id() -> String {
     [part(0..8), part(8..12), part(12..16), part(16..20), part(20..32)].join("-")
 }
 
-/// The id in a resume handle's state, if it has the form of our ids: it becomes part of a path.
+/// Returns the id in a resume handle's state, if it has the form of our ids. The id becomes part of a path.
 pub(super) fn id_in(state: &Value) -> Option<String> {
     let id = state.get("session")?.as_str()?;
     let is_id =
@@ -108,7 +109,7 @@ pub(super) fn id_in(state: &Value) -> Option<String> {
     is_id.then(|| id.to_owned())
 }
 
-/// Puts a copy of a kept conversation into a home, for work in `directory`. Says whether it is there.
+/// Copies a stored conversation into a home, for work in `directory`. Returns false if the conversation does not exist.
 pub(super) fn restore(home: &PrivateHome, nexus_home: &Path, id: &str, directory: &Path) -> io::Result<bool> {
     let kept = kept_folder(nexus_home, id);
     if !kept.join("chat_history.jsonl").is_file() {
@@ -128,7 +129,7 @@ pub(super) fn restore(home: &PrivateHome, nexus_home: &Path, id: &str, directory
     Ok(true)
 }
 
-/// Removes the system message from a conversation; the CLI writes the new one.
+/// Removes the system message from a conversation; the CLI writes a new one.
 fn forget_system(history: &Path) -> io::Result<()> {
     let is_system = |line: &[u8]| {
         let line = serde_json::from_slice::<Value>(line).unwrap_or_default();
@@ -139,7 +140,7 @@ fn forget_system(history: &Path) -> io::Result<()> {
     fs::write(history, lines.collect::<Vec<_>>().concat())
 }
 
-/// The name of a working directory's folder: everything but letters, digits and `-_.~` percent-encoded.
+/// Returns the folder name for a working directory: every byte is percent-encoded, except letters, digits and `-_.~`.
 fn folder_name(directory: &Path) -> String {
     let mut name = String::new();
     for byte in directory.as_os_str().as_bytes() {
@@ -149,7 +150,7 @@ fn folder_name(directory: &Path) -> String {
             name.push_str(&format!("%{byte:02X}"));
         }
     }
-    // The CLI finds a session by its id in any folder.
+    // A truncated name works, because the CLI looks for a session id in all folders.
     name.truncate(MAX_NAME_BYTES);
     name
 }

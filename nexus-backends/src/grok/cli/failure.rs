@@ -1,7 +1,7 @@
-//! Classifies Grok's sentence about a failure.
+//! Classifies Grok's message about a failure.
 //!
-//! The CLI gives no code, only a sentence, some with JSON inside. A table of beginnings decides; each row names
-//! its recording. A sentence without a row is [`ErrorKind::VendorFailure`].
+//! The CLI reports no code, only a message, sometimes with JSON in it. A table of beginnings decides; each row names
+//! its recording. A message without a row is [`ErrorKind::VendorFailure`].
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -11,10 +11,10 @@ use super::session_log::TurnEnd;
 use super::wire::InternalError;
 use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
 
-/// Words before the JSON or the quoted text of most messages.
+/// Text before the JSON or the quoted text of most messages.
 const INTERNAL: &str = "Internal error: ";
 
-/// Sentences of the CLI itself, by their beginning.
+/// Beginnings of the CLI's own messages.
 const SENTENCES: &[(&str, ErrorKind)] = &[
     ("Not signed in.", ErrorKind::Unauthenticated), // auth-none
     ("You’ve reached your free Grok Build usage limit", ErrorKind::UsageLimit), // 429, subscription:free-usage-exhausted
@@ -24,7 +24,7 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
     ("Couldn't load session", ErrorKind::ConversationLost), // session-resume of an unknown id
 ];
 
-/// Texts that follow [`INTERNAL`], quoted or as the message inside the JSON.
+/// Beginnings of texts after [`INTERNAL`], quoted or as the message in the JSON.
 const CAUSES: &[(&str, ErrorKind)] = &[
     ("Unauthorized (401) from", ErrorKind::Unauthenticated), // fail-http-401, midturn-nort-expires-401
     ("Auth recovery succeeded but", ErrorKind::Unauthenticated), // 401 for ever, with a refresh token
@@ -34,13 +34,13 @@ const CAUSES: &[(&str, ErrorKind)] = &[
     ("serialization error:", ErrorKind::Protocol),           // sse-unknown-event, fail-bad-json-event
 ];
 
-/// Words before the status, which the server's own message follows.
+/// Text before the status, which the server's own message follows.
 const STATUS: &str = "API error (status ";
 
 /// The CLI's message for a stream that ended without its last event.
 const NO_LAST_EVENT: &str = "No ResponseCompleted or ResponseIncomplete event received"; // fail-cut
 
-/// Codes of the server, by their beginning, with any status.
+/// Beginnings of the server's error codes, with any status.
 const CODES: &[(&str, ErrorKind)] = &[
     ("usage_limit", ErrorKind::UsageLimit), // fail-429-session
     ("subscription:free-usage-exhausted", ErrorKind::UsageLimit),
@@ -53,51 +53,50 @@ const CODES: &[(&str, ErrorKind)] = &[
     ("server_is_overloaded", ErrorKind::Overloaded),
 ];
 
-/// Builds a failure from the CLI's sentence and the session's record of the turn, if it has one.
+/// Builds a failure from the CLI's message and the session's record of the turn, if there is a record.
 pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     let (kind, words) = classify(message);
-    // The record calls a body that is too large a full window.
+    // The record reports a request body that is too large as an exceeded context, so ignore it for status 413.
     let is_vague = is_vague(kind) && internal(message).and_then(|inside| inside.http_status) != Some(413);
     let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague).unwrap_or(kind);
     let failure = Failure::new(kind, words);
     match kind {
-        // Any other failure may be permanent.
+        // Without a server error, the failure may be permanent.
         ErrorKind::VendorFailure if !is_server_error(message) => failure.with_retry(Retry::Never),
         _ => failure.with_named_retry(None),
     }
 }
 
-/// Kind of a sentence's failure.
+/// Returns the kind of the failure in a message.
 #[cfg(feature = "acp")]
 pub(in crate::grok) fn kind_of_words(message: &str) -> ErrorKind {
     classify(message).0
 }
 
-/// Kind of a retry inside the CLI, by the reason in its record.
+/// Returns the kind of a retry within the CLI, from the reason in its record.
 pub(super) fn kind_of_retry(reason: &str) -> ErrorKind {
     let named = by_cause(reason).or_else(|| by_code(reason));
     named.or_else(|| kind_of_status(status_in(reason)?)).unwrap_or(ErrorKind::VendorFailure)
 }
 
-/// Kinds that the record may name better.
+/// Returns true for a kind that the record may specify better.
 fn is_vague(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::VendorFailure | ErrorKind::InvalidRequest | ErrorKind::RateLimited)
 }
 
-/// Returns true if the server failed: by a status, or by an error within its stream, which has its code before
-/// its text.
+/// Returns true if the server failed: with a status, or with an error within its stream, whose text follows a code.
 fn is_server_error(message: &str) -> bool {
     let Some(inside) = internal(message) else { return false };
     let status = inside.http_status.map(u64::from).or_else(|| status_in(&inside.message));
     status.map_or_else(|| is_code_and_text(&inside.message), |status| status >= 500)
 }
 
-/// The status that stands before the server's own message.
+/// Returns the status before the server's own message.
 fn status_in(message: &str) -> Option<u64> {
     message.strip_prefix(STATUS)?.split([' ', ')']).next()?.parse().ok()
 }
 
-/// Returns true if the words are the server's `code: text`.
+/// Returns true if the text has the server's form `code: text`.
 fn is_code_and_text(words: &str) -> bool {
     words.split_once(": ").is_some_and(|(code, _)| !code.is_empty() && !code.contains(char::is_whitespace))
 }
@@ -121,12 +120,12 @@ fn classify(message: &str) -> (ErrorKind, String) {
         let kind = kind.or_else(|| by_code(&inside.message)).or_else(|| by_status(&inside));
         return (kind.unwrap_or(ErrorKind::VendorFailure), inside.message);
     }
-    // Only the status 429 comes as the server's bare `code: text`: fail-429, fail-429-session.
+    // Only the status 429 is reported as the server's plain `code: text`. Source: fail-429, fail-429-session.
     let kind = by_code(message).or_else(|| is_code_and_text(message).then_some(ErrorKind::RateLimited));
     (kind.unwrap_or(ErrorKind::VendorFailure), message.to_owned())
 }
 
-/// The part after [`INTERNAL`]: JSON with fields, or one JSON string.
+/// Parses the part after [`INTERNAL`]: a JSON object, or a JSON string.
 fn internal(message: &str) -> Option<InternalError> {
     let inside = message.strip_prefix(INTERNAL)?;
     let quoted = || {
@@ -140,7 +139,7 @@ fn by_beginning(table: &[(&str, ErrorKind)], text: &str) -> Option<ErrorKind> {
     table.iter().find(|(beginning, _)| text.starts_with(beginning)).map(|(_, kind)| *kind)
 }
 
-/// By what the server said, behind as many statuses as the CLI put before it.
+/// Classifies the server's message, after removing all statuses that the CLI put before it.
 fn by_code(message: &str) -> Option<ErrorKind> {
     let words = server_words(message);
     if words.starts_with(NO_LAST_EVENT) {
@@ -172,7 +171,7 @@ fn kind_of_status(status: u64) -> Option<ErrorKind> {
         403 => ErrorKind::Forbidden,
         404 => ErrorKind::ModelUnavailable,
         408 => ErrorKind::Transport,
-        // The server wants a newer client.
+        // The server requires a newer client.
         426 => ErrorKind::Unsupported,
         429 => ErrorKind::RateLimited,
         503 | 529 => ErrorKind::Overloaded,

@@ -1,13 +1,14 @@
-//! The private home of one run: Grok's own folder (`GROK_HOME`), and a `HOME` for turns without tools.
+//! Private home of one run: Grok's own folder (`GROK_HOME`), and a `HOME` for turns without tools.
 //!
-//! **Credential.** It is written to an `auth.json` without anything that could refresh it. The CLI reads it into
-//! memory when it starts; a hook that it runs before the prompt is sent removes the file, and stops the
-//! prompt if it cannot. So no tool of the model ever finds it, whatever it may read, and no variable of any
-//! process holds it. No running CLI is given another: the turn ends before its token. How the account is billed is
-//! pinned: with the other way of signing in, the CLI does not start. The token of the caller's tools goes the same way,
-//! in a `config.toml` that the hook replaces by one without it; see [`mcp_config`].
+//! **Credential.** The file `auth.json` contains the credential, without anything that could refresh it. The CLI reads
+//! the file into memory when it starts. A hook, which the CLI runs before it sends the prompt, removes the file, and
+//! stops the prompt if it cannot. So no tool of the model can read the credential, and no process has it in a variable.
 //!
-//! **Switched off**: telemetry, summaries, and reading what other programs left in the user's home.
+//! A running CLI never gets another credential: the turn ends before its token. The configuration pins how the account
+//! is billed, so the CLI does not start with the other way of signing in. The token of the caller's tools is in a
+//! `config.toml`, which the hook replaces by one without the token; see [`mcp_config`].
+//!
+//! **Disabled**: telemetry, summaries, and reading the files of other programs in the user's home.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -27,23 +28,23 @@ use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Billing;
 use nexus_process::private_home::PrivateHome;
 
-/// The prompt's file, in the home. By the end of its name the CLI knows that content blocks are in it.
+/// File of the prompt in the home. Its extension tells the CLI that it contains content blocks.
 const PROMPT_FILE: &str = "prompt.json";
-/// A folder in the home.
+/// Folder in the home that serves as `HOME`.
 const USER_HOME: &str = "user";
-/// Names the issuer and client that a subscription's entry stands under.
+/// Key of a subscription's credential in `auth.json`: the issuer and the client.
 const PLAN_ENTRY: &str = "https://auth.x.ai::b1a00492-073a-47ea-816f-4c329264a828";
 const ISSUER: &str = "https://auth.x.ai";
 const CLIENT: &str = "b1a00492-073a-47ea-816f-4c329264a828";
-/// Names the entry of an API key.
+/// Key of an API key's credential in `auth.json`.
 const METERED_ENTRY: &str = "xai::api_key";
-/// Account name where none is known: without one, the CLI would ask for it and write the file again.
+/// Account name if none is known. Without a name the CLI would request one and write the file again.
 const UNNAMED_ACCOUNT: &str = "nexus";
 
-/// Everything but the way of signing in.
+/// Configuration without the way of signing in.
 ///
-/// The model `void` swallows the call that gives a session its title. The agent's shell gets the CLI's
-/// variables, which hold nothing but what the turn is meant to see, without the CLI's own.
+/// The model `void` receives the call that gives a session its title. The agent's shell inherits the CLI's variables
+/// except the CLI's own settings. They contain only what the turn may see.
 pub(in crate::grok) const CONFIG: &str = r#"
 [cli]
 auto_update = false
@@ -87,28 +88,28 @@ inherit = "all"
 exclude = ["GROK_*", "XAI_*"]
 "#;
 
-/// Removes the lent credential before the prompt is sent. Exit code 2 stops the prompt.
+/// Hook command that removes the lent credential before the prompt is sent. Exit code 2 stops the prompt.
 const FORGET: &str = r#"rm -f -- "$GROK_HOME/auth.json" && [ ! -e "$GROK_HOME/auth.json" ] || exit 2"#;
 
-/// Puts the configuration without a token in its place.
+/// Hook command that replaces the configuration by the one without the token.
 const FORGET_TOKEN: &str = r#"; mv -f -- "$GROK_HOME/config.quiet" "$GROK_HOME/config.toml" || exit 2"#;
 
-/// Longest time of the hook before a prompt, in seconds. The CLI ignores a hook that takes longer.
+/// Time limit of the hook before a prompt, in seconds. The CLI ignores a hook that takes longer.
 const HOOK_SECONDS: u64 = 90;
 
-/// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
+/// Variables that disable features of the CLI, and stop it from reading the user's home.
 pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_TURN_SUMMARY", "0"),
     ("GROK_TITLE_REFRESH", "0"),
     ("GROK_DISABLE_AUTOUPDATER", "1"),
     ("GROK_MEMORY", "0"),
     ("GROK_TELEMETRY_ENABLED", "0"),
-    // A longer result is cut, and a file holds the rest. The CLI's default is 20,000.
+    // The CLI cuts a longer result, and writes the rest to a file. Its default is 20,000.
     ("GROK_MAX_MCP_OUTPUT_BYTES", "16777216"),
-    // Without this the CLI submits a failed turn up to four times, 46 seconds at the least; each submission
-    // is retried as `max_retries` says anyway.
+    // Otherwise the CLI submits a failed turn up to four times, which takes at least 46 seconds. Each submission is
+    // retried according to `max_retries` anyway.
     ("GROK_TURN_TRANSIENT_RETRY", "0"),
-    // Credentials that live no longer than the turn are used to their end.
+    // Use a credential until it expires, even if it expires with the turn.
     ("GROK_AUTH_EARLY_INVALIDATION_SECS", "0"),
     ("GROK_CLAUDE_MCPS_ENABLED", "0"),
     ("GROK_CLAUDE_HOOKS_ENABLED", "0"),
@@ -122,21 +123,21 @@ pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_CURSOR_AGENTS_ENABLED", "0"),
 ];
 
-/// Parameters that are written again for each process of a turn.
+/// Parameters that each process of a turn writes again.
 #[derive(Debug)]
 pub(super) struct ProcessParameters<'a> {
     pub(super) billing: Billing,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<&'a CallerTools>,
-    /// Longest time of the turn.
+    /// Time limit of the turn.
     pub(super) deadline: Option<Duration>,
-    /// The session's id.
+    /// Id of the session.
     pub(super) session: &'a str,
-    /// Bytes of the session's record of events that are older than the process.
+    /// Length in bytes of the part of the session's event log that is older than the process.
     pub(super) known_event_bytes: u64,
 }
 
-/// Writes the configuration, and the hook that makes the CLI's folder fit for a prompt.
+/// Writes the configuration, and the hook that removes the credentials before a prompt.
 pub(super) fn furnish(home: &PrivateHome, setup: &ProcessParameters<'_>) -> io::Result<()> {
     let method = match setup.billing {
         Billing::Plan => "oidc",
@@ -164,25 +165,25 @@ pub(super) fn furnish(home: &PrivateHome, setup: &ProcessParameters<'_>) -> io::
     Ok(())
 }
 
-/// Makes the folders of a new home.
+/// Creates the folders of a new home.
 pub(super) fn make_folders(home: &PrivateHome) -> io::Result<()> {
     home.folder("grok")?;
     home.folder(USER_HOME)?;
     Ok(())
 }
 
-/// The `HOME` of a turn without tools of the harness.
+/// Returns the `HOME` of a turn without tools of the harness.
 pub(super) fn user_home(home: &PrivateHome) -> PathBuf {
     home.path().join(USER_HOME)
 }
 
-/// Writes the system text as an agent file, which the CLI adds to its own.
+/// Writes the system text as an agent file, which the CLI adds to its own system text.
 pub(super) fn write_system(home: &PrivateHome, system: &str) -> io::Result<PathBuf> {
     home.write("agent.md", format!("---\nname: nexus\ndescription: The agent of this turn\n---\n{system}\n"))
 }
 
-/// Writes the prompt as content blocks, which alone arrive to the letter: a prompt from a plain file or from
-/// standard input is trimmed, and `/compact` is a command even so.
+/// Writes the prompt as content blocks. Only these arrive unchanged: the CLI trims a prompt from a plain file or
+/// standard input, and interprets `/compact` in it as a command.
 pub(super) fn write_prompt(home: &PrivateHome, blocks: &[PromptBlock]) -> io::Result<PathBuf> {
     let file = home.path().join(PROMPT_FILE);
     forget(&file)?;
@@ -194,7 +195,8 @@ fn content(blocks: &[PromptBlock]) -> Value {
     let is_like_a_command =
         matches!(blocks.first(), Some(PromptBlock::Text { text }) if text.trim_start().starts_with('/'));
     if is_like_a_command {
-        // A text without a slash at its start is not a command. The CLI puts a blank between two blocks.
+        // The empty first text keeps a prompt that starts with a slash from being a command. The CLI puts a blank
+        // between two blocks.
         content.insert(0, json!({ "type": "text", "text": "" }));
     }
     Value::Array(content)
@@ -210,21 +212,21 @@ fn content_block(block: &PromptBlock) -> Option<Value> {
     }
 }
 
-/// Path at which the CLI looks for its credential.
+/// Returns the path at which the CLI looks for its credential.
 pub(super) fn credential_file(home: &PrivateHome) -> PathBuf {
     grok_folder(home).join("auth.json")
 }
 
-/// Puts what is lent into the file.
+/// Writes the lent credential into the file.
 pub(super) fn lend(lease: &mut Lease, file: &Path, billing: Billing) -> io::Result<()> {
     let now = SystemTime::now();
-    // The CLI gets the turn's end as the token's, in whole seconds.
+    // The CLI gets the last moment of use as the token's expiry, in whole seconds.
     let text = entry(lease.credential(), lease.last_use(now), billing, now).to_string();
     lease.put(file, &Secret::new(text))
 }
 
-/// Keeps searches that begin above a folder out of it: rules name what a search is given, not what it finds. A folder
-/// that does not exist needs nothing.
+/// Excludes a folder from searches that begin above it. Rules restrict only the path of a search, not its results. A
+/// missing folder needs no file.
 pub(super) fn hide_from_searches(folder: &Path) -> io::Result<()> {
     use std::{fs::OpenOptions, io::Write as _, os::unix::fs::OpenOptionsExt as _};
 
@@ -238,7 +240,7 @@ pub(super) fn hide_from_searches(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a file that may be there from the process before.
+/// Removes a file of the previous process, if it exists.
 fn forget(file: &Path) -> io::Result<()> {
     match std::fs::remove_file(file) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -269,11 +271,11 @@ fn entry(credential: &Credential, end: Option<SystemTime>, billing: Billing, now
     json!({ name: entry })
 }
 
-/// A time as RFC 3339 has it, in UTC, in whole seconds.
+/// Returns a time as RFC 3339, in UTC, in whole seconds.
 fn timestamp(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // The calendar of four hundred years, counted from a first of March.
+    // Calendar arithmetic in eras of 400 years that begin on the first of March.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -286,12 +288,12 @@ fn timestamp(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Path of the CLI's own folder in the home.
+/// Returns the path of the CLI's own folder in the home.
 pub(super) fn grok_folder(home: &PrivateHome) -> PathBuf {
     grok_home(home.path())
 }
 
-/// Reads how long a file of a session is that may be there already, in bytes.
+/// Returns the length of a session's file in bytes; 0 if it does not exist.
 pub(super) fn length_in(session: Option<&Path>, file: &str) -> u64 {
     session.map_or(0, |session| std::fs::metadata(session.join(file)).map_or(0, |file| file.len()))
 }

@@ -1,16 +1,16 @@
-//! The caller's tools as the only MCP server of the CLI: its entry in the configuration, the hook that delays
-//! the prompt until it is connected, and the names of its tools.
+//! The caller's tools as the CLI's only MCP server: its configuration entry, the hook that delays the prompt until the
+//! server is connected, and the names of its tools.
 //!
-//! The model does not get the tools themselves, but `search_tool`, which finds them and their schemas by words,
-//! and `use_tool`, which calls one; it may also call `nexus__NAME` as a function. The CLI reports the server
-//! and its number of tools to the model once, before the first prompt after the connection.
+//! The model does not get the tools themselves. It gets `search_tool`, which finds them and their schemas by words, and
+//! `use_tool`, which calls one. It may also call `nexus__NAME` as a function. The CLI reports the server and its number
+//! of tools to the model once, before the first prompt after the connection.
 //!
-//! **Token.** It is in the configuration file, which the CLI reads when it starts; the hook before the prompt
-//! replaces that file. So no variable contains it, and no tool of the model finds it in a file.
+//! **Token.** It is in the configuration file, which the CLI reads when it starts; the hook before the prompt replaces
+//! that file. So no variable contains the token, and no tool of the model finds it in a file.
 //!
-//! **Readiness.** The CLI waits two seconds for its servers, and then asks its model without them. The hook
-//! waits longer, for the line in which the CLI reports the connection, and stops the prompt if the server could
-//! not be connected. The CLI must then list every tool before the model's output is believed.
+//! **Readiness.** The CLI waits two seconds for its servers, and then calls its model without them. The hook waits
+//! longer, for the line in which the CLI reports the connection, and stops the prompt if the connection failed. The
+//! model's output is accepted only after the CLI has listed every tool.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -23,30 +23,30 @@ use crate::cli::caller_tools::{CallerTools, SERVER};
 /// Separator between the server's name and the tool's.
 pub(super) const SEPARATOR: &str = "__";
 
-/// Longest name of a tool, the server's included, in bytes.
+/// Maximum length of a tool's name with the server's name, in bytes.
 const LONGEST_NAME_BYTES: usize = 256;
 
-/// Longest time of a call where the turn has no deadline.
+/// Time limit of a call in a turn without a deadline.
 const A_WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Time that a call may take beyond the turn's: Nexus decides its end.
+/// Time that a call may exceed the turn's deadline, so that Nexus ends the call, not the CLI.
 const SPARE_TIME: Duration = Duration::from_secs(60);
 
-/// The rule that lets every call of a server's tool through. The CLI has no other server, and a call of an
-/// unknown tool would otherwise wait for an approval, which ends the turn.
+/// Rule that allows every call of a server's tool. The CLI has no other server. Without the rule, a call of an unknown
+/// tool would wait for an approval, which ends the turn.
 pub(super) const ALLOW_RULE: &str = "MCPTool(*)";
 
-/// The name by which the CLI offers a tool.
+/// Returns the name under which the CLI offers a tool.
 pub(super) fn offered_name(name: &str) -> String {
     format!("{SERVER}{SEPARATOR}{name}")
 }
 
-/// An offered tool's own name.
+/// Returns the caller's name of an offered tool.
 pub(super) fn own_name(offered: &str) -> Option<&str> {
     offered.strip_prefix(SERVER)?.strip_prefix(SEPARATOR)
 }
 
-/// The names among `tools` that the CLI leaves out without a word.
+/// Returns the names among `tools` that the CLI would silently leave out.
 pub(super) fn nameless(tools: &[ToolDefinition]) -> Vec<&str> {
     let is_taken = |name: &str| {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -59,7 +59,7 @@ pub(super) fn nameless(tools: &[ToolDefinition]) -> Vec<&str> {
     tools.iter().map(|tool| tool.name.as_str()).filter(|name| !is_taken(name)).collect()
 }
 
-/// The server's entry in the configuration of a turn with this deadline, with the token in it.
+/// Returns the server's configuration entry, with its token, for a turn with this deadline.
 pub(super) fn entry(tools: &CallerTools, deadline: Option<Duration>) -> String {
     let longest_call = deadline.map_or(A_WEEK, |deadline| deadline.saturating_add(SPARE_TIME));
     format!(
@@ -71,8 +71,9 @@ pub(super) fn entry(tools: &CallerTools, deadline: Option<Duration>) -> String {
     )
 }
 
-/// The part of a hook that waits until the server is connected in this session, of whose record the first `known_bytes`
-/// are older than the process. Without such a line it goes on after ten seconds at the least: what the CLI lists decides then.
+/// Returns the part of a hook that waits until the CLI reports the server's connection in this session. Ignores the
+/// first `known_bytes` of the event log, which are older than the process. Without a report, the hook continues after
+/// at least ten seconds; the CLI's list of tools then decides.
 pub(super) fn waiting(session: &str, known_bytes: u64) -> String {
     let from = known_bytes.saturating_add(1);
     format!(

@@ -70,16 +70,16 @@ use nexus_core::settings_schema;
 use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
 
-/// The name of the program.
+/// Name of the program.
 const PROGRAM: &str = "grok";
 /// Advice for a missing program.
 const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
 
 backend_kind! {
-    /// The kind `grok-cli`: Grok Build, with its own loop and tools.
+    /// The backend kind `grok-cli`: Grok Build, with its own loop and tools.
     ///
-    /// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default: an
-    /// access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+    /// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default:
+    /// an access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
     GrokCli = "grok-cli" of "xai",
     settings settings_schema::of::<Settings>(),
     built by |id, settings, context| CliBackend::build(id, settings, context, Grok::new)
@@ -97,7 +97,7 @@ pub(crate) struct Grok {
     ca_file: Option<PathBuf>,
     bubblewrap: Option<Executable>,
     versions: VersionsSetting,
-    /// Counts the processes, so that no two name a message alike.
+    /// Number of processes so far, which makes message ids unique.
     processes: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl Grok {
     fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut host = Environment::empty();
         for (name, value) in &context.environment {
-            // A name or value that no environment can hold is left out.
+            // Ignore a variable that no environment can contain.
             let _ = host.set(name, value);
         }
         let search_path = host.value("PATH").map(OsStr::to_owned);
@@ -130,7 +130,7 @@ impl Grok {
         Executable::find(&self.program, self.host.value("PATH"))
     }
 
-    /// Starts an environment from what every child may see of the host's.
+    /// Returns an environment with the host's variables that every child may see.
     fn environment(&self) -> EnvironmentBuilder {
         let host: BTreeMap<OsString, OsString> =
             self.host.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -7,7 +7,8 @@ use nexus_core::{ErrorKind, FinishReason, Limit, harness::Failure};
 use super::wire;
 use crate::cli::TurnOutcome;
 
-/// The outcome of a turn whose last message is `answer`; `at_limit` if the CLI said that it reached its own.
+/// Returns the outcome of a turn whose last message is `answer`. `at_limit` is true if the CLI reported that it reached
+/// its own limit of model calls.
 pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> TurnOutcome {
     let failed = |kind, reason: &str| TurnOutcome::Failed(Failure::new(kind, reason));
     let model_calls =
@@ -25,10 +26,10 @@ pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> T
         }
         "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
         "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),
-        // Without the line that says so, a cancelled turn has another cause.
+        // Without the line about the limit, a cancelled turn has another cause.
         "max_turn_requests" => model_calls(),
         "cancelled" if at_limit => model_calls(),
-        // The caller did not cancel: a call needed an approval, which ends the whole turn.
+        // The caller did not cancel the turn. A call needed an approval, which ends the whole turn.
         "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
         other => failed(ErrorKind::VendorFailure, &format!("the turn ended with {other:?}")),
     }

@@ -1,4 +1,4 @@
-//! Makes everything ready for one process of a turn. Nothing is spent yet.
+//! Prepares one process of a turn, before it costs anything.
 
 use std::{io, sync::atomic::Ordering};
 
@@ -27,9 +27,9 @@ use nexus_process::spawn::Invocation;
 const KEY_PREFIX: &str = "xai-";
 /// Prefix of an access token, which is a JWT.
 const TOKEN_PREFIX: &str = "eyJ";
-/// Variables of the vendor's own, which no request may set.
+/// Prefixes of the vendor's variables, which a request must not set.
 const RESERVED: [&str; 2] = ["GROK_", "XAI_"];
-/// Variables that the user's tools need, besides `HOME`.
+/// Variables that the user's tools need in addition to `HOME`.
 const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "SHELL"];
 
 impl Grok {
@@ -132,7 +132,7 @@ impl Grok {
         })
     }
 
-    /// Borrows the credential, and checks it against the configured billing.
+    /// Borrows the credential, and compares it with the configured billing.
     async fn borrow(&self, plan: &TurnPlan) -> Result<Lease, Failure> {
         let lease = self.credentials.lend(plan).await?;
         let token = lease.credential().token.expose();
@@ -153,7 +153,7 @@ impl Grok {
         }
     }
 
-    /// The home of the process, with its files and the conversation that it resumes.
+    /// Prepares the home of the process, with its files and the conversation that it resumes.
     fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, SessionStart), Failure> {
         let handle = match (&attempt, &plan.request.conversation) {
             (Attempt::Repair { resume, .. }, _) => Some(resume),
@@ -259,7 +259,7 @@ impl Grok {
     }
 }
 
-/// Refuses a request that would set the CLI itself up by way of the agent's tools.
+/// Rejects a request whose variables for the agent's tools would configure the CLI itself.
 fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
     let is_reserved = |name: &&String| RESERVED.iter().any(|prefix| name.starts_with(prefix));
     match request.environment.iter().find(is_reserved) {
@@ -274,7 +274,7 @@ fn refuse_reserved(request: &TurnRequest) -> Result<(), Failure> {
     }
 }
 
-/// Refuses tools of the caller's that the CLI would drop silently.
+/// Rejects tools of the caller that the CLI would silently leave out.
 fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
     let nameless =
         plan.tools.as_ref().map(|tools| mcp_config::nameless(tools.definitions())).unwrap_or_default();
@@ -289,16 +289,16 @@ fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::Unsupported, reason))
 }
 
-/// Start of a process.
+/// Start of a session in a process.
 struct SessionStart {
     session: ConversationId,
-    /// Question that replaces the prompt.
+    /// Question of a repair, which replaces the prompt.
     question: Option<String>,
-    /// True if the system text still has to be written.
+    /// True if the system text must be written.
     writes_system: bool,
 }
 
-/// Blocks for the model: the prompt, or the question of a repair.
+/// Returns the blocks for the model: the prompt, or the question of a repair.
 fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
     if let Some(question) = question {
         return vec![PromptBlock::text(question)];

@@ -1,9 +1,9 @@
-//! The sandbox of turns that may write in their working directory: bubblewrap around the whole CLI.
+//! Sandbox of turns that may write in their working directory: bubblewrap around the whole CLI.
 //!
-//! Grok has a sandbox of its own, which also needs bubblewrap and leaves all of `/tmp` and `/var/tmp` open to
-//! writing (observed with grok 1.0.41). Ours opens the working directory, the extra roots and the run's home,
-//! gives the turn an empty `/tmp` of its own, shows the folder with Nexus's own logins empty, and leaves the
-//! rest readable. The network stays: the CLI calls its model from inside.
+//! Grok has its own sandbox, which also needs bubblewrap but leaves all of `/tmp` and `/var/tmp` writable (observed
+//! with grok 1.0.41). Our sandbox makes the working directory, the extra roots and the run's home writable. It gives
+//! the turn an empty `/tmp`, hides the content of the folder with Nexus's own logins, and leaves the rest readable. The
+//! network stays available, because the CLI calls its model from inside.
 
 use std::{
     ffi::OsString,
@@ -12,28 +12,28 @@ use std::{
 
 use nexus_process::{executable::Executable, sandbox::Layout};
 
-/// The folder that a turn gets empty.
+/// Folder that is empty in the sandbox.
 const TEMPORARY: &str = "/tmp";
 
-/// Access that the sandbox permits.
+/// Paths that the sandbox treats specially.
 #[derive(Debug)]
 pub(super) struct SandboxPaths<'a> {
-    /// The working directory and the extra roots.
+    /// Writable folders: the working directory and the extra roots.
     pub(super) roots: Vec<&'a Path>,
-    /// The run's home.
+    /// Home of the run, which is writable.
     pub(super) home: &'a Path,
     /// Paths that must stay readable although they may be below `/tmp`.
     pub(super) readable: Vec<PathBuf>,
-    /// Folders that are seen empty, wherever they lie. They exist.
+    /// Existing folders that appear empty, wherever they are.
     pub(super) closed: Vec<PathBuf>,
 }
 
-/// The bubblewrap of this machine, if it has one.
+/// Returns the bubblewrap of this machine, if it is installed.
 pub(super) fn find(search_path: Option<&std::ffi::OsStr>) -> Option<Executable> {
     Executable::find("bwrap", search_path).ok()
 }
 
-/// The arguments of bubblewrap that run `program` with `arguments` inside `sandbox`.
+/// Returns the arguments of bubblewrap that run `program` with `arguments` inside the sandbox.
 pub(super) fn wrap(paths: &SandboxPaths<'_>, program: &Path, arguments: Vec<OsString>) -> Vec<OsString> {
     let mut layout = Layout::whole_machine();
     let hidden = paths.readable.iter().map(PathBuf::as_path).chain([program]);
@@ -43,7 +43,7 @@ pub(super) fn wrap(paths: &SandboxPaths<'_>, program: &Path, arguments: Vec<OsSt
     for path in paths.roots.iter().copied().chain([paths.home]) {
         layout = layout.writable(path, path);
     }
-    // Last, so that no root opens them again.
+    // Add the closed folders last, so that no writable root opens them again.
     for folder in &paths.closed {
         layout = layout.scratch(folder, None);
     }

@@ -1,8 +1,8 @@
-//! The session folder that Grok keeps of a conversation: the record that an outcome is judged by.
+//! Folder that Grok stores of a session: the record that decides the outcome.
 //!
-//! `chat_history.jsonl` holds what the conversation really is: after a stream was cut and asked for again,
-//! only the second answer, while the CLI's output shows both run together. `updates.jsonl` holds, as it
-//! happens, each retry and how the turn ended. Nothing here writes.
+//! `chat_history.jsonl` contains the actual conversation. After an interrupted and retried response it has only the
+//! second answer, whereas the CLI's output joins both. `updates.jsonl` is written live, and contains each retry and the
+//! end of the turn. This module only reads.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -17,16 +17,16 @@ use nexus_core::{ErrorKind, lenient_json};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Largest file of the record that is read, in bytes. Source: our own bound.
+/// Maximum number of bytes that are read from a file of the record. Source: our own bound.
 const MAX_RECORD_BYTES: u64 = 256 << 20;
 
-/// Folder of session `id` below the CLI's home, if it exists.
+/// Returns the folder of session `id` below the CLI's home, if it exists.
 pub(super) fn session_folder(grok_home: &Path, id: &str) -> Option<PathBuf> {
     let directories = std::fs::read_dir(grok_home.join("sessions")).ok()?;
     directories.flatten().map(|directory| directory.path().join(id)).find(|folder| folder.is_dir())
 }
 
-/// Answer of the model, as the conversation's log stores it.
+/// Answer of the model in the session's history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct LoggedAnswer {
     pub(super) text: String,
@@ -44,7 +44,7 @@ struct HistoryLine {
     prompt_index: Option<u64>,
 }
 
-/// The model's answers to the last prompt, in order. `None` without a readable record.
+/// Returns the model's answers to the last prompt, in order; `None` without a readable record.
 pub(super) fn answers(session: &Path) -> Option<Vec<LoggedAnswer>> {
     let history = read_from(&session.join("chat_history.jsonl"), 0)?;
     let mut answers = Vec::new();
@@ -90,7 +90,7 @@ struct UpdateMeta {
     timestamp_ms: Option<u64>,
 }
 
-/// Update line of the log.
+/// Line of `updates.jsonl`.
 #[derive(Deserialize)]
 struct LoggedUpdate {
     #[serde(rename = "sessionUpdate")]
@@ -104,16 +104,16 @@ struct LoggedUpdate {
     stop_reason: Option<String>,
 }
 
-/// Retry inside the CLI.
+/// Retry within the CLI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LoggedRetry {
-    /// The retry's number; the first is 1.
+    /// Number of the retry; the first is 1.
     pub(super) attempt: u32,
     pub(super) reason: String,
     pub(super) at: SystemTime,
 }
 
-/// End of a turn, by the CLI's own record.
+/// End of a turn in the CLI's own record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TurnEnd {
     error_type: Option<String>,
@@ -123,18 +123,18 @@ pub(super) struct TurnEnd {
 }
 
 impl TurnEnd {
-    /// A turn that the record says failed with an error of this type.
+    /// Creates the end of a turn that failed with this type of error.
     #[cfg(test)]
     pub(super) fn of_error(error_type: &str) -> Self {
         Self { error_type: Some(error_type.to_owned()), ..Self::default() }
     }
 
-    /// Returns true if a model call was repeated.
+    /// Returns true if a model call was retried.
     pub(super) fn has_retries(&self) -> bool {
         self.retries > 0
     }
 
-    /// The kind of error, where the record names one.
+    /// Returns the kind of error, if the record names one.
     pub(super) fn error_kind(&self) -> Option<ErrorKind> {
         match (self.error_type.as_deref(), self.stop_reason.as_deref()) {
             (Some("context_length"), _) => Some(ErrorKind::ContextExceeded),
@@ -171,8 +171,8 @@ fn read_update(line: &[u8]) -> Option<UpdateLine> {
 
 /// Follows `updates.jsonl` while the CLI writes it.
 ///
-/// The CLI's output does not show where an answer that was cut ends and the next attempt begins; this file
-/// does. Looking costs one `stat`, and a read only if the file grew.
+/// The CLI's output does not show where an interrupted response ends and the next attempt begins; this file does. A
+/// poll costs one `stat`, and a read only if the file grew.
 #[derive(Debug)]
 pub(super) struct RetryWatch {
     grok_home: PathBuf,
@@ -186,7 +186,7 @@ impl RetryWatch {
         Self { grok_home: grok_home.to_owned(), session: session.to_owned(), updates: None, read_bytes }
     }
 
-    /// The last retry that was written since the last poll.
+    /// Returns the last retry recorded since the last poll.
     pub(super) fn look(&mut self) -> Option<LoggedRetry> {
         if self.updates.is_none() {
             self.updates = Some(session_folder(&self.grok_home, &self.session)?.join("updates.jsonl"));

@@ -1,4 +1,4 @@
-//! The status and the output of a tool call.
+//! Status and output of a tool call.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -7,35 +7,35 @@ use serde_json::Value;
 
 use super::wire;
 
-/// Beginning of the answer to a denied call.
+/// Beginning of the result of a denied call.
 const NOT_LET_THROUGH: &str = "User cancelled the execution"; // perm-cancel-streaming-json
-/// Part of such an answer, which the rule follows.
+/// Part of the result of a call that a rule denied. The rule follows it.
 const DENIED_BY_RULE: &str = "Denied by permission policy"; // strict-deny-bare
 
-/// Beginning of a picture that a tool of a server returned, each on a line of its own.
+/// Beginning of an image from a server's tool. Each image is on its own line.
 const PICTURE: &str = "data:image/";
-/// Text between a picture's type and its data.
+/// Text between an image's type and its data.
 const ENCODING: &str = ";base64,";
 
-/// Status and result of a call that the vendor counts as completed or not.
+/// Returns status and output of a call. `succeeded` is the vendor's verdict.
 pub(super) fn of_call(update: &wire::ToolCallUpdate, succeeded: bool) -> (ToolCallStatus, Vec<ToolContent>) {
     let output = tool_output(update);
     let status = match succeeded {
         true if command_failed(&update.raw_output) => ToolCallStatus::Failed,
         true => ToolCallStatus::Succeeded,
-        // The text of a server's tool is the tool's own, also if it reads like a denial.
+        // The text of a server's tool comes from the tool, even if it reads like a denial.
         false if !is_of_a_server(update) && was_denied(&output) => ToolCallStatus::Denied,
         false => ToolCallStatus::Failed,
     };
     (status, output)
 }
 
-/// Returns true if a server answered, so that its tool was really called.
+/// Returns true if the result comes from a server, which means that its tool was called.
 pub(super) fn is_of_a_server(update: &wire::ToolCallUpdate) -> bool {
     update.raw_output.get("type").is_some_and(|kind| kind == "MCP")
 }
 
-/// A tool's answer: the shown text, else the harness's copy of it.
+/// Returns the output of a tool: the displayed text or, without one, the harness's copy.
 fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
     let text_of = |part: &Value| part.pointer("/content/text").and_then(Value::as_str).map(ToolContent::text);
     let shown: Vec<ToolContent> = update.content.iter().filter_map(text_of).collect();
@@ -53,7 +53,7 @@ fn tool_output(update: &wire::ToolCallUpdate) -> Vec<ToolContent> {
     }
 }
 
-/// Takes the pictures out of a text in which the CLI has put what a tool returned.
+/// Separates the images from a text in which the CLI has embedded them.
 pub(super) fn with_pictures(output: Vec<ToolContent>) -> Vec<ToolContent> {
     let apart = |part: ToolContent| match part {
         ToolContent::Text { text } if text.contains(PICTURE) => apart(&text),
@@ -68,7 +68,7 @@ fn apart(text: &str) -> Vec<ToolContent> {
     for line in text.split_inclusive('\n') {
         match picture(line.trim_end_matches('\n')) {
             Some(picture) => {
-                // The line end before a picture is the CLI's.
+                // The CLI added the line end before an image, so remove it.
                 let before = words.take().map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned());
                 parts.extend(before.map(ToolContent::text));
                 parts.push(picture);
@@ -86,7 +86,7 @@ fn picture(line: &str) -> Option<ToolContent> {
     is_kind.then(|| ToolContent::Image { media_type: format!("image/{kind}"), data: data.to_owned() })
 }
 
-/// Returns true if a shell command ended with another status than zero, which the vendor counts as completed.
+/// Returns true if a shell command ended with a status other than 0. The vendor reports such a call as completed.
 fn command_failed(raw: &Value) -> bool {
     let is_command = raw.get("type").and_then(Value::as_str) == Some("Bash");
     is_command && raw.get("exit_code").and_then(Value::as_i64).is_some_and(|code| code != 0)

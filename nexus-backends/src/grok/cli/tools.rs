@@ -1,7 +1,7 @@
-//! The tools of Grok's harness: which a turn may have, and what a call of one may change.
+//! Tools of Grok's harness: the tools of each access level, and the possible effects of a call.
 //!
-//! Source: observed with grok 1.0.41. `--tools` fails open: an unknown name or an empty list gives the model
-//! a shell. So a list is never trusted: what the CLI reports is held against what was meant.
+//! Source: observed with grok 1.0.41. `--tools` fails open: an unknown name or an empty list gives the model a shell.
+//! So a list is never trusted: the CLI's report of its tools is compared with the intended list.
 
 use nexus_core::{Effects, ToolAccess};
 use serde_json::Value;
@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::mcp_config;
 use crate::cli::caller_tools::CallerTools;
 
-/// Tools that only read, by the names that both `--tools` and the wire use.
+/// Read-only tools, under the names that `--tools` and the output use.
 const READING: [&str; 4] = ["read_file", "list_dir", "grep", "todo_write"];
 
-/// Tools by which the model finds and calls tools of servers. `--tools` keeps them whether or not they are
-/// named, unless they are disallowed.
+/// Tools with which the model finds and calls tools of servers. `--tools` always includes them; only
+/// `--disallowed-tools` removes them.
 const OF_SERVERS: [&str; 2] = [SEARCH, USE];
 
-/// Finds tools of servers by words.
+/// Tool that finds tools of servers by words.
 pub(super) const SEARCH: &str = "search_tool";
-/// Calls a tool of a server.
+/// Tool that calls a tool of a server.
 const USE: &str = "use_tool";
 
-/// Tools that no turn gets: searches that are billed apart, pictures, feedback to the vendor, and a scheduler
-/// that would outlive the turn.
+/// Tools that no turn gets: searches with separate billing, images, feedback to the vendor, and a scheduler that would
+/// outlive the turn.
 const NEVER: [&str; 11] = [
     "web_search",
     "x_search",
@@ -37,8 +37,8 @@ const NEVER: [&str; 11] = [
     "ask_user_question",
 ];
 
-/// Every further tool of the harness, by the ids that `--disallowed-tools` takes. `task`, which starts
-/// sub-agents, is off by the configuration; to disallow it as well would forbid commands in the background.
+/// All other tools of the harness, by their ids for `--disallowed-tools`. `task`, which starts sub-agents, is disabled
+/// by the configuration. To disallow it as well would forbid background commands.
 const WORKING: [&str; 13] = [
     "task",
     "run_terminal_cmd",
@@ -55,18 +55,19 @@ const WORKING: [&str; 13] = [
     "memory_get",
 ];
 
-/// The value of `--tools`, if the level has one.
+/// Returns the value of `--tools`, if the level has one.
 pub(super) fn allowed(access: ToolAccess) -> Option<String> {
     match access {
         ToolAccess::ReadOnly => Some(READING.join(",")),
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => None,
-        // Two names that exist, disallowed below without a server: an empty list would allow everything. The
-        // capabilities reject an unknown level; if it ran nevertheless, it would be the narrowest.
+        // An empty list would allow every tool. So allow two existing tools, which `disallowed` removes if the caller
+        // has no tools. An unknown level cannot occur, because the capabilities reject it; it would get this narrowest
+        // list.
         _ => Some(OF_SERVERS.join(",")),
     }
 }
 
-/// The value of `--disallowed-tools`, of a turn with or without tools of the caller's.
+/// Returns the value of `--disallowed-tools`, for a turn with or without caller tools.
 pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
     let of_servers: &[&str] = if has_callers { &[] } else { &OF_SERVERS };
     let names: Vec<&str> = match access {
@@ -77,9 +78,10 @@ pub(super) fn disallowed(access: ToolAccess, has_callers: bool) -> String {
     names.join(",")
 }
 
-/// Rules for `--deny`, besides those of folders: with any list of tools, the harness's tools cannot read, write
-/// or execute at a level that has the caller's tools alone. The rules name every path, and not every kind of
-/// reading: [`SEARCH`] counts as one without a path. [`USE`] could else send any JSON file to a tool.
+/// Returns rules for `--deny` in addition to those of folders. At a level with only caller tools, they keep the
+/// harness's tools from reading, writing and executing with any list of tools. The rule for `Read` names
+/// every path but not the tool, because [`SEARCH`] counts as a read without a path. Without it, [`USE`] could send any
+/// JSON file to a tool.
 pub(super) fn denied(access: ToolAccess) -> &'static [&'static str] {
     match access {
         ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => &[],
@@ -92,7 +94,7 @@ pub(super) fn is_list(access: ToolAccess) -> bool {
     !matches!(access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted)
 }
 
-/// The first of `reported` that a turn at this level must not have.
+/// Returns the first tool of `reported` that a turn at this level must not have.
 pub(super) fn first_excess<'r>(
     access: ToolAccess,
     callers: Option<&CallerTools>,
@@ -105,23 +107,24 @@ pub(super) fn first_excess<'r>(
     };
     let is_meant = |name: &str| match access {
         ToolAccess::ReadOnly => READING.contains(&name) || is_callers(name),
-        // The sandbox of these is not the list of tools.
+        // These levels are not enforced by the list of tools.
         ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted => true,
         _ => is_callers(name),
     };
     reported.iter().map(String::as_str).find(|name| !is_meant(name))
 }
 
-/// A call of a tool of the caller's, as the caller would make it.
+/// Call of a caller's tool, with the caller's name of the tool.
 #[derive(Debug, PartialEq)]
 pub(super) struct CallersCall {
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
-/// The model's call by the tool `called` with `input`, if it is for a tool of the caller.
+/// Returns the call of the caller's tool, if the model called one by `called` with `input`.
 ///
-/// Only the CLI knows arguments that are in a file, and the name of that file stands for them.
+/// If the arguments are in a file, only the CLI knows them. The arguments of the returned call are then the name of the
+/// file.
 pub(super) fn callers_call(called: &str, input: &Value) -> Option<CallersCall> {
     if let Some(name) = mcp_config::own_name(called) {
         return Some(CallersCall { name: name.to_owned(), arguments: as_sent(input.clone()) });
@@ -134,7 +137,7 @@ pub(super) fn callers_call(called: &str, input: &Value) -> Option<CallersCall> {
     Some(CallersCall { name: name.to_owned(), arguments })
 }
 
-/// Arguments as the CLI sends them: an object, also out of a string, or none at all.
+/// Returns arguments as the CLI sends them: an object, which may be encoded in a string, or null.
 fn as_sent(arguments: Value) -> Value {
     let object = match arguments {
         Value::String(text) => serde_json::from_str(&text).unwrap_or_default(),
@@ -143,19 +146,19 @@ fn as_sent(arguments: Value) -> Value {
     if object.is_object() { object } else { Value::Null }
 }
 
-/// Returns true if a call by this name is for a server's tool, or may be.
+/// Returns true if a call by this name belongs to a tool of a server, or may belong to one.
 pub(super) fn is_of_a_server(name: &str) -> bool {
     name == USE || name.contains(mcp_config::SEPARATOR)
 }
 
-/// Possible changes by a call of the harness's tool, from the kind that the CLI reports.
+/// Returns the possible effects of a call of the harness's tool, from the kind that the CLI reports.
 pub(super) fn effects(access: ToolAccess, name: &str, kind: Option<&str>) -> Effects {
     match (access, kind) {
-        // The search itself changes nothing.
+        // The search itself has no effect.
         _ if name == SEARCH => Effects::None,
-        // There should be nothing that could be done; what the call comes to, its end says.
+        // At this level no such tool should exist. The end of the call shows if anything happened.
         (ToolAccess::ScopedOnly, _) => Effects::Unknown,
-        // A tool that a file names, or one of a server that is not the caller's.
+        // The tool is named in a file, or belongs to a server other than the caller's.
         _ if is_of_a_server(name) => Effects::Unknown,
         (_, Some("read" | "list" | "search")) => Effects::Read,
         (ToolAccess::ReadOnly, _) => Effects::Read,

@@ -1,14 +1,14 @@
-//! Turns Grok's lines into events, and its session log into an outcome.
+//! Translates Grok's lines into events, and its session log into an outcome.
 //!
-//! A model response ends with a `usage` line; that is where a message ends. The output does not distinguish an
-//! interrupted answer from its repetition. So during the turn the retry is read from the session's
-//! `updates.jsonl`, and at the end the messages are compared with `chat_history.jsonl`. Without a session
-//! folder, as in a recording, the output alone decides.
+//! A model response ends with a `usage` line, which also ends the message. The output does not distinguish an
+//! interrupted response from its repetition. So during the turn, retries are read from the session's `updates.jsonl`,
+//! and at the end the messages are compared with `chat_history.jsonl`. Without a session folder, as in a recording,
+//! only the output decides.
 //!
-//! Where the caller has tools, the model's output is not believed before the CLI has all of them: it has listed
-//! them, or has fetched the list from our server. Another task writes its own list than the model's words, and
-//! often after the first of them; at the end of the turn it must be present. A call of one is reported by the
-//! caller's name for it, in any form that the model used.
+//! If the caller has tools, the model's output is accepted only once the CLI has all of them: it has listed them, or
+//! has fetched the list from our server. A separate task of the CLI writes its list, often after the model's first
+//! text; at the end of the turn the list must be present. A call of a caller's tool is reported under the caller's
+//! name, in any form that the model used.
 //!
 //! Source: observed with grok 1.0.41.
 
@@ -38,13 +38,14 @@ use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire}
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
-/// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
+/// Time after the record of a retry at which the next attempt begins. The CLI waits longer before it retries, and its
+/// earlier output is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
 
-/// Warning about a picture that a tool returns.
+/// Warning about an image that a tool returned.
 const UNSEEN_PICTURES: &str = "the vendor's program passes a tool's pictures to its model as base64 text";
 
-/// Reads the output of one process.
+/// Translates the output of one process.
 #[derive(Debug)]
 pub(crate) struct GrokTranslator {
     backend: BackendId,
@@ -62,21 +63,21 @@ pub(crate) struct GrokTranslator {
     last: Option<Last>,
     phase: Phase,
     callers: Option<CallerTools>,
-    /// Tools of the caller's that the CLI has not listed yet.
+    /// Names of the caller's tools that the CLI has not listed yet.
     missing: Vec<String>,
     /// True if the CLI has listed its model's tools, and the list is as expected.
     is_listed: bool,
-    /// True after the warning that the model does not see pictures of tools.
+    /// True after the warning that the model does not see images of tools.
     has_warned_of_pictures: bool,
     halves: HalfJoiner,
-    /// Halves of characters at the ends of the line that is read.
+    /// Split characters at the ends of the current line.
     line_halves: Halves,
 }
 
-/// The answer, among the texts that halves of characters belong to.
+/// Name of the answer's text among the texts with split characters.
 const TEXT: &str = "text";
 
-/// Names messages, differently in each process of a turn.
+/// Generator of message ids that differ between the processes of a turn.
 #[derive(Debug)]
 struct MessageNames {
     process: u64,
@@ -90,35 +91,35 @@ impl MessageNames {
     }
 }
 
-/// A message that is being written.
+/// Message that is being streamed.
 #[derive(Debug)]
 struct Open {
     id: MessageId,
     text: String,
-    /// Time of its first piece. An earlier retry does not belong to this message.
+    /// Time of the first piece. An earlier retry does not belong to this message.
     began: SystemTime,
 }
 
-/// A message that was complete, as the output showed it.
+/// Complete message, as the output showed it.
 #[derive(Debug)]
 struct Closed {
     id: MessageId,
     text: String,
 }
 
-/// A tool call, and whether it was answered. The vendor's id may come twice.
+/// Tool call. The vendor's id may occur more than once.
 #[derive(Debug)]
 struct Call {
     vendor_id: String,
     id: CallId,
     is_running: bool,
-    /// The call, if it is for a tool of the caller.
+    /// The call as the caller's server receives it; `None` for a tool of the harness.
     callers: Option<CallersCall>,
-    /// The call, if it is reported only after it is known that it was not denied.
+    /// Call that is reported only once it is known not to be denied.
     held: Option<Held>,
 }
 
-/// A call of which the end says whether anything may have changed.
+/// Call whose end shows if anything may have changed.
 #[derive(Debug)]
 struct Held {
     name: String,
@@ -126,14 +127,14 @@ struct Held {
 }
 
 impl Held {
-    /// Tells the beginning of the call.
+    /// Reports the start of the call and its arguments.
     fn tell(self, call: &CallId, effects: Effects, step: &mut Step) {
         step.event(ToolCallStarted::new(call.clone(), self.name, ToolOrigin::Harness, effects));
         step.event(ToolCallArguments::new(call.clone(), self.arguments));
     }
 }
 
-/// The line that the turn ended with.
+/// Last line of the turn.
 #[derive(Debug)]
 enum Last {
     End(wire::End),
@@ -141,7 +142,7 @@ enum Last {
 }
 
 impl GrokTranslator {
-    /// Reads the output of a turn at this level. `process` tells the processes of a turn apart.
+    /// Creates a translator for a turn at this level. `process` distinguishes the processes of a turn.
     pub(super) fn new(backend: BackendId, access: ToolAccess, process: u64) -> Self {
         Self {
             backend,
@@ -167,7 +168,7 @@ impl GrokTranslator {
         }
     }
 
-    /// Names the session whose record counts, and where it is kept; `watch` follows its retries.
+    /// Sets the session whose record decides the outcome. `watch` follows its retries.
     #[must_use]
     pub(super) fn with_session(mut self, session: StoredConversation, watch: RetryWatch) -> Self {
         self.session = Some(session);
@@ -175,7 +176,7 @@ impl GrokTranslator {
         self
     }
 
-    /// Expects the caller's tools to be there, if there are any.
+    /// Sets the caller's tools, which the CLI must then list.
     #[must_use]
     pub(super) fn with_callers(mut self, callers: Option<CallerTools>) -> Self {
         let names = callers.iter().flat_map(CallerTools::definitions).map(|tool| tool.name.clone());
@@ -184,12 +185,12 @@ impl GrokTranslator {
         self
     }
 
-    /// Reads a line whose name is known; `None` if it is not what the name promises.
+    /// Reads a line with a known name; `None` if the line does not have the expected form.
     fn known_line(&mut self, kind: &str, line: &[u8], step: &mut Step) -> Option<()> {
         if matches!(kind, "text" | "thought" | "tool_call" | "usage")
             && let Some(failure) = self.unready()
         {
-            // The model's text may come without the tools that it should have, but its calls have effects.
+            // Suppress text of a model without the caller's tools, but report its calls, because they may have effects.
             if kind == "tool_call" {
                 self.tool_call(read(line)?, step);
             }
@@ -242,7 +243,7 @@ impl GrokTranslator {
         }
     }
 
-    /// Why a turn whose level is a list of tools cannot be believed: the CLI has not said which tools its model has.
+    /// Returns the failure of a turn whose level is a list of tools, if the CLI has not reported its model's tools.
     fn unseen(&self) -> Option<Failure> {
         (!self.is_listed && tools::is_list(self.access)).then(|| {
             let level = self.access.as_str();
@@ -253,13 +254,13 @@ impl GrokTranslator {
         })
     }
 
-    /// Why what the model says now cannot be believed: the CLI does not have the caller's tools.
+    /// Returns the failure if the CLI has neither listed the caller's tools nor fetched their list from our server.
     fn unready(&self) -> Option<Failure> {
         let were_fetched = self.callers.as_ref().is_some_and(CallerTools::were_listed);
         self.unlisted().filter(|_| !were_fetched)
     }
 
-    /// Why the turn cannot be believed: the CLI did not list tools of the caller's.
+    /// Returns the failure if the CLI did not list all tools of the caller.
     fn unlisted(&self) -> Option<Failure> {
         if self.missing.is_empty() {
             return None;
@@ -283,7 +284,7 @@ impl GrokTranslator {
         step.event(ThinkingDelta::new(id, text));
     }
 
-    /// The message that the next piece belongs to.
+    /// Returns the message to which the next piece belongs.
     fn message(&mut self, step: &mut Step) -> &mut Open {
         self.phase = Phase::Model;
         self.look_for_retry(step);
@@ -298,7 +299,7 @@ impl GrokTranslator {
         self.open.get_or_insert_with(|| Open { id: names.next(), text: String::new(), began })
     }
 
-    /// Reports a retry that was written to the session log since the last poll.
+    /// Reports a retry that was recorded since the last poll.
     fn look_for_retry(&mut self, step: &mut Step) {
         if let Some(retry) = self.watch.as_mut().and_then(RetryWatch::look) {
             let retrying = Retrying::new(retry.attempt.saturating_add(1), &*retry.reason);
@@ -307,10 +308,11 @@ impl GrokTranslator {
         }
     }
 
-    /// Returns true if the next piece belongs to another attempt than the open message.
+    /// Returns true if the next piece belongs to a later attempt than the open message.
     fn is_next_attempt(&mut self) -> bool {
         let Some((retry, open)) = self.retry.as_ref().zip(self.open.as_ref()) else { return false };
-        // The retry may be written down before the last piece of the attempt before it is read here.
+        // The record of the retry may be visible before the last piece of the earlier attempt is read here, so add the
+        // gap.
         let next_begins = retry.at + RETRY_GAP;
         let is_next = open.began < next_begins && next_begins < SystemTime::now();
         if is_next {
@@ -371,14 +373,14 @@ impl GrokTranslator {
             }
         };
         let callers = callers.map(|(_, callers)| callers);
-        // The caller's tools, and the search for them, may be called while the list is under way.
+        // Calls of the caller's tools, and of the search for them, may precede the list. Calls of the harness's other
+        // tools may not.
         let is_own = origin == ToolOrigin::Harness && effects != Effects::None;
         if let Some(failure) = self.unseen().filter(|_| is_own) {
             step.failed_and_stops(failure);
         }
         let arguments = callers.as_ref().map_or(call.raw_input, |callers| callers.arguments.clone());
-        // No such tool should exist: the CLI rejects the call, unless it has more tools than its configuration
-        // allows.
+        // No such tool should exist. The CLI rejects the call, unless it has more tools than its configuration allows.
         let is_held = (self.access == ToolAccess::ScopedOnly || tools::is_of_a_server(&name))
             && origin == ToolOrigin::Harness
             && effects == Effects::Unknown;
@@ -403,7 +405,7 @@ impl GrokTranslator {
             self.calls.iter_mut().find(|call| call.is_running && call.vendor_id == update.tool_call_id);
         let Some(call) = running else {
             if !self.calls.iter().any(|call| call.vendor_id == update.tool_call_id) {
-                // Something was called, and the line that said so was not understood.
+                // The call happened, but the line that announced it was not understood.
                 let id = Value::String(update.tool_call_id.clone());
                 step.event(Unrecognized::new(Some("the answer to an unknown call".to_owned()), id));
             }
@@ -430,13 +432,13 @@ impl GrokTranslator {
         self.phase = self.phase_between();
     }
 
-    /// The phase when the model is silent.
+    /// Returns the phase while the model is silent.
     fn phase_between(&self) -> Phase {
         if self.calls.iter().any(|call| call.is_running) { Phase::Tool } else { Phase::FirstByte }
     }
 
     fn spent(&mut self, spent: &wire::Spent, step: &mut Step) {
-        // The whole is the sum of what the responses reported; it counts only where they did not.
+        // The total is the sum of the responses' usage, so use it only if the responses reported none.
         if !self.has_usage {
             step.usage = spent.usage.map(into_usage).filter(|usage| usage.total_tokens().is_some());
         }
@@ -445,7 +447,7 @@ impl GrokTranslator {
         step.cost = usd.map(|usd| Cost { usd: Usd(usd), source: CostSource::Reported });
     }
 
-    /// Replaces what the record does not hold by what it does.
+    /// Retracts the messages that differ from the session's record, and reports those of the record.
     fn correct(&mut self, answers: &[LoggedAnswer], cause: VoidCause, step: &mut Step) {
         let is_same = |(shown, kept): (&Closed, &LoggedAnswer)| shown.text.trim() == kept.text.trim();
         let first = if answers.len() == self.closed.len() {
@@ -454,7 +456,8 @@ impl GrokTranslator {
                 None => return,
             }
         } else {
-            // The messages cannot be matched, but the answer is the last.
+            // The numbers of messages differ, so they cannot be matched. Compare only the last message, which is the
+            // answer.
             match (self.closed.last(), answers.last()) {
                 (Some(shown), Some(kept)) if !is_same((shown, kept)) => self.closed.len() - 1,
                 (None, Some(_)) => 0,
@@ -482,7 +485,7 @@ impl GrokTranslator {
     fn verdict(&self, record: Option<&TurnEnd>) -> Option<TurnOutcome> {
         Some(match self.last.as_ref()? {
             Last::Error(error) => TurnOutcome::Failed(failure::from_message(&error.message, record)),
-            // The prompt was held back for them, and stopped.
+            // The hook delayed the prompt for the caller's tools, and then stopped it.
             Last::End(_) if !self.missing.is_empty() => TurnOutcome::Failed(self.unlisted()?),
             Last::End(_) if let Some(failure) = self.unseen() => TurnOutcome::Failed(failure),
             Last::End(end) => {
@@ -492,7 +495,7 @@ impl GrokTranslator {
         })
     }
 
-    /// The verdict if the sandbox could not be built, so that the program never ran.
+    /// Returns the outcome if the sandbox could not be created, so that the program never ran.
     fn unsandboxed(&self, stderr_tail: &str) -> Option<TurnOutcome> {
         let reason = stderr_tail.lines().find(|line| line.starts_with("bwrap: "))?;
         let is_ours = self.phase == Phase::Start && self.access == ToolAccess::WorkspaceWrite;
@@ -527,7 +530,7 @@ impl Translator for GrokTranslator {
     }
 
     fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
-        // It reports nothing more when it is asked to stop; its tools are ended with the process tree.
+        // The program reports nothing more after a request to stop. Its tools end with the process tree.
         StopRequest::Signals
     }
 
@@ -580,7 +583,7 @@ impl Translator for GrokTranslator {
     }
 }
 
-/// The CLI's own folder in the home of a run.
+/// Returns the CLI's own folder in the home of a run.
 pub(super) fn grok_home(home: &Path) -> std::path::PathBuf {
     home.join("grok")
 }

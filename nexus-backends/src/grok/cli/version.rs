@@ -1,4 +1,4 @@
-//! Identifies the version of Grok, and judges it.
+//! Determines the version of Grok, and decides if it may run.
 
 use std::{io::Read as _, sync::LazyLock};
 
@@ -10,12 +10,12 @@ use crate::cli::versions::{AdmittedVersion, VersionTable};
 use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
 
-/// Facts about its versions.
+/// Facts about each version.
 pub(super) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
-/// Warning about an executable that is a script: npm's launcher unpacks the program, some 160 MB, into the
-/// folder of each run.
+/// Returns a warning if the executable is a script: npm's launcher unpacks the program, about 160 MB, into the folder
+/// of each run.
 pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
     let mut head = [0; 2];
     let mut file = std::fs::File::open(executable.path()).ok()?;
@@ -29,7 +29,7 @@ pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
 }
 
 impl Grok {
-    /// Asks for the version without a turn.
+    /// Determines the version outside a turn, in a temporary folder.
     pub(super) async fn version_in_passing(
         &self,
         executable: &Executable,
@@ -45,7 +45,7 @@ impl Grok {
         self.version(executable, folder.path()).await
     }
 
-    /// The version, if it may be run; what the program writes goes to `folder`.
+    /// Returns the version, if it may run. Files that the program writes go to `folder`.
     pub(super) async fn version(
         &self,
         executable: &Executable,

@@ -1,15 +1,15 @@
-//! The lines that Grok writes with `--output-format streaming-json`, in the vendor's words.
+//! Lines that Grok writes with `--output-format streaming-json`, with the vendor's names.
 //!
-//! Source: observed with grok 1.0.41. Unused fields are left out, and unknown ones are ignored; a number of an
-//! unexpected type costs that number and not the line. A line is read in two steps, its name first, since most
-//! lines are short and one name is most of them.
+//! Source: observed with grok 1.0.41. Unused fields are omitted, and unknown fields are ignored. A number of an
+//! unexpected type costs only that number, not the line. A line is parsed in two steps, first its name, because most
+//! lines are short and have the same name.
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::cli::number;
 
-/// Lines that nothing is made of: plans, and what the CLI does with a conversation that grows long. Source: its own guide
+/// Lines without an event: plans, and the shortening of long conversations. Source: the program's own guide
 /// (`docs/user-guide/14`); no recording has one.
 const HARMLESS: [&str; 7] = [
     "plan",
@@ -21,12 +21,12 @@ const HARMLESS: [&str; 7] = [
     "image_compressed",
 ];
 
-/// Returns true if a line of this name cannot contain a call.
+/// Returns true if a line with this name cannot contain a call.
 pub(super) fn is_harmless(kind: &str) -> bool {
     HARMLESS.contains(&kind)
 }
 
-/// The name of a line.
+/// Name of a line.
 #[derive(Debug, Deserialize)]
 pub(super) struct Head {
     #[serde(rename = "type")]
@@ -39,16 +39,16 @@ pub(super) struct Delta {
     pub(super) data: String,
 }
 
-/// `available_commands`: sent before the first model call, and again whenever it may have changed, as when a server
-/// is connected: `tools` holds the tools of servers, too.
+/// `available_commands`: sent before the first model call, and again whenever it may have changed, for example after a
+/// server was connected. `tools` includes the tools of servers.
 #[derive(Debug, Deserialize)]
 pub(super) struct AvailableCommands {
-    /// `None` if the line does not say.
+    /// `None` if the line has no list.
     #[serde(default, deserialize_with = "lenient")]
     pub(super) tools: Option<Vec<String>>,
 }
 
-/// `tool_call`: complete with its arguments.
+/// `tool_call`: a call with complete arguments.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolCall {
@@ -60,7 +60,7 @@ pub(super) struct ToolCall {
     pub(super) raw_input: Value,
 }
 
-/// `tool_call_update`: progress, or the end of a call.
+/// `tool_call_update`: progress or end of a call.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolCallUpdate {
@@ -72,14 +72,14 @@ pub(super) struct ToolCallUpdate {
     pub(super) raw_output: Value,
 }
 
-/// `usage`: the end of one model response; without numbers if the server sent none.
+/// `usage`: end of one model response. The numbers are missing if the server sent none.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResponseEnd {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) usage: Option<Tokens>,
 }
 
-/// Tokens, the cached part of the input apart, the reasoning part of the output inside.
+/// Token counts. Input excludes cached tokens; output includes reasoning.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Tokens {
@@ -95,7 +95,7 @@ pub(super) struct Tokens {
     pub(super) reasoning_tokens: Option<u64>,
 }
 
-/// `end`: the turn ended, well or not.
+/// `end`: the turn ended, successfully or not.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct End {
@@ -108,7 +108,7 @@ pub(super) struct End {
     pub(super) spent: Spent,
 }
 
-/// `error`: the turn ended with the vendor's sentence.
+/// `error`: the turn ended with an error message of the vendor.
 #[derive(Debug, Deserialize)]
 pub(super) struct Error {
     pub(super) message: String,
@@ -124,14 +124,14 @@ pub(super) struct Spent {
     pub(super) usage: Option<Tokens>,
     #[serde(rename = "modelUsage", deserialize_with = "lenient")]
     pub(super) model_usage: Map<String, Value>,
-    /// Ten billion to the US dollar.
+    /// Cost of the turn. Ten billion ticks are one US dollar.
     #[serde(deserialize_with = "number::count")]
     pub(super) total_cost_usd_ticks: Option<u64>,
     #[serde(deserialize_with = "number::amount")]
     pub(super) total_cost_usd: Option<f64>,
 }
 
-/// The JSON that stands behind `Internal error:` in a message.
+/// JSON after `Internal error:` in a message.
 #[derive(Debug, Deserialize)]
 pub(super) struct InternalError {
     pub(super) message: String,
@@ -139,7 +139,7 @@ pub(super) struct InternalError {
     pub(super) error_kind: Option<String>,
 }
 
-/// Reads a field, or leaves it empty.
+/// Deserialises a field; a value of an unexpected type becomes the default.
 fn lenient<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

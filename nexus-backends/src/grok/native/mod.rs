@@ -1,11 +1,11 @@
-//! `grok-sub-token`: the endpoint that Grok Build uses, on a subscription of xAI's.
+//! `grok-sub-token`: the endpoint that Grok Build uses, on a subscription of xAI.
 //!
-//! Messages are plain strings, the system text is the first of them, and items return to the model without the
-//! ids that only the server knew. A request has an effort only where the list of models names efforts for the
-//! model: other models reject the whole request for it.
+//! Messages are plain strings, the system text is the first message, and items return to the model without the server's
+//! ids. A request contains an effort only if the model list names efforts for the model, because other models reject
+//! such a request.
 //!
-//! Nexus uses its own name. Two headers have fixed values, because the endpoint rejects requests without them:
-//! the sort of token, and the version of the vendor's program that this module follows (`client_version`).
+//! Requests identify themselves as Nexus. Two headers have fixed values, because the endpoint rejects requests without
+//! them: the type of token, and the version of the vendor's program that this module follows (`client_version`).
 //!
 //! Source: requests of grok 1.0.41, and the public source of the program (1.0.6).
 
@@ -39,17 +39,17 @@ use crate::responses::{bearer, kind};
 use crate::settings::Billing;
 use crate::vendor::backend_kind;
 
-/// The endpoint of a subscription.
+/// Base URL of the endpoint for subscriptions.
 const BASE_URL: &str = "https://cli-chat-proxy.grok.com/v1";
-/// The version of the program that we keep up with. Source: the version all this was seen with.
+/// Default version of the vendor's program in requests. Source: the version of all observations here.
 const CLIENT_VERSION: &str = "1.0.41";
 /// Prefix of API keys.
 const KEY_PREFIX: &str = "xai-";
-/// Time until a used-up free allowance is available again, where the server does not report it. Source: public
-/// reports of a day.
+/// Time until an exhausted free allowance is available again, if the server does not report it. Source: public reports
+/// of a day.
 const FREE_USAGE_RESET: Duration = Duration::from_secs(24 * 3600);
 
-/// The steps of effort that some listed model takes.
+/// Effort levels that at least one listed model supports.
 const EFFORTS: [Effort; 4] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
 /// Shape of the requests to every model.
@@ -73,10 +73,10 @@ const SHAPE: Shape = Shape {
 const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
-    /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
+    /// The backend kind `grok-sub-token`: Nexus's own loop at the endpoint that Grok Build uses, on a subscription.
     ///
-    /// Settings: those of every native backend. Without a `credential`, the login that `nexus login grok` makes is used;
-    /// `client_version` is to be raised when the endpoint calls ours outdated.
+    /// Settings: those of every native backend. Without a `credential`, the backend uses the login that `nexus login
+    /// grok` creates. Raise `client_version` if the endpoint rejects the default as outdated.
     GrokSubToken = "grok-sub-token" of "xai",
     settings ClientVersion::schema(CLIENT_VERSION),
     built by |id, settings, context| {
@@ -104,7 +104,7 @@ impl GrokEndpoint {
         }
     }
 
-    /// Headers with the account of the credential.
+    /// Returns the headers of a request, with the token of the credential.
     fn account_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         let mut headers = bearer::headers(credential);
         headers.insert("x-xai-token-auth", HeaderValue::from_static("xai-grok-cli"));

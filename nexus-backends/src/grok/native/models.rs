@@ -1,4 +1,4 @@
-//! The endpoint's list of models, with the allowed fields of a request to each.
+//! Model list of the endpoint, with the allowed fields of a request to each model.
 //!
 //! Source: the public source of the vendor's program, and the fields that public clients read.
 
@@ -7,10 +7,10 @@ use serde::Deserialize;
 
 use crate::responses::models;
 
-/// The steps of a model whose list names none.
+/// Effort levels of a model that supports effort but lists no levels.
 const USUAL_EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
 
-/// The list. An entry that cannot be read is left out of it; the others count.
+/// Model list. An unreadable entry is skipped; the others are used.
 #[derive(Debug, Deserialize)]
 pub(super) struct Models {
     #[serde(alias = "models", deserialize_with = "models::readable")]
@@ -29,7 +29,7 @@ pub(super) struct ModelEntry {
     reasoning_efforts: Vec<EffortStep>,
 }
 
-/// Step of effort: its name alone, or with a description.
+/// Effort level: only a name, or an object with a description.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum EffortStep {
@@ -41,24 +41,24 @@ enum EffortStep {
 }
 
 impl Models {
-    /// The list in a body; `None` for any other body.
+    /// Parses the list in a body; `None` for any other body.
     pub(super) fn read(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
 
-    /// The entry of that name.
+    /// Returns the entry with this name.
     pub(super) fn entry(&self, model: &str) -> Option<&ModelEntry> {
         self.data.iter().find(|entry| entry.id == model)
     }
 
-    /// The entry to use where no model is named: the first visible one.
+    /// Returns the entry for requests that name no model: the first visible entry.
     pub(super) fn default_entry(&self) -> Option<&ModelEntry> {
         self.data.iter().find(|entry| !entry.hidden && !entry.id.is_empty())
     }
 }
 
 impl ModelEntry {
-    /// The steps of effort; empty where the model takes none.
+    /// Returns the effort levels of the model; empty if it supports no effort.
     pub(super) fn efforts(&self) -> Vec<Effort> {
         let names = self.reasoning_efforts.iter().map(|step| match step {
             EffortStep::Name(name) | EffortStep::ModelEntry { value: name } => name.as_str(),
