@@ -1,4 +1,4 @@
-//! [`ExecutionBackend`] over any [`Cli`].
+//! Implementation of [`ExecutionBackend`] for any [`Cli`].
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -17,23 +17,23 @@ use super::sweep::sweep;
 use super::turn::{DriverSettings, TurnRunner};
 use nexus_process::containment::{ContainmentPolicy, strongest};
 
-/// One CLI as an [`ExecutionBackend`]: the parts that every vendor's CLI shares.
+/// One CLI as an [`ExecutionBackend`]: the parts that all vendors' CLIs share.
 ///
-/// One turn is one process, or several where the answer has to be requested again. The backend enforces limits
-/// of time, counted limits and cancellation; stops the whole process tree; checks structured output; and serves
-/// the caller's tools.
+/// A turn uses one process, or several if the answer must be requested again. The backend enforces time limits, counted
+/// limits and cancellation. It stops the whole process tree, validates structured output, and serves the caller's
+/// tools.
 #[derive(Debug)]
 pub struct CliBackend<C> {
     id: BackendId,
     cli: C,
     driver: DriverSettings,
-    /// The server of its model, where the settings name one.
+    /// Server of the CLI's model, if the settings name one.
     server: Option<ServerAddress>,
     swept: std::sync::Once,
 }
 
 impl<C: Cli> CliBackend<C> {
-    /// Runs turns with `cli`. Private homes and the run registry stand below `nexus_home`.
+    /// Creates a backend that runs turns with `cli`. Private homes and the run registry are below `nexus_home`.
     pub fn new(id: BackendId, cli: C, nexus_home: impl Into<PathBuf>) -> Self {
         let driver = DriverSettings {
             nexus_home: nexus_home.into(),
@@ -44,14 +44,14 @@ impl<C: Cli> CliBackend<C> {
         Self { id, cli, driver, server: None, swept: std::sync::Once::new() }
     }
 
-    /// Keeps the redacted raw output of each process in a folder of its own below `folder`, for bug reports.
+    /// Stores the redacted raw output of each process in its own folder below `folder`, for bug reports.
     #[must_use]
     pub fn with_capture(mut self, folder: impl Into<PathBuf>) -> Self {
         self.driver.capture = Some(folder.into());
         self
     }
 
-    /// Takes lines of up to so many bytes whole. Default: 64 MiB. A longer line becomes a truncated
+    /// Sets the maximum length of a complete line, in bytes. Default: 64 MiB. A longer line becomes a truncated
     /// [`Unrecognized`](nexus_core::turn::Unrecognized) event.
     #[must_use]
     pub fn with_max_line_bytes(mut self, bytes: usize) -> Self {
@@ -59,14 +59,14 @@ impl<C: Cli> CliBackend<C> {
         self
     }
 
-    /// Says how much containment the processes must have. Default: the strongest that this machine allows.
+    /// Sets the required containment of the processes. Default: the strongest that this machine allows.
     #[must_use]
     pub fn with_containment(mut self, policy: ContainmentPolicy) -> Self {
         self.driver.containment = policy;
         self
     }
 
-    /// Builds a backend from the settings that every CLI of this crate has; `cli` prepares its processes.
+    /// Builds a backend from the settings that all CLIs of this crate share. `cli` creates the vendor's part.
     pub(crate) fn build(
         id: BackendId,
         settings: &Map<String, Value>,
@@ -82,19 +82,19 @@ impl<C: Cli> CliBackend<C> {
         Ok(Arc::new(backend))
     }
 
-    /// The CLI.
+    /// Returns the CLI.
     #[cfg(test)]
     pub(super) fn cli(&self) -> &C {
         &self.cli
     }
 
-    /// Ends what an earlier host left behind when it died. Once per backend: when it is probed, or runs its first turn.
+    /// Ends the processes of dead hosts and removes their files. Runs once per backend, at its first probe or turn.
     fn sweep(&self) {
         self.swept.call_once(|| sweep(&self.driver.nexus_home));
     }
 }
 
-/// The server of a URL. A build without a URL parser returns `None`.
+/// Returns the server of a URL. A build without a URL parser returns `None`.
 fn server_of(url: &str) -> Option<ServerAddress> {
     #[cfg(any(feature = "native", feature = "login"))]
     return crate::server_address::server_address(url);
@@ -113,7 +113,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
 
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.cli.capabilities();
-        // Set at every access level, because at some the agent keeps its privileges.
+        // Some access levels let the agent keep its privileges, so report the containment of that case (`true`).
         capabilities.server.clone_from(&self.server);
         capabilities.containment = strongest(self.driver.containment, true).ok();
         capabilities

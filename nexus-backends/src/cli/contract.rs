@@ -25,9 +25,9 @@ use super::startup::StartupWait;
 use super::translator::Translator;
 use crate::auth::Lease;
 
-/// A vendor's CLI: what it can do, whether it is there, and how one process of it is prepared.
+/// A vendor's CLI: its capabilities, its availability, and the preparation of one process.
 ///
-/// [`CliBackend`](super::CliBackend) makes an [`ExecutionBackend`](nexus_core::ExecutionBackend) of it.
+/// [`CliBackend`](super::CliBackend) turns it into an [`ExecutionBackend`](nexus_core::ExecutionBackend).
 #[async_trait]
 pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// Reads the output of one process.
@@ -39,10 +39,11 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// See [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
     async fn probe(&self) -> Availability;
 
-    /// Makes everything ready for one process: version checked, credential borrowed, home written, arguments
-    /// and environment built. Nothing is spent yet.
+    /// Prepares one process: checks the version, borrows the credential, writes the home, and builds arguments and
+    /// environment. The turn costs nothing until the process starts.
     ///
-    /// The request has been held against [`Cli::capabilities`] and its working directory exists.
+    /// The driver has already compared the request with [`Cli::capabilities`], and ensured that its working directory
+    /// exists.
     ///
     /// # Errors
     ///
@@ -51,63 +52,66 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     async fn prepare(&self, plan: &TurnPlan, attempt: Attempt)
     -> Result<Prepared<Self::Translator>, Failure>;
 
-    /// Files of the conversation that a handle of this backend names:
-    /// [`forget`](nexus_core::ExecutionBackend::forget) deletes them, and turns that resume the conversation
-    /// work in them. They need not exist. Returns `None` if the handle names no conversation of this CLI. A
-    /// handle may come from anywhere, so every part that enters a path is checked.
+    /// Returns the files of the conversation that a handle of this backend names.
+    /// [`forget`](nexus_core::ExecutionBackend::forget) deletes them, and turns that resume the conversation use them.
+    /// The files need not exist.
     ///
-    /// Default: no conversation is stored.
+    /// Returns `None` if the handle names no conversation of this CLI. A handle may come from any source, so the
+    /// implementation must check every part that enters a path.
+    ///
+    /// Default: the CLI stores no conversations.
     fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
         let _ = (nexus_home, handle);
         None
     }
 }
 
-/// A turn as the driver hands it to a CLI.
+/// Turn that the driver passes to a CLI.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct TurnPlan {
-    /// The backend that runs it.
+    /// Backend that runs the turn.
     pub backend: BackendId,
-    /// The run: its homes are made here, so that a crash leaves nothing; its name marks every process.
+    /// Entry of the run. Its homes are created here, so a sweep removes them after a crash. Its name marks every
+    /// process.
     pub run: RunEntry,
     /// The request of the turn.
     pub request: Arc<TurnRequest>,
-    /// The effort asked for, clamped to the backend's range.
+    /// Requested effort, clamped to the backend's range.
     pub effort: Option<AppliedEffort>,
     /// The caller's tools, if there are any.
     pub tools: Option<CallerTools>,
-    /// True if the host can be asked about calls that its level neither allows nor forbids.
+    /// True if the host has an approver for calls that the access level neither allows nor forbids.
     pub has_approver: bool,
     /// True if the caller may send inputs to the agent while its turn runs.
     pub is_steered: bool,
     /// Working directory of the process: the request's directory made absolute, or an empty private one.
     pub working_directory: PathBuf,
-    /// True if the working directory is a private one that the request did not name.
+    /// True if the working directory is private, because the request named none.
     pub is_private_directory: bool,
-    /// The folder of everything that Nexus keeps: `sessions` in it outlives a turn.
+    /// Folder of all of Nexus's state. Files in its `sessions` outlive a turn.
     pub nexus_home: PathBuf,
-    /// Credential that replaces one that the vendor rejected in this turn.
+    /// Replacement for a credential that the vendor rejected in this turn.
     pub(crate) renewed: Option<Credential>,
-    /// Removes secrets from all output of the turn. It knows the token of the caller's tools and the
-    /// credentials that [`TurnPlan::borrow`] lends; any other secret that a process gets has to be added.
+    /// Removes secrets from all output of the turn. It already knows the token of the caller's tools and the
+    /// credentials that [`TurnPlan::borrow`] returns. The CLI must add every other secret that it passes to a process.
     pub redactor: Redactor,
 }
 
-/// Assumed duration of a turn without a deadline, when a credential is borrowed for it.
+/// Assumed duration of a turn without a deadline, for the lifetime of a borrowed credential.
 pub(super) const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// The folder of the logins, below `$NEXUS_HOME`.
+/// Name of the folder of logins, below `$NEXUS_HOME`.
 const LOGINS: &str = "auth";
 
 impl TurnPlan {
-    /// Required lifetime of a credential that is borrowed for the turn.
+    /// Returns the required lifetime of a credential that is borrowed for the turn.
     pub fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// Borrows a credential of `source` for one process, and removes it from all output of the turn. In the
-    /// second try of a turn whose first credential was rejected, it returns the renewed one.
+    /// Borrows a credential from `source` for one process, and redacts it in all output of the turn. After the vendor
+    /// has rejected the turn's first credential, returns the replacement.
     ///
     /// # Errors
     ///
@@ -121,24 +125,26 @@ impl TurnPlan {
         Ok(lease)
     }
 
-    /// Makes a private folder for the process, as [`RunEntry::home`] does.
+    /// Creates a private folder for the process, like [`RunEntry::home`].
     ///
     /// # Errors
     ///
-    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest): the folder of the run cannot be written, on any backend.
-    /// [`Crashed`](nexus_core::ErrorKind::Crashed): the machine has no descriptor or no memory left for it.
+    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest): the folder of the run cannot be written, on any
+    /// backend. [`Crashed`](nexus_core::ErrorKind::Crashed): the machine has no file descriptor or no memory left for
+    /// it.
     pub fn home(&self) -> Result<PrivateHome, Failure> {
         self.run.home().map_err(|error| unwritable(self.nexus_home.display(), error))
     }
 
-    /// Starts the environment of a process: what every child may see of the host's, and the variables that the request names.
+    /// Starts the environment of a process: the host's variables that every child may see, and the variables that the
+    /// request names.
     pub fn environment(&self, host: &BTreeMap<String, String>) -> EnvironmentBuilder {
         let host = host.iter().map(|(name, value)| (name.into(), value.into()));
         Environment::from_host(host).pass(&self.request.environment)
     }
 
-    /// The folder with the logins of Nexus's own, by each name it goes by: no tool of a model has any business there.
-    /// It may not exist.
+    /// Returns the folder of Nexus's own logins under each of its paths. No tool of a model may access it. It need not
+    /// exist.
     pub fn login_folders(&self) -> Vec<PathBuf> {
         let home = std::path::absolute(&self.nexus_home).unwrap_or_else(|_| self.nexus_home.clone());
         let named = home.join(LOGINS);
@@ -152,17 +158,17 @@ impl TurnPlan {
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum Attempt {
-    /// The first.
+    /// The first process.
     First,
-    /// The conversation to resume was lost, and the request says to start afresh.
+    /// A process with a new conversation, because the conversation to resume was lost and the request allows that.
     Fresh,
-    /// A process that asks again, because the answer did not have the required shape.
+    /// A process that requests the answer again, because the first answer did not have the required shape.
     Repair {
         /// Instruction for the model.
         instruction: String,
-        /// Conversation to resume, as [`Step::resume`](super::Step::resume) named it.
+        /// Handle of the conversation to resume, from [`Step::resume`](super::Step::resume).
         resume: ResumeHandle,
-        /// The home of the process before, with its session in it.
+        /// Home of the previous process, with its session.
         home: Option<PrivateHome>,
     },
 }
@@ -171,15 +177,15 @@ pub enum Attempt {
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct Prepared<T> {
-    /// The process to be. The driver adds the run, the redactor, the capture and the line bound.
+    /// Description of the process. The driver adds the run, the redactor, the capture and the maximum line length.
     pub invocation: Invocation,
-    /// Reads its output.
+    /// Translator for the output of the process.
     pub translator: T,
-    /// Its private home; removed once the translator has read what the process left in it.
+    /// Private home of the process. It is removed after the translator has read the vendor's record in it.
     pub home: Option<PrivateHome>,
-    /// The credential that the process is lent. The turn ends before it does.
+    /// Credential that the process borrows. The turn ends before the credential expires.
     pub(crate) lease: Option<Lease>,
-    /// Wait before it starts.
+    /// Wait before the process starts.
     pub startup: StartupWait,
     /// The version of the program, if it is known before it runs.
     pub version: Option<String>,
@@ -188,7 +194,7 @@ pub struct Prepared<T> {
 }
 
 impl<T> Prepared<T> {
-    /// A process that needs no home, no credential and no wait.
+    /// Creates a process without a home, a credential or a wait.
     #[must_use]
     pub fn new(invocation: Invocation, translator: T) -> Self {
         Self {
@@ -202,23 +208,25 @@ impl<T> Prepared<T> {
         }
     }
 
-    /// Keeps this home until the process is gone and its record was read.
+    /// Sets the home, which is retained until the process has ended and its record was read.
     #[must_use]
     pub fn with_home(mut self, home: PrivateHome) -> Self {
         self.home = Some(home);
         self
     }
 
-    /// Lends the process a credential, of [`TurnPlan::borrow`], which is taken back when the process is gone. The turn's
-    /// deadline is moved to before its end, with a warning. Where the vendor refuses it before the turn had an effect, the
-    /// driver has it renewed, and prepares another process, once in a turn.
+    /// Lends the process a credential from [`TurnPlan::borrow`], which is erased when the process has ended. If the
+    /// credential expires before the turn's deadline, the deadline moves before its expiry, with a warning.
+    ///
+    /// If the vendor rejects the credential before the turn had an effect, the driver renews it and prepares another
+    /// process. This happens at most once per turn.
     #[must_use]
     pub fn with_lease(mut self, lease: Lease) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Tells the version of the program, for the provenance.
+    /// Sets the version of the program, for the provenance.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());

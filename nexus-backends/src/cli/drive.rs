@@ -1,4 +1,4 @@
-//! One process of a turn: its lines carried to the translator, its events to the sink, and its end.
+//! One process of a turn: passes its lines to the translator and its events to the sink, and ends it.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -24,28 +24,29 @@ use nexus_process::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 /// Longest time that a process may continue to write after a request to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Most calls beyond the budget, where the process does not show when the model got the answer to the first.
-/// Source: our own bound, above the calls of one reply.
+/// Maximum number of calls beyond the budget, if the process does not show when the model received the result of the
+/// first. Source: our own bound, above the number of calls in one response.
 const MAX_OVERRUN: u32 = 64;
 
-/// Most calls that find the caller's tools and cost nothing. Source: our own bound, far above what a model needs.
+/// Maximum number of free calls that search for the caller's tools. Source: our own bound, far above the need of a
+/// model.
 const MAX_FREE_FINDS: usize = 64;
 
-/// Time of silence after which the translator checks its other sources, and interval of these checks.
+/// Time of silence after which the translator polls its other sources, and the interval of these polls.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Longest wait before a retry that is waited for, so that a router can go elsewhere. Source: our own choice, above what
-/// programs wait where the vendor names no time.
+/// Longest wait before a retry that the turn accepts. After a longer wait a router can use another backend. Source: our
+/// own choice, above the waits of programs whose vendor names no time.
 const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-/// Lines read before events, limits and cancellation get their turn.
+/// Number of lines read before events, limits and cancellation are handled.
 const LINES_PER_ROUND: usize = 64;
 
-/// Bytes of lines whose events wait for the sink, at which no more is read. Source: our own bound, what waits in the
-/// process's queue by default.
+/// Size of lines with unsent events at which reading pauses, in bytes. Source: our own bound, equal to the default size
+/// of the process's queue.
 const UNSENT_BYTES: usize = 8 << 20;
 
-/// Bytes of an unreadable line that are retained.
+/// Number of bytes of an unreadable line that are retained.
 const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 
 /// Drives one process to its end.
@@ -53,21 +54,21 @@ pub(super) struct Drive<'a> {
     pub(super) process: &'a Process,
     pub(super) translator: &'a mut dyn Translator,
     pub(super) tools: Option<&'a CallerTools>,
-    /// The session of the turn, which asks the host.
+    /// Session of the turn, which asks the host for approvals.
     pub(super) session: &'a Session,
-    /// Questions that the host has not answered.
+    /// Approval requests that the host has not answered.
     pub(super) asks: Asks<'a>,
     /// Inputs for the agent while its turn runs.
     pub(super) steered: &'a SteeredTurn,
-    /// Inputs that were written to the process, which has not confirmed them.
+    /// Inputs that were written to the process and are not confirmed.
     pub(super) handed: Handed,
     pub(super) home: Option<&'a Path>,
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
     pub(super) events: &'a mut dyn EventSink,
-    /// True if the process has sent a request to the model.
+    /// True once the process has sent a request to the model.
     pub(super) has_asked: bool,
-    /// Bytes of the lines that were read since the sink had taken everything.
+    /// Bytes of the lines read since the sink last had no pending events.
     pub(super) unsent_bytes: usize,
 }
 
@@ -78,19 +79,19 @@ pub(super) struct Handed {
     next: u64,
 }
 
-/// Questions to the host that wait for their answers, each with its number.
+/// Approval requests to the host in flight, each with its number.
 pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, Result<(), Denial>)>>;
 
 /// End of a process that did not fail.
 pub(super) enum FinishedProcess {
-    /// With an answer that can be used.
+    /// The process gave a usable answer.
     Answered {
-        /// Why the model stopped.
+        /// Reason why the model stopped.
         finish: FinishReason,
-        /// The value, if a schema was set.
+        /// Structured value, if the request has a schema.
         output: Option<Value>,
     },
-    /// With a process that cannot; a new process asks again.
+    /// The answer is unusable and the process cannot ask again, so a new process does.
     AskAgain {
         /// Instruction for the model.
         instruction: String,
@@ -99,17 +100,16 @@ pub(super) enum FinishedProcess {
 
 /// Phase of a process.
 enum ProcessPhase {
-    /// Its turn.
+    /// The turn runs.
     Running,
-    /// It has answered, or given up, and ends by itself.
+    /// The process has answered or failed, and should exit by itself.
     Finishing { decision: Result<FinishedProcess, Failure>, until: Instant },
-    /// The process got a request to stop, and may continue to write until `until`.
+    /// The process has received a request to stop, and may continue to write until `until`.
     Stopping { decision: Result<FinishedProcess, Failure>, asked: StopRequest, until: Instant },
 }
 
 impl Drive<'_> {
-    /// Drives the process to its end. When this returns, all processes of the tree have ended except those that
-    /// the report names.
+    /// Drives the process to its end. On return, all processes of the tree have ended, except the survivors in the report.
     pub(super) async fn run(mut self) -> Result<FinishedProcess, Failure> {
         let mut step = Step::default();
         self.translator.open(&mut step);
@@ -138,7 +138,7 @@ impl Drive<'_> {
             tokio::select! {
                 biased;
                 () = self.turn.cancel.cancelled(), if !matches!(state, ProcessPhase::Stopping { .. }) => {
-                    // An answer that is already there is not taken back.
+                    // An answer that has already arrived is not discarded.
                     if let ProcessPhase::Finishing { .. } = state {
                         break;
                     }
@@ -186,7 +186,7 @@ impl Drive<'_> {
         self.finish(state).await
     }
 
-    /// Reads a line, and all lines that already wait behind it.
+    /// Reads a line, and all lines that are already queued after it.
     fn lines(&mut self, first: Line, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
         let mut next = Some(first);
@@ -195,7 +195,7 @@ impl Drive<'_> {
             self.line(&line, &mut step);
             self.said();
             state = self.apply(&mut step, state);
-            // The moment may be over with the next line.
+            // Try after each line, because the process may accept inputs only for a moment.
             state = self.hand_inputs(state);
             next = match state {
                 ProcessPhase::Running if self.may_read(true) => self.process.ready_line(),
@@ -209,9 +209,9 @@ impl Drive<'_> {
         state
     }
 
-    /// Returns true if more lines may be read: not while many events wait for the sink, which may be slow. The
-    /// process then blocks once its pipe is full. After the process has ended, reading continues, so that its
-    /// last lines are not lost behind the blocked ones.
+    /// Returns true if more lines may be read. Reading pauses while many events wait for a slow sink; the process then
+    /// blocks once its pipe is full. After the process has ended, reading continues, so that the sink does not hold up
+    /// its last lines.
     fn may_read(&mut self, is_running: bool) -> bool {
         let outbox = &self.turn.log.outbox;
         if outbox.is_empty() {
@@ -223,7 +223,7 @@ impl Drive<'_> {
         }
     }
 
-    /// The limit of time that has run out, if one has. A process that has written what is not read yet was not silent: it waits
+    /// Returns the expired time limit; `None` if no limit has expired. A process with unread lines was not silent, because it waits
     /// for this program.
     async fn ran_out(&mut self) -> Option<ErrorKind> {
         match self.turn.watch.ran_out() {
@@ -235,7 +235,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Sends the caller's inputs to the process, if it accepts them now.
+    /// Sends the caller's inputs to the process while it accepts them.
     fn hand_inputs(&mut self, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
         while let ProcessPhase::Running = state {
@@ -251,7 +251,7 @@ impl Drive<'_> {
         state
     }
 
-    /// Takes what a step tells into the record.
+    /// Moves the events of a step into the record.
     fn absorb(&mut self, step: &mut Step) {
         self.turn.stats.absorb(step, &mut self.turn.log);
         for number in step.delivered.drain(..) {
@@ -264,7 +264,7 @@ impl Drive<'_> {
         }
     }
 
-    /// Has the translator look elsewhere than in the lines.
+    /// Lets the translator read its sources other than the lines.
     fn look(&mut self, step: &mut Step) -> ProcessPhase {
         let process = self.process;
         self.translator.look(&|| process.stderr_tail(), step);
@@ -288,13 +288,13 @@ impl Drive<'_> {
         let head = line.bytes.get(..UNREADABLE_HEAD_BYTES).unwrap_or(&line.bytes);
         let raw = Value::String(String::from_utf8_lossy(head).into_owned());
         step.event(Unrecognized::new(None, raw).truncated_from(total));
-        // A line that the end of the output cuts is judged by how the process ended.
+        // If the output ends within a line, the end of the process decides the outcome instead.
         if !matches!(line.ending, LineEnding::EndOfOutput) {
             self.translator.unreadable(head, step);
         }
     }
 
-    /// Carries a step out.
+    /// Executes a step.
     fn apply(&mut self, step: &mut Step, state: ProcessPhase) -> ProcessPhase {
         self.absorb(step);
         self.write(step);
@@ -307,7 +307,7 @@ impl Drive<'_> {
         }
         let outcome = step.outcome.take();
         if let ProcessPhase::Stopping { decision, asked, until } = state {
-            // With an outcome it has had its last words.
+            // The process has reported its outcome, so do not wait for more output.
             let until = if outcome.is_some() { Instant::now() } else { until };
             return ProcessPhase::Stopping { decision, asked, until };
         }
@@ -322,7 +322,7 @@ impl Drive<'_> {
                 Some(failure) => self.interrupt(failure),
                 None => ProcessPhase::Running,
             },
-            // Without the tools that were meant, nothing that it goes on to do is wanted.
+            // Without the intended tools, no further action of the process is wanted.
             Some(TurnOutcome::Failed(failure))
                 if step.stops || failure.kind == ErrorKind::ToolsUnavailable =>
             {
@@ -359,7 +359,7 @@ impl Drive<'_> {
     fn write(&self, step: &mut Step) {
         let stdin = self.process.stdin();
         for bytes in step.writes.drain(..) {
-            // The first poll hands the bytes over; a child that no longer reads shows in its end.
+            // One poll queues the bytes. If the child no longer reads, its exit shows that.
             let _ = stdin.write(bytes).now_or_never();
         }
         if std::mem::take(&mut step.close_stdin) {
@@ -367,8 +367,8 @@ impl Drive<'_> {
         }
     }
 
-    /// Handles output of the process. A running tool of the caller, and a question to the host, is a phase of
-    /// the turn, with or without a report of the process.
+    /// Handles output of the process. While a caller's tool runs or a question to the host is open, the turn is in the phase `Tool`,
+    /// even if the process does not report it.
     fn heard(&mut self) {
         if !self.has_asked && self.translator.phase() != Phase::Start {
             self.has_asked = true;
@@ -378,7 +378,7 @@ impl Drive<'_> {
         self.turn.watch.heard(if is_busy { Phase::Tool } else { self.translator.phase() });
     }
 
-    /// The process said something. Where the model is at work again, it has read what became of its calls.
+    /// Handles a line of the process. If the model is active again, it has received the results of its calls.
     fn said(&mut self) {
         self.heard();
         if let Some(tools) = self.tools
@@ -389,13 +389,13 @@ impl Drive<'_> {
         }
     }
 
-    /// Returns true if the answer was submitted, and the tool's answer is on its way to the process.
+    /// Returns true if the answer was submitted, and no tool of the caller is running any more.
     fn is_submitted(&self) -> bool {
         self.tools.is_some_and(|tools| !tools.are_busy() && is_submitted(tools.session(), self.request))
     }
 
-    /// Returns true if the process has reported the end of the call that submitted the answer. It then
-    /// continues to ask the model, which is the reason to stop it.
+    /// Returns true if the process has reported the end of the call that submitted the answer. It would then call the
+    /// model again, so it must be stopped.
     fn has_reported_submission(&self) -> bool {
         let mut calls = self.turn.log.recorder.tool_calls().iter();
         calls.any(|call| {
@@ -405,8 +405,8 @@ impl Drive<'_> {
         })
     }
 
-    /// The first limit that is exceeded. The caller's tools are counted by their session, and the process's own by
-    /// the record.
+    /// Returns the failure for the first exceeded limit. The session counts calls of the caller's tools, and the record
+    /// counts calls of the process's own.
     fn over_limit(&self) -> Option<Failure> {
         let Some(tools) = self.tools else { return over_limit(&self.turn.log, &self.request.limits) };
         if let Some(failure) = self.turn.overrun.check(tools.session()) {
@@ -425,20 +425,20 @@ impl Drive<'_> {
         over_limit_with(own + tools.session().calls_made() as usize, &self.turn.log, &self.request.limits)
     }
 
-    /// Returns true if the process's own call is the way in which its model finds the caller's tools, without
-    /// any other tools. Such calls cost nothing.
+    /// Returns true if the process's own call is the search with which its model finds the caller's tools, at a level
+    /// without other tools. Such calls are free.
     fn finds_tools(&self, call: &ToolCallRecord) -> bool {
         self.request.tool_access == ToolAccess::ScopedOnly
             && self.translator.tool_search() == Some(call.name.as_str())
             && matches!(call.status, ToolCallStatus::Unfinished | ToolCallStatus::Succeeded)
     }
 
-    /// Asks the process to stop, for `cause`.
+    /// Requests the process to stop because of the failure `cause`.
     fn interrupt(&mut self, cause: Failure) -> ProcessPhase {
         self.stop(Err(cause))
     }
 
-    /// Asks the process to stop. The turn ends so.
+    /// Requests the process to stop. The turn ends with `decision`.
     fn stop(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         let mut step = Step::default();
         let asked = self.translator.interrupt(&mut step);
@@ -448,7 +448,7 @@ impl Drive<'_> {
         ProcessPhase::Stopping { decision, asked, until: Instant::now() + patience }
     }
 
-    /// Ends the process and judges its end.
+    /// Ends the process and evaluates its end.
     async fn finish(mut self, state: ProcessPhase) -> Result<FinishedProcess, Failure> {
         let (exit, was_stopped) = self.end_process(&state).await;
         while let Some(line) = self.process.next_line().now_or_never().flatten() {
@@ -477,7 +477,7 @@ impl Drive<'_> {
         ended.map_err(|failure| of_want(failure, &stderr_tail))
     }
 
-    /// Waits for the end of a process that is on its way, and stops any other.
+    /// Waits for a process that is already ending, and stops any other.
     async fn end_process(&mut self, state: &ProcessPhase) -> (Exit, bool) {
         let process = self.process;
         let stop = match state {
@@ -507,7 +507,8 @@ impl Drive<'_> {
         (self.reading(process.stop(stop)).await, true)
     }
 
-    /// Reads for the record until `end` is there, so that the process is not held up and its last words count.
+    /// Reads lines for the record until `end` completes. Otherwise the process could block on its output, and its last
+    /// lines would be lost.
     async fn reading<T>(&mut self, end: impl Future<Output = T>) -> T {
         let process = self.process;
         let mut end = std::pin::pin!(end);
@@ -525,14 +526,14 @@ impl Drive<'_> {
         }
     }
 
-    /// Reads a line for the record alone: the outcome is decided.
+    /// Reads a line only for the record, because the outcome is decided.
     fn last_line(&mut self, line: &Line) {
         let mut step = Step::default();
         self.line(line, &mut step);
         self.absorb(&mut step);
     }
 
-    /// The process ended by itself, and no line gave an outcome.
+    /// Returns the outcome of a process that ended by itself.
     fn judge(
         &mut self,
         outcome: Option<TurnOutcome>,
@@ -562,7 +563,7 @@ impl Drive<'_> {
     }
 }
 
-/// Waits until a call of the caller's tools was decided or has ended; forever, if the caller has no tools.
+/// Waits until a call of the caller's tools is decided or ends. Waits forever if the caller has no tools.
 async fn change_of(tools: Option<&CallerTools>) {
     match tools {
         Some(tools) => tools.changed().await,

@@ -1,9 +1,8 @@
-//! Conversations that outlive their turn: turns that work in one, and deleting it.
+//! Stored conversations: turns that use one, and its deletion.
 //!
-//! A turn that resumes a conversation holds a lock on a file that the conversation names, shared with other
-//! turns in the same conversation; the caller that deletes it takes the lock alone. So nothing is deleted below
-//! a running program, and no ending turn restores a deleted file. The kernel frees the lock of a process that
-//! dies.
+//! A turn that resumes a conversation holds a shared lock on a file that belongs to the conversation. A caller that
+//! deletes the conversation takes an exclusive lock. So no running program loses its files, and no ending turn restores
+//! a deleted file. The kernel releases the lock of a process that dies.
 
 use std::{
     fs, io,
@@ -15,21 +14,21 @@ use std::{
 use nexus_core::{BackendId, ForgetError, Forgotten, harness::run_blocking};
 use nexus_files::FileLock;
 
-/// The folder of the locks, below `$NEXUS_HOME`. The kept conversations are beside it.
+/// Folder of the locks, below `$NEXUS_HOME`. The stored conversations are beside it.
 const LOCKS: &str = "sessions/locks";
-/// Name of a folder while it is deleted: no handle names it so.
+/// Extension of a folder that is being deleted. No handle contains it.
 const GONE: &str = "gone";
-/// Longest name of a lock, in bytes. Names that are the same up to there share a lock, which does no harm.
+/// Maximum length of a lock's name, in bytes. Longer names with the same beginning share a lock, which is harmless.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Files that a CLI stores of one conversation, by its handle: [`Cli::kept`](super::Cli::kept).
+/// Files that a CLI stores of one conversation. [`Cli::kept`](super::Cli::kept) returns them for a handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConversation {
     name: String,
     places: Vec<StoredPath>,
 }
 
-/// Path below a root that a conversation stores.
+/// Stored file or folder of a conversation, with the root that must contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StoredPath {
     root: PathBuf,
@@ -37,34 +36,34 @@ struct StoredPath {
     is_folder: bool,
 }
 
-/// Longest wait for a deletion that is under way, before a turn begins without a lock.
+/// Longest time that a turn waits for a running deletion, before it begins without a lock.
 const DELETION_PATIENCE: Duration = Duration::from_secs(60);
 
 impl KeptConversation {
-    /// A conversation that goes by `name`, the same for all its handles and for no other conversation of Nexus's, such as
-    /// `VENDOR-UUID`.
+    /// Creates a conversation with this name, such as `VENDOR-UUID`. All its handles have the same name, and no other
+    /// conversation of Nexus has it.
     pub fn new(name: &str) -> Self {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_');
         let letters = name.chars().map(|letter| if is_plain(letter) { letter } else { '_' });
         Self { name: letters.take(MAX_NAME_BYTES).collect(), places: Vec::new() }
     }
 
-    /// It has a file, which must lie below `root`, links resolved.
+    /// Adds a file, which must be below `root` after symbolic links are resolved.
     #[must_use]
     pub fn with_file(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
         self.places.push(StoredPath { root: root.into(), path: path.into(), is_folder: false });
         self
     }
 
-    /// It has a folder, with all that is in it, which must lie below `root`, links resolved.
+    /// Adds a folder with its content. It must be below `root` after symbolic links are resolved.
     #[must_use]
     pub fn with_folder(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
         self.places.push(StoredPath { root: root.into(), path: path.into(), is_folder: true });
         self
     }
 
-    /// Marks that a turn works in it, once no caller deletes it. Without a lock the turn continues: in that
-    /// case deleting is refused.
+    /// Takes the shared lock for a turn, after a running deletion has ended. If the lock cannot be taken, the turn
+    /// continues without it.
     pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<FileLock> {
         let path = self.lock_path(nexus_home);
         let lock = run_blocking(move || {
@@ -82,7 +81,7 @@ impl KeptConversation {
         }
     }
 
-    /// Deletes it, unless a turn works in it.
+    /// Deletes the conversation, unless a turn uses it.
     pub(crate) fn forget(&self, nexus_home: &Path, backend: &BackendId) -> Result<Forgotten, ForgetError> {
         let failed = |place: &Path, error: io::Error| ForgetError::Failed {
             backend: backend.clone(),
@@ -98,7 +97,7 @@ impl KeptConversation {
         for place in &self.places {
             place.delete(&mut found).map_err(|error| failed(&place.path, error))?;
         }
-        // A turn that waits for it finds that nothing is kept.
+        // Turns that wait for this lock will find that the conversation is gone.
         let _ = lock.remove();
         Ok(match found.is_any {
             true => Forgotten::Deleted { files: found.files, bytes: found.bytes },
@@ -115,7 +114,7 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), nexus_files::make_private_folder)
 }
 
-/// Number and size of the files that were found.
+/// Number and total size of the deleted files.
 #[derive(Debug, Default)]
 struct FoundFiles {
     is_any: bool,
@@ -132,17 +131,17 @@ impl StoredPath {
         }
         let path = folder.join(name);
         if self.is_folder {
-            // Remains of an interrupted deletion.
+            // Delete the remains of an interrupted deletion first.
             let gone = path.with_added_extension(GONE);
             if kind(&path)?.is_some_and(|kind| kind.is_dir()) {
                 delete_folder(&gone, found)?;
-                // From here on it does not belong to a conversation, even if its files remain.
+                // After the rename the folder no longer belongs to the conversation, even if some of its files remain.
                 fs::rename(&path, &gone)?;
             }
             return delete_folder(&gone, found);
         }
         match kind(&path)? {
-            // For a link, the link is removed and not its target.
+            // A symbolic link is removed itself, not its target.
             Some(kind) if !kind.is_dir() => {
                 found.count(&path)?;
                 fs::remove_file(&path)
@@ -187,7 +186,7 @@ fn real(path: &Path) -> io::Result<Option<PathBuf>> {
     there(fs::canonicalize(path))
 }
 
-/// A missing file is `None`, not an error.
+/// Converts the error for a missing file into `None`.
 fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Ok(found) => Ok(Some(found)),

@@ -8,46 +8,38 @@
 //!       Translator (yours)    a state machine without input or output of its own
 //! ```
 //!
-//! To add a CLI, implement [`Cli`] (its capabilities, and the preparation of one process) and [`Translator`]
-//! (its lines into [`Step`]s), and pass the `Cli` to [`CliBackend`]. The driver does everything that is the
-//! same for all: limits of time by phase, counted limits, cancellation, the polite stop and the signals, the
-//! check of structured output, the caller's tools over MCP, private homes, and the sweep of a killed host's
-//! remains.
+//! To add a CLI, implement [`Cli`] (its capabilities, and the preparation of one process) and [`Translator`] (its lines
+//! into [`Step`]s), and pass the `Cli` to [`CliBackend`]. The driver provides everything that all CLIs share: time
+//! limits by phase, counted limits, cancellation, the polite stop and the signals, validation of structured output, the
+//! caller's tools over MCP, private homes, and the sweep of a killed host's remains.
 //!
 //! # Adding a CLI
 //!
-//! `examples/custom_cli/` of the repository adds a fourth CLI and passes the conformance suite
-//! (`tests/custom_cli.rs`). Before you start:
+//! `examples/custom_cli/` of the repository adds a fourth CLI and passes the conformance suite (`tests/custom_cli.rs`).
+//! Rules for an implementation:
 //!
-//! - **Capabilities** are promises. Leave out a capability that the CLI does not have: the driver rejects such
-//!   requests before anything is
-//! spent. A counted limit that the driver enforces is [`Enforcement::Ours`](nexus_core::Enforcement::Ours). It
-//! sees a call when its line comes, and the program runs ahead: where the program takes a limit as an argument,
-//! pass it as well.
+//! - **Capabilities** are promises. Omit a capability that the CLI does not have: the driver rejects such requests
+//!   before they cost anything. A counted limit that the driver enforces is
+//!   [`Enforcement::Ours`](nexus_core::Enforcement::Ours). The driver sees a call only when its line arrives, and the
+//!   program runs ahead. If the program accepts a limit as an argument, pass it as well.
 //! - **[`Cli::prepare`]** finds the program ([`Executable`]), builds its environment from an allow-list and the
-//!   variables that the request
-//! names ([`TurnPlan::environment`]), and creates a private home ([`TurnPlan::home`]). Pass prompt and
-//! instructions through standard input or a file of the home: every user of the machine can read an argument
-//! list.
-//! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation
-//!   has [`StdinMode::Open`]. The
-//! driver closes it after the outcome.
-//! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) has to be in the
-//!   prompt, in the words of
-//! [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction). The driver checks the answer and calls
-//! [`Translator::repair`].
-//! - **The outcome** comes from a line, by [`Step::answered`] or [`Step::failed`], or from the record that the
-//!   program left, in
-//! [`Translator::ended`]. Without either the turn is [`Crashed`](nexus_core::ErrorKind::Crashed), with any exit
-//! code.
-//! - **Phases** choose the limit on silence: start with [`Phase::Start`](nexus_core::Phase::Start); after the
-//!   request to the model,
-//! [`FirstByte`](nexus_core::Phase::FirstByte); while it writes, [`Model`](nexus_core::Phase::Model); while a
-//! tool runs, [`Tool`](nexus_core::Phase::Tool).
-//! - **A conversation** that outlives its turn is stored below `$NEXUS_HOME/sessions`. [`Cli::kept`] returns
-//!   its files for a handle. The
-//! driver deletes them, and never while a turn uses them.
-//! - **An unknown line** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, never dropped.
+//!   variables that the request names ([`TurnPlan::environment`]), and creates a private home ([`TurnPlan::home`]).
+//!   Pass prompt and instructions through standard input or a file of the home, because every user of the machine can
+//!   read an argument list.
+//! - **Standard input** stays open for [`Step::write`] and for a repair in the same process if the invocation has
+//!   [`StdinMode::Open`]. The driver closes it after the outcome.
+//! - **An output schema** that is [`Instructed`](nexus_core::OutputSupport::Instructed) must be in the prompt, in the
+//!   words of [`OutputSchema::instruction`](nexus_core::OutputSchema::instruction). The driver checks the answer and
+//!   calls [`Translator::repair`].
+//! - **The outcome** comes from a line, through [`Step::answered`] or [`Step::failed`], or from the program's record,
+//!   in [`Translator::ended`]. Without either, the turn is [`Crashed`](nexus_core::ErrorKind::Crashed), with any exit
+//!   code.
+//! - **Phases** select the limit on silence. Start with [`Phase::Start`](nexus_core::Phase::Start). After the request
+//!   to the model the phase is [`FirstByte`](nexus_core::Phase::FirstByte), while the model writes
+//!   [`Model`](nexus_core::Phase::Model), and while a tool runs [`Tool`](nexus_core::Phase::Tool).
+//! - **A conversation** that outlives its turn is stored below `$NEXUS_HOME/sessions`. [`Cli::kept`] returns its files
+//!   for a handle. The driver deletes them, but never while a turn uses them.
+//! - **An unknown line** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, and is never dropped.
 
 pub(crate) mod backend;
 pub(crate) mod caller_tools;

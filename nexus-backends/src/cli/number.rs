@@ -1,10 +1,10 @@
-//! Numbers as CLIs write them: `7.0` and `"7"` are seven, and an unreadable number costs its field and not its
-//! line.
+//! Lenient parsing of numbers in a CLI's output: `7.0` and `"7"` are seven. An unreadable number costs only its field,
+//! not the line.
 
 use serde::{Deserialize as _, Deserializer};
 use serde_json::Value;
 
-/// Reads a count; `None` for any other value.
+/// Deserialises a count; `None` for any other value.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(whole)),
@@ -13,7 +13,8 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     })
 }
 
-/// Reads an amount; `None` for any other value, and for a negative one: it would add to a budget.
+/// Deserialises an amount; `None` for any other value. A negative amount is rejected because it would increase a
+/// budget.
 pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let amount = match Value::deserialize(deserializer)? {
         Value::Number(number) => number.as_f64(),
@@ -23,9 +24,9 @@ pub(crate) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     Ok(amount.filter(|amount: &f64| amount.is_finite() && *amount >= 0.0))
 }
 
-/// A float that is a count, without its point.
+/// Converts a float without a fraction into a count.
 fn whole(number: f64) -> Option<u64> {
-    // Beyond this, not every whole number is a float.
+    // Above this bound a float cannot represent every whole number.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (number.fract() == 0.0 && (0.0..=EXACT).contains(&number)).then_some(number as u64)
 }

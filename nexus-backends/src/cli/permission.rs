@@ -1,4 +1,4 @@
-//! Decision of an access level on a call for which a program asks permission.
+//! Decision of an access level on a call for which a program requests permission.
 //!
 //! | | `ScopedOnly` | `ReadOnly` | `WorkspaceWrite` | `Unrestricted` |
 //! | --- | --- | --- | --- | --- |
@@ -10,9 +10,9 @@
 //! | load from the network | no | ask | ask | yes |
 //! | anything else | no | no | ask | yes |
 //!
-//! `ask` is for the host's approver; its approval holds for this call and never for a `no` of this table. A
-//! call that names the folder of our logins is never allowed. A running program may read and write all that its
-//! user may: the approver decides on that.
+//! For `ask`, the host's approver decides. An approval holds only for this call, and never overrides a `no` of this
+//! table. A call that names the folder of Nexus's logins is always denied. A running program may read and write
+//! everything that its user may, so approving it approves that.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -23,15 +23,15 @@ use super::contract::TurnPlan;
 /// A level's decision on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Permission {
-    /// It covers the call.
+    /// The level allows the call.
     Yes,
-    /// It forbids the call.
+    /// The level forbids the call.
     No,
-    /// The level does not decide: the host is asked.
+    /// The level does not decide, so the host's approver does.
     Ask,
 }
 
-/// Decides by the access level of one turn.
+/// Permissions of one turn at its access level.
 #[derive(Clone, Debug)]
 pub(crate) struct Permissions {
     access: ToolAccess,
@@ -41,7 +41,7 @@ pub(crate) struct Permissions {
 }
 
 impl Permissions {
-    /// Permissions of a turn.
+    /// Returns the permissions of a turn.
     pub(crate) fn of(plan: &TurnPlan) -> Self {
         let extra = plan.request.extra_roots.iter();
         let roots = extra.chain([&plan.working_directory]).map(|root| real(root)).collect();
@@ -53,13 +53,13 @@ impl Permissions {
         }
     }
 
-    /// Permissions of a turn that works in one folder.
+    /// Returns the permissions of a turn in one folder.
     #[cfg(test)]
     pub(crate) fn in_folder(access: ToolAccess, folder: &Path) -> Self {
         Self { access, working_directory: folder.to_owned(), roots: vec![real(folder)], closed: Vec::new() }
     }
 
-    /// The level's decision on a call for `action` that names `paths`; relative ones are below the working
+    /// Returns the level's decision on a call for `action` that names `paths`. Relative paths are below the working
     /// directory.
     pub(crate) fn of_call(&self, action: ApprovalAction, paths: &[PathBuf]) -> Permission {
         let paths: Vec<PathBuf> = paths.iter().map(|path| real(&self.working_directory.join(path))).collect();
@@ -68,7 +68,7 @@ impl Permissions {
         if paths.iter().any(|path| is_in(&self.closed, path)) {
             return Permission::No;
         }
-        // A call that names no file may work anywhere.
+        // A call that names no path may work anywhere.
         let is_inside = !paths.is_empty() && paths.iter().all(|path| is_in(&self.roots, path));
         match (self.access, action) {
             (ToolAccess::Unrestricted, _) => Permission::Yes,
@@ -84,7 +84,7 @@ impl Permissions {
     }
 }
 
-/// Target of a path: links are followed as far as files exist, and `.` and `..` are removed from the rest.
+/// Returns the target of a path: resolves symbolic links as far as files exist, and removes `.` and `..` from the rest.
 fn real(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut found = PathBuf::new();
@@ -96,7 +96,7 @@ fn real(path: &Path) -> PathBuf {
             Component::CurDir => {}
             other => found.push(other),
         }
-        // A link that leads nowhere yet is where a file would be made.
+        // A dangling link points to the path where a file would be created.
         let target = std::fs::canonicalize(&found).or_else(|_| dangling(&found));
         if let Ok(real) = target {
             found = real;
@@ -105,11 +105,11 @@ fn real(path: &Path) -> PathBuf {
     found
 }
 
-/// Target of a link to a missing file.
+/// Returns the target of a link to a missing file.
 fn dangling(path: &Path) -> std::io::Result<PathBuf> {
     let target = std::fs::read_link(path)?;
     let target = path.parent().unwrap_or(Path::new("/")).join(target);
-    // One step is enough: what is behind another such link is outside of every folder.
+    // Resolve one dangling link only. A further one counts as outside of every folder.
     Ok(target.canonicalize().unwrap_or_else(|_| {
         let parent = target.parent().and_then(|parent| parent.canonicalize().ok());
         match (parent, target.file_name(), target.is_symlink()) {

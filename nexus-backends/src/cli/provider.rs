@@ -1,4 +1,4 @@
-//! The credential provider of a CLI: lends each process what the settings name, else the own login.
+//! Credential provider of a CLI: lends each process the configured credential, or else the login that Nexus owns.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use crate::settings::credential_source;
 #[derive(Debug)]
 pub(crate) struct CredentialProvider {
     source: Option<Arc<dyn CredentialSource>>,
-    /// Advice for a missing credential; `None` for a named or shared source, whose own error has advice.
+    /// Advice for a missing credential. `None` for a configured or shared source, whose own error has advice.
     remedy: Option<&'static str>,
 }
 
 impl CredentialProvider {
-    /// The source that `settings` name; else, for a subscription, the login of our own, if this build has any.
+    /// Returns a provider for the source that `settings` name. Without one, a subscription uses Nexus's own login, if
+    /// this build supports it.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if the setting cannot be meant.
+    /// [`SettingsError`] if the setting is invalid.
     pub(crate) fn of(
         settings: &Settings,
         own: OwnLogin,
@@ -43,7 +44,7 @@ impl CredentialProvider {
         let remedy = match (&settings.credential, billing) {
             (Some(_), _) => None,
             (None, Billing::Metered) => Some("name an API key as `credential`"),
-            // The owner's machine is where it is mended, which the source's own error says.
+            // A shared login can be fixed only on its owner's machine; the source's own error says so.
             (None, Billing::Plan) if context.shared_logins.contains_key(own.as_str()) => None,
             (None, Billing::Plan) => Some(own.remedy()),
         };
@@ -68,7 +69,7 @@ impl CredentialProvider {
         })
     }
 
-    /// Reason why no credential could be lent now, as far as it can be known without any request.
+    /// Returns the reason why no credential could be lent now, as far as it is known without a request.
     pub(crate) async fn refusal(&self) -> Option<Availability> {
         let remedy = match (&self.source, self.remedy) {
             (None, remedy) => remedy.unwrap_or_default().to_owned(),

@@ -1,5 +1,5 @@
-//! Turns a refusal of the operating system into the turn's failure: a temporary shortage is distinguished from
-//! a missing set-up.
+//! Converts an error of the operating system into the turn's failure. Distinguishes a temporary shortage from a wrong
+//! set-up.
 
 use std::{fmt, io, path::Path};
 
@@ -9,14 +9,15 @@ use nexus_process::spawn::SpawnError;
 use nexus_process::version::VersionError;
 use rustix::io::Errno;
 
-/// A folder or a file of the turn that could not be written.
+/// Returns the failure for a folder or file of the turn that could not be written.
 pub(crate) fn unwritable(place: impl fmt::Display, error: io::Error) -> Failure {
     let kind = if is_scarcity(&error) { ErrorKind::Crashed } else { ErrorKind::InvalidRequest };
     let way_out = way_out(&error).unwrap_or("choose another NEXUS_HOME");
     Failure::new(kind, format!("{place} cannot be written: {way_out}")).with_source(error)
 }
 
-/// Failure of a program that did not report its version. `install` is the advice for getting a working one.
+/// Returns the failure for a program that did not report its version. `install` is the advice for getting a working
+/// one.
 pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Failure {
     let mut failure = match error {
         VersionError::Spawn(error) => not_started(error),
@@ -34,7 +35,7 @@ pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Fai
     failure
 }
 
-/// Words on standard error of programs that the machine, or a limit, had too little for, and what that was. Source: the
+/// Texts on standard error of programs that hit a resource limit of the machine, and the matching errors. Source: the
 /// system's messages, as C, Rust, Node.js and shells print them.
 const WANTS: [(&str, Errno); 6] = [
     ("Resource temporarily unavailable", Errno::AGAIN),
@@ -45,8 +46,8 @@ const WANTS: [(&str, Errno); 6] = [
     ("Cannot allocate memory", Errno::NOMEM),
 ];
 
-/// The failure of a process that came to nothing, or is silent, for want of something: `failure` unless the end of its standard
-/// error says so.
+/// Returns the failure of a process that crashed or fell silent. If standard error reports a resource shortage, the
+/// failure names that shortage.
 pub(super) fn of_want(failure: Failure, stderr_tail: &str) -> Failure {
     let is_explained = matches!(
         failure.kind,
@@ -59,7 +60,7 @@ pub(super) fn of_want(failure: Failure, stderr_tail: &str) -> Failure {
     Failure::new(ErrorKind::Crashed, format!("{reason}{words}: {way_out}"))
 }
 
-/// A process that did not start.
+/// Returns the failure for a process that did not start.
 pub(super) fn not_started(error: &SpawnError) -> Failure {
     let kind = match error {
         error if error.is_scarcity() => ErrorKind::Crashed,

@@ -60,13 +60,13 @@ pub(crate) struct NetworkSettings {
 }
 
 impl Settings {
-    /// Reads the settings; an error names the key.
+    /// Parses the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut read: Self = read_by_key(settings)?;
         let absolute = |path| absolute(path, context);
         read.record = read.record.map(absolute);
         read.network.ca_file = read.network.ca_file.map(absolute);
-        // A bare name is looked for on the `PATH`; anything with a separator is a path.
+        // A bare name is looked up on the `PATH`; a value with a separator is a path.
         read.executable = read.executable.map(|path| match path.components().count() {
             0 | 1 => path,
             _ => absolute(path),
@@ -75,7 +75,7 @@ impl Settings {
         Ok(read)
     }
 
-    /// The credential source that the settings name.
+    /// Returns the credential source that the settings name.
     pub(crate) fn credential_source(
         &self,
         context: &BuildContext,

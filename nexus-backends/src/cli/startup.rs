@@ -1,4 +1,4 @@
-//! The last wait of a prepared process: for other processes of its vendor.
+//! Last wait of a prepared process: for other processes of the same vendor.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use futures::{
     stream::{self, BoxStream},
 };
 
-/// The wait of one process before it may start. Idle limits do not run meanwhile; the deadline of the turn does.
+/// Wait of one process before it may start. Meanwhile the idle limits are suspended, but not the deadline of the turn.
 ///
-/// Dropping it gives the wait up.
+/// Dropping it cancels the wait.
 pub struct StartupWait(BoxStream<'static, String>);
 
 impl StartupWait {
-    /// No wait.
+    /// Returns a wait that ends at once.
     #[must_use]
     pub fn none() -> Self {
         Self::until(stream::empty())
     }
 
-    /// Waits until `stream` ends. Each item becomes a warning of the turn.
+    /// Returns a wait that ends with `stream`. Each item becomes a warning of the turn.
     pub fn until(stream: impl futures::Stream<Item = String> + Send + 'static) -> Self {
         Self(stream.boxed())
     }
 
-    /// The next warning about the wait; `None` once the process may start. Cancel-safe.
+    /// Returns the next warning about the wait; `None` once the process may start. Cancel-safe.
     pub(crate) async fn warning(&mut self) -> Option<String> {
         self.0.next().await
     }

@@ -1,4 +1,4 @@
-//! State of one turn over all of its processes.
+//! State of one turn across all its processes.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use super::contract::USUAL_LIFETIME;
 use super::stats::ProcessStats;
 use crate::auth::Lease;
 
-/// State of one turn over all of its processes.
+/// State of one turn across all its processes.
 pub(super) struct TurnState {
     pub(super) cancel: CancelToken,
     pub(super) watch: Watch,
@@ -20,14 +20,14 @@ pub(super) struct TurnState {
     pub(super) overrun: Overrun,
     pub(super) answer: AnswerCheck,
     pub(super) renewal: Renewal,
-    /// Credential of the last process, if the vendor rejected it; its files are erased.
+    /// Credential of the last process, if the vendor rejected it. Its files are erased.
     pub(super) refused: Option<Lease>,
-    /// Source of the credential whose expiry is the turn's deadline, if it is earlier than the request's.
+    /// Location of the credential whose expiry replaces the turn's deadline; `None` if the request's deadline applies.
     ended_by: Option<String>,
 }
 
 impl TurnState {
-    /// The state of a turn that begins now.
+    /// Creates the state of a turn that begins now.
     pub(super) fn new(
         backend: &BackendId,
         request: &TurnRequest,
@@ -50,8 +50,8 @@ impl TurnState {
         }
     }
 
-    /// Ends the turn before its process's credential expires: a running CLI cannot get another one. Reports it
-    /// where that is earlier than the request's deadline.
+    /// Moves the deadline before the expiry of the process's credential, because a running CLI cannot get another one.
+    /// Emits a warning if this is earlier than the request's deadline.
     ///
     /// # Errors
     ///
@@ -81,13 +81,13 @@ impl TurnState {
         Ok(())
     }
 
-    /// The credential whose end was the turn's is no longer used: the deadline is the request's again.
+    /// Restores the request's deadline, because the credential that limited the turn is no longer used.
     pub(super) fn end_as_asked(&mut self) {
         self.watch.restore_deadline();
         self.ended_by = None;
     }
 
-    /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned.
+    /// Returns the failure of a turn that ran out of time. `kind` is the result of [`Watch::ran_out`].
     pub(super) fn out_of_time(&self, kind: ErrorKind) -> Failure {
         let mut failure = self.log.out_of_time(kind, &self.watch);
         if let (ErrorKind::LimitReached(Limit::Deadline), Some(place), Some(message)) =
@@ -99,7 +99,7 @@ impl TurnState {
     }
 }
 
-/// A time in words: whole minutes, or seconds below two of them.
+/// Formats a duration: in seconds below two minutes, otherwise in whole minutes.
 fn in_words(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! Adds a process's counts to the turn's record: each process of a turn counts from zero.
+//! Adds a process's counts to the turn's record. Each process of a turn counts from zero.
 
 use super::translator::Step;
 use nexus_core::harness::TurnLog;
@@ -11,13 +11,13 @@ pub(crate) struct ProcessStats {
 }
 
 impl ProcessStats {
-    /// Another process of the turn begins to count from zero.
+    /// Starts the counts of another process at zero.
     pub(crate) fn begin_process(&mut self, log: &TurnLog) {
         self.usd = log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
         self.model_calls = log.model_calls;
     }
 
-    /// Takes a step's events out of it; its writes and its verdict stay.
+    /// Moves a step's events into the record. Leaves its writes and its outcome.
     pub(crate) fn absorb(&self, step: &mut Step, log: &mut TurnLog) {
         if let Some(model) = step.model.take() {
             log.provenance.model = Some(model);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nexus_process::run_registry;
 
-/// Ends what earlier hosts with this home left behind when they died.
+/// Ends the processes of dead hosts with this home, and removes their files.
 pub(crate) fn sweep(nexus_home: &Path) {
     match run_registry::sweep(nexus_home) {
         Ok(swept) if swept.killed > 0 => {

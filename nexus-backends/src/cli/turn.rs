@@ -1,4 +1,4 @@
-//! One delegated turn: its processes, the shape of its answer, and how it ends.
+//! One delegated turn: its processes, the shape of its answer, and its end.
 
 use std::{
     io,
@@ -28,21 +28,21 @@ use nexus_process::private_home::PrivateHome;
 use nexus_process::run_registry::RunEntry;
 use nexus_process::spawn::Bounds;
 
-/// Number of restarts of a process that did not find the caller's tools. Source: our own choice.
+/// Maximum number of restarts of a process that could not connect the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
 
-/// The variable with the trace to which a program belongs. Source: OpenTelemetry specification, environment
-/// variables as context propagation carriers. A program that does not know it ignores it.
+/// Variable with the trace to which a program belongs. Source: OpenTelemetry specification, environment variables as
+/// context propagation carriers. Other programs ignore it.
 const TRACEPARENT: &str = "TRACEPARENT";
 
-/// Parts that all turns of one backend share.
+/// Settings that all turns of one backend share.
 #[derive(Debug)]
 pub(super) struct DriverSettings {
-    /// The folder of everything that Nexus keeps.
+    /// Folder of all of Nexus's state.
     pub(super) nexus_home: PathBuf,
     /// Folder for the redacted raw output of each process.
     pub(super) capture: Option<PathBuf>,
-    /// Longest line taken whole, in bytes.
+    /// Maximum length of a complete line, in bytes.
     pub(super) max_line_bytes: Option<usize>,
     /// Required containment of a process.
     pub(super) containment: ContainmentPolicy,
@@ -70,7 +70,7 @@ enum ProcessOutcome {
 }
 
 impl<'a, C: Cli> TurnRunner<'a, C> {
-    /// The request has been checked.
+    /// Creates the runner of a request that was already checked.
     pub(super) fn new(
         backend: &'a BackendId,
         cli: &'a C,
@@ -108,7 +108,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
     /// Runs the turn to its end.
     pub(super) async fn run(mut self, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let outcome = self.run_with_tools(events).await;
-        // Includes calls that no process reported, such as one during which the process ended.
+        // Includes calls that no process reported, such as a call during which the process ended.
         self.state.log.recorder.add_effects(self.session.effects());
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         self.state.log.flush(events, &self.state.cancel, &self.state.watch, is_cancelled).await;
@@ -119,8 +119,8 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         }
     }
 
-    /// Runs the processes beside the MCP server of the caller's tools, if there are any. Calls are answered within
-    /// this future: dropping it ends them.
+    /// Runs the processes and, if the caller has tools, their MCP server. Calls are answered within this future, so
+    /// dropping it ends them.
     async fn run_with_tools(
         &mut self,
         events: &mut dyn EventSink,
@@ -172,7 +172,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             renewed: None,
             redactor: with_key_prefixes(self.session.redactor()),
         };
-        // Dropped before the plan: the run's entry goes last, so that a sweep knows of the folder as long as it is there.
+        // The folder is dropped before the plan: a sweep must know the run's entry as long as the folder exists.
         let _private_directory = private_directory;
         if let Some(tools) = &plan.tools {
             plan.redactor.learn(tools.token().expose());
@@ -245,7 +245,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         failure.kind == ErrorKind::ConversationLost && wants_fresh
     }
 
-    /// Returns true if the only event of the process was that it missed the caller's tools.
+    /// Returns true if a process failed only because the caller's tools were missing, so that it may run again.
     fn may_restart(&self, plan: &TurnPlan, failure: &Failure) -> bool {
         failure.kind == ErrorKind::ToolsUnavailable && plan.tools.is_some() && self.has_done_nothing(plan)
     }
@@ -258,11 +258,11 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             && plan.tools.as_ref().is_none_or(|tools| !tools.were_called())
     }
 
-    /// Renews a credential that the vendor rejected, once in a turn, if the turn did nothing so far. Returns
-    /// true if it got another one. A turn that has done something ends with the rejection: the next turn finds
-    /// the credential rejected at its first request.
+    /// Renews a rejected credential, once per turn, if the turn has done nothing so far. Returns true if it got another
+    /// credential. A turn that has done something fails; the next turn gets the rejection at its first request and
+    /// renews the credential.
     ///
-    /// A resumed conversation contains the question twice then, because the program recorded that it was asked.
+    /// A resumed conversation then contains the question twice, because the program recorded it at the first attempt.
     async fn renews(
         &mut self,
         plan: &mut TurnPlan,
@@ -309,7 +309,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             }
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
-        // The home is dropped last, after the lent credential: the process that used it has ended by then.
+        // The home is dropped last, after the lent credential. The process that used both has ended by then.
         let Prepared { invocation, mut translator, home, mut lease, startup, version, warnings } = prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
@@ -327,7 +327,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             .containment(self.driver.containment)
             .end_with_host();
         if self.request.tool_access == ToolAccess::Unrestricted {
-            // The agent may do what its user may do with `sudo` and `ssh`.
+            // At this level the agent may use the user's privileges, for example with `sudo` and `ssh`.
             invocation = invocation.keep_privileges();
         }
         if let Some(parent) = self.trace_context.as_ref().and_then(TraceContext::traceparent) {
@@ -343,7 +343,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             bounds.line_bytes = line_bytes;
             invocation = invocation.bounds(bounds);
         }
-        // Declared after the home, so dropped before it: no process writes there any more.
+        // Declared after the home, so dropped before it: then no process can write to the home any more.
         let process = invocation.spawn().map_err(|error| not_started(&error))?;
         self.state.log.provenance.containment = Some(process.containment());
         self.state.stats.begin_process(&self.state.log);
@@ -378,7 +378,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
 }
 
 impl<C: Cli> TurnRunner<'_, C> {
-    /// Waits until a process that is ready may start.
+    /// Waits until a prepared process may start.
     async fn wait_for(
         &mut self,
         mut startup: StartupWait,
@@ -405,7 +405,8 @@ impl<C: Cli> TurnRunner<'_, C> {
     }
 }
 
-/// A relative path stands for nothing where the host's own working directory is gone.
+/// Returns the failure for a working directory that cannot be made absolute, because the host's own one no longer
+/// exists.
 fn unplaced(directory: &Path, error: io::Error) -> Failure {
     let reason = format!("the working directory {} cannot be made absolute", directory.display());
     Failure::new(ErrorKind::InvalidRequest, reason).with_source(error)

@@ -1,4 +1,4 @@
-//! Known versions of a vendor's program: the floor, and those that `nexus-judge` tried, as listed in
+//! Known versions of a vendor's program: the floor, and the versions that `nexus-judge` tested, as listed in
 //! `versions.json` beside the vendor's code.
 
 use std::fmt;
@@ -8,27 +8,27 @@ use serde::Deserialize;
 
 use super::settings::VersionsSetting;
 
-/// The scenario without which no answer has a shape: below it some versions never come to an end.
+/// Test scenario of structured output. A version that fails it may never end a turn with a schema.
 const OUTPUT_SCENARIO: &str = "an_answer_in_shape_is_a_value";
 
 /// Facts about the versions of one program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionTable {
-    /// The program, in words.
+    /// Name of the program.
     program: String,
     /// Text before the number in the output of `--version`.
     before: String,
     /// Text after the number in the output of `--version`.
     after: String,
-    /// The command that brings the newest version.
+    /// Command that installs the newest version.
     upgrade: String,
     floor: Floor,
-    /// Tried versions, oldest first.
+    /// Tested versions, oldest first.
     judged: Vec<Judged>,
 }
 
-/// The oldest version that is run.
+/// Oldest version that may run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Floor {
@@ -37,41 +37,41 @@ struct Floor {
     because: String,
 }
 
-/// A version that was tried.
+/// Tested version.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Judged {
     version: Version,
-    /// The scenarios that it did not pass.
+    /// Scenarios that the version failed.
     failed: Vec<String>,
-    /// Number of cases of the trial.
+    /// Number of scenarios in the test.
     #[allow(dead_code, reason = "for people and for the program that writes the table")]
     scenarios: usize,
-    /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` if any does.
+    /// Longest description of a tool that reaches the model whole, in UTF-16 units; `None` without a limit.
     description_units: Option<usize>,
 }
 
 /// Version that may run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct AdmittedVersion {
-    /// Its number.
+    /// Version number.
     pub(crate) version: Version,
-    /// Why it may surprise.
+    /// Warning about the version: it is untested, or failed some tests.
     pub(crate) note: Option<String>,
 }
 
 impl VersionTable {
-    /// Reads a table of this build.
+    /// Parses a table of this build.
     pub(crate) fn read(json: &str) -> Self {
         serde_json::from_str(json).expect("the tables of this build are read by its tests")
     }
 
-    /// Judges the program at `path` by its output of `--version`.
+    /// Checks the program at `path` by its output of `--version`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotInstalled`] if it is another program; [`ErrorKind::Unsupported`] below the floor, and
-    /// for an untested version where the setting requires a tested one.
+    /// [`ErrorKind::NotInstalled`] if it is another program. [`ErrorKind::Unsupported`] for a version below the floor,
+    /// and for an untested version if the setting requires a tested one.
     pub(crate) fn admit(
         &self,
         path: &std::path::Path,
@@ -103,7 +103,7 @@ impl VersionTable {
         }
     }
 
-    /// Why a version may surprise; `None` if it passed everything.
+    /// Returns the warning about a version; `None` if it passed all tests.
     fn note(&self, version: &Version) -> Option<String> {
         let program = &self.program;
         if let Some(judged) = self.judged.iter().find(|judged| judged.version == *version) {
@@ -127,11 +127,11 @@ impl VersionTable {
         })
     }
 
-    /// Refuses a turn that asks for an answer in a shape, where the versions around this one give none.
+    /// Rejects a turn with a schema if the nearest tested version gives no structured output.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`], unless the setting takes any version.
+    /// [`ErrorKind::Unsupported`], unless the setting allows any version.
     pub(crate) fn admit_output(
         &self,
         version: &Version,
@@ -151,19 +151,19 @@ impl VersionTable {
         Err(Failure::new(ErrorKind::Unsupported, reason))
     }
 
-    /// Longest description of a tool that reaches the model whole, in UTF-16 units, as the versions around this one have it;
-    /// `None` if any does.
+    /// Returns the longest description of a tool that reaches the model whole, in UTF-16 units, from the nearest tested
+    /// version; `None` without a limit.
     pub(crate) fn description_units(&self, version: &Version) -> Option<usize> {
         self.around(version).and_then(|judged| judged.description_units)
     }
 
-    /// Facts about a version: itself, else the one before it, else the oldest.
+    /// Returns the nearest tested version: the version itself, else the previous one, else the oldest.
     fn around(&self, version: &Version) -> Option<&Judged> {
         let before = self.judged.iter().rev().find(|judged| judged.version <= *version);
         before.or_else(|| self.judged.first())
     }
 
-    /// The number in what the program says to `--version`.
+    /// Parses the version number in the program's output of `--version`.
     fn number(&self, line: &str) -> Option<Version> {
         let (word, rest) = {
             let line = line.trim().strip_prefix(self.before.as_str())?;
@@ -174,7 +174,7 @@ impl VersionTable {
     }
 }
 
-/// A version: three numbers, and what stands behind a `-`. One with that comes before the one without.
+/// A version: three numbers, and an optional suffix after `-`. A version with a suffix precedes the one without.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) struct Version {
