@@ -1,4 +1,4 @@
-//! The seam over any [`Dialect`](super::dialect::Dialect).
+//! [`ExecutionBackend`] for any [`Dialect`](super::dialect::Dialect).
 
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +14,9 @@ use super::model_server::ModelServer;
 use super::request::holds_conversation;
 use super::turn_loop::TurnLoop;
 
-/// Longest wait of a probe for a server's answer.
+/// Time limit of a probe for the server's response.
 const REACH_PATIENCE: Duration = Duration::from_secs(5);
-/// Difference of the clocks of a server and of this machine above which a probe reports it: tokens expire by
-/// them.
+/// Clock difference between a server and this machine above which a probe reports it. Tokens expire by these clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
 
 /// One server that speaks the Responses API, as an [`ExecutionBackend`].
@@ -55,7 +54,7 @@ impl ExecutionBackend for NativeBackend {
         }
     }
 
-    // Nothing is stored, here or at the server (`store: false`).
+    // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         ForgetError::unless_of(&self.0.id, handle)?;
         match holds_conversation(handle) {
@@ -64,8 +63,8 @@ impl ExecutionBackend for NativeBackend {
         }
     }
 
-    // Equal to the expansion of `async_trait`, but without the box: a future holds its arguments as long as it
-    // lives.
+    // Equal to the expansion of `async_trait`, but without its box: a future keeps its arguments in memory as long as
+    // it lives.
     fn run_turn<'s, 'e, 't>(
         &'s self,
         request: TurnRequest,
@@ -86,7 +85,7 @@ impl ExecutionBackend for NativeBackend {
 }
 
 impl NativeBackend {
-    /// The turn, if it is admitted, in a box of its own: it is large.
+    /// Returns the turn if it is admitted. It has its own box, because it is large.
     fn begin(&self, asked: Box<(TurnRequest, TurnHost)>) -> (TurnSpan, Result<Box<TurnLoop<'_>>, TurnError>) {
         let (request, host) = *asked;
         let capabilities = self.capabilities();
@@ -100,7 +99,7 @@ impl NativeBackend {
     }
 }
 
-/// Note about a server whose clock is far from ours.
+/// Returns a note if the server's clock differs much from this machine's.
 fn clock_note(server: SystemTime, now: SystemTime) -> Option<String> {
     let (apart, which) = match now.duration_since(server) {
         Ok(ahead) => (ahead, "ahead of"),

@@ -1,4 +1,4 @@
-//! A credential on the wire, and the billing that it implies.
+//! The credential in a request's headers, and the billing that it implies.
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use nexus_core::{ErrorKind, harness::Failure};
@@ -6,13 +6,13 @@ use nexus_core::{ErrorKind, harness::Failure};
 use crate::auth::Credential;
 use crate::settings::Billing;
 
-/// The name that requests give as the client's.
+/// Name of the client in requests.
 pub(crate) const OUR_NAME: &str = "nexus";
 
 /// Prefix of an access token of a subscription, which is a JWT.
 const ACCESS_TOKEN_PREFIX: &str = "eyJ";
 
-/// Headers of every request: authorization and user agent.
+/// Returns the headers of every request: authorization and user agent.
 pub(crate) fn headers(credential: Option<&Credential>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let agent = concat!("nexus/", env!("CARGO_PKG_VERSION"));
@@ -23,22 +23,22 @@ pub(crate) fn headers(credential: Option<&Credential>) -> HeaderMap {
     headers
 }
 
-/// The token as a header; `None` where no header can hold it, which [`check`] refuses beforehand.
+/// Returns the token as a header value; `None` for a token that no header can contain, which [`check`] rejects earlier.
 fn authorization(credential: &Credential) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {}", credential.token.expose())).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Adds a header. What no header can hold is left out.
+/// Adds a header. A value that no header can contain is omitted.
 pub(crate) fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(HeaderName::from_static(name), value);
     }
 }
 
-/// Fails for a credential that cannot be sent, so that no request goes out without it, and for a token that
-/// would be billed otherwise than configured. A token whose form does not show its billing passes.
+/// Rejects a credential that cannot be sent, so that no request goes out without it, and a token that would be billed
+/// otherwise than configured. A token whose form does not show its billing is accepted.
 pub(crate) fn check(
     billing: Option<Billing>,
     key_prefix: &str,

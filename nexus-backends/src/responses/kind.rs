@@ -1,4 +1,5 @@
-//! Parts that the kinds of native backend share: capabilities of our own loop, and construction of a backend.
+//! Parts that all kinds of native backend share: the capabilities of Nexus's own loop, and the construction of a
+//! backend.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use super::model_server::ModelServer;
 use super::settings::NativeSettings;
 use super::transport::Transport;
 
-/// Capabilities of our own loop at any server. The server decides if it reports a cost, and so if a limit on it
-/// can be enforced.
+/// Returns the capabilities of Nexus's own loop at any server. A cost limit can be enforced only if the server reports
+/// a cost.
 pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport) -> Capabilities {
     let mut capabilities = Capabilities::new(LoopMode::Native);
     capabilities.provider = Some(provider.to_owned());
@@ -29,8 +30,8 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.caller_tools = Support::Yes;
     capabilities.steering = Support::Yes;
     capabilities.efforts = efforts.to_vec();
-    // The model has only the caller's tools, so the level needs no enforcement; the other levels open tools of
-    // a harness.
+    // The model has only the caller's tools, so this level needs no enforcement. The other levels would allow tools of
+    // a harness, which does not exist here.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
@@ -46,7 +47,7 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities
 }
 
-/// Puts a backend together. `settings` name the server; `credential` is what its requests bear.
+/// Builds a backend. `settings` name the server; requests use `credential`.
 pub(crate) fn build(
     id: BackendId,
     dialect: Arc<dyn Dialect>,
@@ -58,7 +59,7 @@ pub(crate) fn build(
     Ok(Arc::new(NativeBackend(ModelServer::new(id, dialect, transport, credential, settings))))
 }
 
-/// The failure of a request without a model, where no default exists for the given `reason`.
+/// Returns the failure of a request without a model, if no default exists for the given `reason`.
 pub(crate) fn name_a_model(reason: &str) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, format!("name a model, in the request or as `model`: {reason}"))
 }

@@ -1,17 +1,17 @@
-//! The loop over the Responses API: one request to the model per iteration, and the caller's tools answered in
-//! this process.
+//! Loop over the Responses API: one request to the model per iteration, and the caller's tools answered in this
+//! process.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | `backend`, `kind`, `model_server` | [`ExecutionBackend`](nexus_core::ExecutionBackend) over any dialect, and how one is built |
-//! | `dialect` | where servers differ, as data and small functions; each vendor's folder has its own |
-//! | `settings`, `own_settings` | what `nexus.yaml` says |
+//! | `backend`, `kind`, `model_server` | [`ExecutionBackend`](nexus_core::ExecutionBackend) for any dialect, and its construction |
+//! | `dialect` | differences between servers, as data and small functions; each vendor's folder has its own |
+//! | `settings`, `own_settings` | settings in `nexus.yaml` |
 //! | `turn_loop`, `setup`, `model_call`, `turn_context` | from request to reply to request, until the model stops or a limit is reached |
 //! | `request`, `tools` | the conversation and the caller's tools, as they are sent |
 //! | [`sse`], [`reader`], `wire` | bytes to events, events to turn events and a reply |
 //! | `tool_calls` | the calls of one reply |
-//! | `outcome`, `retry` | what an error means; whether and when a request is repeated |
-//! | `transport`, `bearer`, `models` | HTTP, the credential on the wire, a server's list of models |
+//! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
+//! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
 
 mod backend;
 pub(crate) mod bearer;

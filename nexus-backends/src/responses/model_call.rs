@@ -1,4 +1,4 @@
-//! One call of the model: a request, its answer, and the same again where that helps.
+//! One model call: a request, its response, and repetitions after failures.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use super::turn_loop::TurnLoop;
 /// A request without a usable reply.
 struct Failed {
     failure: Failure,
-    /// The server's error response, if it sent one.
+    /// Error response of the server, if it sent one.
     refusal: Option<(StatusCode, ErrorBody)>,
-    /// The messages of which deltas were sent.
+    /// Messages whose deltas were already sent to the caller.
     shown: Vec<MessageId>,
     /// True if no tool of the server has written anything.
     may_be_repeated: bool,
@@ -38,8 +38,8 @@ impl Failed {
 }
 
 impl TurnLoop<'_> {
-    /// Calls the model, and repeats the call where the failure allows it. Messages of an answer that broke off are voided
-    /// before the repetition; none of its tool calls was dispatched.
+    /// Calls the model, and repeats the call if the failure allows it. Before a repetition, the messages of the
+    /// interrupted response are retracted; none of its tool calls was dispatched.
     pub(super) async fn ask(
         &mut self,
         setup: &mut TurnSetup,
@@ -56,7 +56,7 @@ impl TurnLoop<'_> {
                 Err(failed) => failed,
             };
             self.context.log.model_failed(failed.failure.kind);
-            // The usage of the failed attempt counts as well.
+            // The usage of the failed attempt also counts.
             self.within_limits()?;
             if failed.may_be_repeated
                 && self.may_ask().is_ok()
@@ -67,12 +67,12 @@ impl TurnLoop<'_> {
                 attempt += 1;
                 continue;
             }
-            // A mended request is another request, not a retry: it waits for nothing and uses up no attempt.
+            // A changed request is a new request, not a retry: it waits for nothing and uses up no attempt.
             let delay = match self.mend(&failed, setup, conversation) {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
-            // Without a call left for a repetition, the failure itself explains more than the limit.
+            // If the limit leaves no call for a repetition, the failure explains more than the limit.
             let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
             attempt += 1;
             for message in failed.shown {
@@ -86,7 +86,7 @@ impl TurnLoop<'_> {
         }
     }
 
-    /// Makes one request. `Err` on the outside ends the turn: it was cancelled, or out of time.
+    /// Makes one request. The outer `Err` ends the turn, because it was cancelled or ran out of time.
     async fn request(
         &mut self,
         setup: &mut TurnSetup,
@@ -104,7 +104,8 @@ impl TurnLoop<'_> {
             sticky: setup.sticky.as_deref(),
         });
         let body = conversation.request(self.output_tokens_left());
-        // Boxed, as it is large and gone before the answer streams in: it would be part of every turn that is open.
+        // Box this large future, which completes before the response streams in. Otherwise every open turn would
+        // contain it.
         let post = Box::pin(backend.transport.post(headers, body));
         let posted = self.context.attend(events, post).await?;
         let mut reader = ResponseReader::new(
@@ -133,7 +134,8 @@ impl TurnLoop<'_> {
             Ok(ServerAnswer::Stream { headers, mut body }) => {
                 self.head(&headers, setup);
                 reader.answer_has(&headers);
-                // They lie in the connection's first buffer, and would hold on to it as long as the stream lasts.
+                // The headers borrow the connection's first buffer, and would keep it in memory as long as the stream
+                // lasts.
                 drop(headers);
                 self.stream(&mut body, &mut reader, events).await?
             }
@@ -156,13 +158,13 @@ impl TurnLoop<'_> {
         Ok(end)
     }
 
-    /// Takes in the headers of an answer: limits, the model, and what is to be sent back.
+    /// Processes the headers of a response: limits, the model, and the value to send back.
     fn head(&mut self, headers: &HeaderMap, setup: &mut TurnSetup) {
         let head = self.backend.dialect.head(headers);
         if head.sticky.is_some() {
             setup.sticky = head.sticky;
         }
-        // Servers repeat them with every answer: only a change is an event.
+        // Servers repeat the limits with every response, so report only a change.
         if head.limits != self.last_limits {
             for limit in &head.limits {
                 self.context.log.event(limit.clone());
@@ -180,7 +182,7 @@ impl TurnLoop<'_> {
         }
     }
 
-    /// Result of a request that was answered.
+    /// Returns the reply or the failure of a request that got a response.
     fn end(
         &mut self,
         end: BodyEnd,
@@ -200,7 +202,7 @@ impl TurnLoop<'_> {
         arrived.into_iter().for_each(|event| self.context.log.event(event));
         let failure =
             match (std::mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false }), end) {
-                // The server's own report of the end counts, with any later state of the connection.
+                // The server's own report of the end takes precedence over a later state of the connection.
                 (CallEnding::Failed(failure), _) => failure,
                 (ending @ (CallEnding::Completed { .. } | CallEnding::Incomplete { .. }), _) => {
                     reply.ending = ending;
@@ -220,15 +222,15 @@ impl TurnLoop<'_> {
             };
         let mut failed = Failed::new(failure);
         failed.shown = shown;
-        // Only calls of the server's own tools are reported while it answers.
+        // While the server answers, only calls of its own tools are reported.
         let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
         failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
         Err(failed)
     }
 
-    /// Changes what made the server refuse the request, where that is known: leaves out reasoning or items that this account or
-    /// model cannot read, pictures, flags, or the one tool that the server does not take. Each change is a warning, and is
-    /// made once, since there is nothing left to change then.
+    /// Removes the known cause of a rejected request: reasoning or items that this account or model cannot read,
+    /// images, flags, or a single tool. Each change emits a warning. Each is made only once, because nothing is left to
+    /// change afterwards.
     fn mend(&mut self, failed: &Failed, setup: &mut TurnSetup, conversation: &mut ModelConversation) -> bool {
         let Some((status, body)) = &failed.refusal else { return false };
         let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
@@ -257,7 +259,7 @@ impl TurnLoop<'_> {
         true
     }
 
-    /// Leaves out the one tool that the server refuses.
+    /// Removes the tool that the server rejects.
     fn drop_tool(
         &self,
         body: &ErrorBody,
@@ -274,15 +276,15 @@ impl TurnLoop<'_> {
     }
 }
 
-/// Returns true if the server does not know an item by its id. Source: the public API, for items that it does
-/// not store.
+/// Returns true if the server does not know an item by its id. Source: the public API, for items that it does not
+/// store.
 fn misses_item(status: StatusCode, body: &ErrorBody) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
         && (body.names("item with id") || body.names("not persisted"))
 }
 
-/// Returns true if the server rejects a picture. Source: the public API (400, "Could not process image"), vLLM
-/// (400, "is not a multimodal model") and llama.cpp 0.5.0 (500, "image input is not supported").
+/// Returns true if the server rejects an image. Source: the public API (400, "Could not process image"), vLLM (400, "is
+/// not a multimodal model") and llama.cpp 0.5.0 (500, "image input is not supported").
 fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
     let words = ["image", "picture", "vision", "multimodal"];
     let is_client_error = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
@@ -297,7 +299,7 @@ fn refuses_flag(body: &ErrorBody) -> bool {
     is_named || (body.param.is_none() && body.names("strict") && refuses_field(body))
 }
 
-/// The tool that the `param` of an error names: the last `tools[N]` in it.
+/// Returns the index of the tool that an error's `param` names: the last `tools[N]` in it.
 /// Source: the public Responses API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
 fn tool_index(param: &str) -> Option<usize> {
     let (_, rest) = param.rsplit_once("tools[")?;

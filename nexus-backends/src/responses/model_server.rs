@@ -1,4 +1,4 @@
-//! One server that speaks the Responses API: its dialect, transport, credential and bounds.
+//! One server that speaks the Responses API: its dialect, transport, credential and limits.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct ModelServer {
 }
 
 impl ModelServer {
-    /// The server that `transport` leads to.
+    /// Creates the server to which `transport` leads.
     pub(crate) fn new(
         id: BackendId,
         dialect: Arc<dyn Dialect>,

@@ -1,4 +1,5 @@
-//! A server's list of models: fetched once, remembered for a while, and no reason to fail a turn.
+//! A server's model list: fetched once, cached for a while, and never the reason for a failed turn, unless the server
+//! rejects the credential.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,14 +19,14 @@ use super::dialect::Dialect;
 use super::outcome::{ErrorBody, ErrorReply, judge};
 use super::transport::Transport;
 
-/// Time during which a list is used without a new request. Source: our own choice; lists change by the day.
+/// Time during which a cached list is used. Source: our own choice; lists change by the day.
 const BELIEVED: Duration = Duration::from_secs(3600);
 /// Time during which a missing list is not requested again.
 const MISSED: Duration = Duration::from_secs(60);
-/// Longest time of a server's answer with its list; a turn waits for it.
+/// Time limit of the request for the list, for which a turn waits.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// A server's list of models. Turns that want it at the same time share one request.
+/// Cache of a server's model list. Turns that need the list at the same time share one request.
 #[derive(Debug)]
 pub(crate) struct ModelListCache<List> {
     read: fn(&[u8]) -> Option<List>,
@@ -68,14 +69,14 @@ impl<List> fmt::Debug for ListLookup<List> {
 }
 
 impl<List: Send + Sync + 'static> ModelListCache<List> {
-    /// An empty cache. `read` parses a body, and returns `None` for any other content.
+    /// Creates an empty cache. `read` parses a body, and returns `None` for any other content.
     pub(crate) fn new(read: fn(&[u8]) -> Option<List>) -> Self {
         Self { read, believed: BELIEVED, known: Mutex::new(None) }
     }
 
-    /// The list, from memory or from the server.
+    /// Returns the list from the cache or from the server.
     ///
-    /// Fails where the server refuses the credential; a list that cannot be had for another reason is
+    /// Fails if the server rejects the credential. If the list is unavailable for another reason, the result is
     /// [`ListLookup::Nothing`].
     pub(crate) async fn look(
         &self,
@@ -108,7 +109,7 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
         }
         let until = |life| Instant::now() + life;
         let missed = |reason: String| match before {
-            // An old list is better than none.
+            // After a failed request, an old list is better than none.
             Some(before) => {
                 CachedList { found: before.found.clone(), etag: before.etag.clone(), until: until(MISSED) }
             }
@@ -146,7 +147,7 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
     }
 }
 
-/// The steps of effort among `words` that we have a name for, lowest first.
+/// Returns the effort levels among `words` that [`Effort`] has, lowest first.
 pub(crate) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
     let mut efforts: Vec<Effort> = words.filter_map(|word| word.parse().ok()).collect();
     efforts.sort_unstable();
@@ -154,7 +155,8 @@ pub(crate) fn efforts<'a>(words: impl Iterator<Item = &'a str>) -> Vec<Effort> {
     efforts
 }
 
-/// Reads the readable members of a list; `null` is an empty one. An odd member hides no other.
+/// Deserialises the readable members of a list; `null` is an empty list. An unreadable member does not affect the
+/// others.
 pub(crate) fn readable<'de, Member, Source>(source: Source) -> Result<Vec<Member>, Source::Error>
 where
     Member: DeserializeOwned,
@@ -164,7 +166,7 @@ where
     Ok(members.into_iter().flatten().filter_map(|member| serde_json::from_value(member).ok()).collect())
 }
 
-/// Reads a field whose `null` is what it is without being there.
+/// Deserialises a field in which `null` means the same as a missing field.
 pub(crate) fn or_default<'de, Field, Source>(source: Source) -> Result<Field, Source::Error>
 where
     Field: Default + Deserialize<'de>,

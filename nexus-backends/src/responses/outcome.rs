@@ -1,7 +1,7 @@
-//! Classifies a server's error: one outcome for every status and every code.
+//! Classifies a server's error: each status and each code has one outcome.
 //!
-//! The vendor's own code decides before the status, and its status before its words. Words decide only where a
-//! table here has them with their source, because such errors have nothing else that distinguishes them.
+//! The vendor's code takes precedence over its status, and the status over its message. The message decides only if a
+//! table here contains its text with a source, because nothing else distinguishes such errors.
 
 mod body;
 mod delay;
@@ -22,22 +22,22 @@ pub(crate) use self::body::{ErrorBody, Form};
 use self::delay::Delay;
 use self::tables::{Meaning, of_code, speaks_of_length, speaks_of_missing_model};
 
-/// Longest message of a failure, in bytes.
+/// Maximum length of a failure's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2 << 10;
 
-/// An error as a server told it: by status and body, or inside a stream.
+/// Error of a server: a response with status and body, or an event in a stream.
 #[derive(Debug)]
 pub(crate) struct ErrorReply<'a> {
-    /// The status; `None` inside a stream.
+    /// HTTP status; `None` for an error in a stream.
     pub(crate) status: Option<StatusCode>,
-    /// The headers of the answer. Inside a stream, those of [`error_headers`].
+    /// Headers of the response. For an error in a stream, those from [`error_headers`].
     pub(crate) headers: &'a HeaderMap,
-    /// The body or the event, in any of the known forms.
+    /// Body or event, in any of the known forms.
     pub(crate) body: &'a ErrorBody,
 }
 
-/// Failure of the error: the dialect's ([`Dialect::failure`](super::dialect::Dialect::failure)), or else that
-/// of the shared table.
+/// Returns the failure of the error: from the dialect ([`Dialect::failure`](super::dialect::Dialect::failure)),
+/// otherwise from the shared table.
 pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Failure {
     let Some(mut failure) = by_dialect else { return reply.shared_outcome() };
     let words = failure.message.take().unwrap_or_default();
@@ -49,8 +49,8 @@ pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Fail
     failure.with_named_retry(Some(named))
 }
 
-/// The headers of an answer that matter to an error inside its stream: whether and when to try again. They are copies, since
-/// the headers of an answer hold on to the connection's first buffer.
+/// Returns copies of the headers that decide if and when to retry after an error in the stream. Copies are needed
+/// because the original headers keep the connection's first buffer in memory.
 pub(crate) fn error_headers(headers: &HeaderMap) -> HeaderMap {
     let meters = ["", "-requests", "-tokens"];
     let remaining = meters.map(|meter| format!("x-ratelimit-remaining{meter}"));
@@ -66,7 +66,7 @@ pub(crate) fn error_headers(headers: &HeaderMap) -> HeaderMap {
 }
 
 impl ErrorReply<'_> {
-    /// Failure of the error by the shared table.
+    /// Returns the failure of the error by the shared table.
     pub(crate) fn shared_outcome(&self) -> Failure {
         let (meaning, hint) = self.meaning();
         let failure = Failure::new(meaning.kind(), self.message(self.body.words(), hint));
@@ -76,12 +76,12 @@ impl ErrorReply<'_> {
         failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
-    /// The server's time for another try; [`Retry::Never`] without one.
+    /// Returns the server's time for a retry; [`Retry::Never`] without one.
     pub(crate) fn named_retry(&self) -> Retry {
         Delay::of(self).map(Delay::into_retry).unwrap_or_default()
     }
 
-    /// Returns true for `x-should-retry: false`; `true` adds nothing to a status. Source: observed.
+    /// Returns true for `x-should-retry: false`. The value `true` adds nothing to the status. Source: observed.
     fn forbids_retry(&self) -> bool {
         self.header("x-should-retry").is_some_and(|value| value.eq_ignore_ascii_case("false"))
     }
@@ -127,7 +127,7 @@ impl ErrorReply<'_> {
             400 | 404 | 422 if speaks_of_missing_model(body) => (Meaning::ModelUnavailable, None),
             404 if body.names("item with id") => (Meaning::InvalidRequest, None),
             404 if body.names("model") => (Meaning::ModelUnavailable, None),
-            // Inside a stream, something is served at the path.
+            // In a stream the path is known to exist, so the status concerns the request.
             404 | 405 if self.status.is_none() => (Meaning::InvalidRequest, None),
             404 | 405 => (
                 Meaning::InvalidRequest,
@@ -150,7 +150,7 @@ impl ErrorReply<'_> {
         }
     }
 
-    /// Message on one line: the place, the error, and the advice.
+    /// Returns a message on one line: the status, the error, and the advice.
     fn message(&self, words: &str, hint: Option<&str>) -> String {
         let mut message = String::new();
         // Writing to a string cannot fail.
@@ -175,7 +175,7 @@ impl ErrorReply<'_> {
         message
     }
 
-    /// Target of a redirect, without parts that could be a secret.
+    /// Returns the target of a redirect, without parts that may be secret.
     fn location(&self) -> Option<String> {
         if !self.status.is_some_and(|status| status.is_redirection()) {
             return None;
@@ -185,7 +185,7 @@ impl ErrorReply<'_> {
             Ok(mut url) => {
                 url.set_query(None);
                 url.set_fragment(None);
-                // It fails only for URLs that have no place for a name.
+                // Fails only for URLs that cannot have a user name.
                 let _ = url.set_username("");
                 let _ = url.set_password(None);
                 Some(url.into())
@@ -199,7 +199,7 @@ impl ErrorReply<'_> {
     }
 }
 
-/// Returns true if the words mean that the server accepts a field of the request in no form.
+/// Returns true if the message means that the server does not support a field of the request at all.
 pub(crate) fn refuses_field(body: &ErrorBody) -> bool {
     const REFUSALS: [&str; 9] = [
         "unknown",
@@ -215,8 +215,8 @@ pub(crate) fn refuses_field(body: &ErrorBody) -> bool {
     REFUSALS.iter().any(|words| body.names(words))
 }
 
-/// The field of the request that the error is about: the last name of the parameter's path, of a path in quotation marks, or
-/// of a word with an underscore.
+/// Returns the field of the request that the error concerns. It is the last name in the parameter's path, in a quoted
+/// path, or in a word with an underscore.
 pub(crate) fn named_field(body: &ErrorBody) -> Option<&str> {
     let words = body.words();
     let quoted = || words.split(['\'', '`', '"']).skip(1).step_by(2).find(|word| !word.contains(' '));
@@ -225,7 +225,7 @@ pub(crate) fn named_field(body: &ErrorBody) -> Option<&str> {
     body.param.as_deref().or_else(in_words)?.rsplit('.').next()
 }
 
-/// `text` on one line, cut at `limit` bytes at most, between two characters.
+/// Returns `text` on one line, truncated to at most `limit` bytes at a character boundary.
 fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     for word in text.split(|character: char| character.is_whitespace() || character.is_control()) {

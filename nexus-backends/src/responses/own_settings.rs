@@ -1,4 +1,4 @@
-//! Settings that one dialect takes beside those of every native backend.
+//! Settings of one dialect in addition to those of every native backend.
 
 #[cfg(feature = "login")]
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::{dialect::Dialect, kind};
 pub(crate) use crate::settings::part;
 use nexus_core::settings_schema;
 
-/// The schema of every native backend's settings, with those of a dialect, `Own`.
+/// Returns the schema of every native backend's settings, with those of a dialect, `Own`.
 pub(crate) fn schema<Own: JsonSchema>() -> Value {
     settings_schema::with_own::<NativeSettings, Own>()
 }
 
-/// The endpoint of a vendor's subscription, as a kind of backend: opened by the own login where the settings name no
-/// credential.
+/// Endpoint of a vendor's subscription, as a backend kind. If the settings name no credential, the backend uses Nexus's
+/// own login.
 #[cfg(feature = "login")]
 #[derive(Debug)]
 pub(crate) struct SubscriptionEndpoint {
@@ -32,7 +32,7 @@ pub(crate) struct SubscriptionEndpoint {
 
 #[cfg(feature = "login")]
 impl SubscriptionEndpoint {
-    /// Builds a backend; `dialect` is the endpoint's, from the settings.
+    /// Builds a backend. `dialect` creates the endpoint's dialect from the settings.
     pub(crate) fn build<D: Dialect>(
         &self,
         id: BackendId,
@@ -58,7 +58,7 @@ pub(crate) struct ClientVersion {
 impl ClientVersion {
     const KEY: &str = "client_version";
 
-    /// Parts the setting from the others. Its value, or else `default`, can stand in a header and in a query.
+    /// Separates this setting from the others. Its value, or else `default`, must fit into a header and a query.
     pub(crate) fn part(
         settings: &Map<String, Value>,
         default: &str,
@@ -72,7 +72,7 @@ impl ClientVersion {
         }
     }
 
-    /// The schema of every native backend's settings, and of this one.
+    /// Returns the schema of every native backend's settings, and of this one.
     pub(crate) fn schema(default: &str) -> Value {
         let mut schema = schema::<Self>();
         schema["properties"][Self::KEY]["default"] = default.into();

@@ -1,11 +1,10 @@
-//! Makes turn events of the events of one model call and, at the end, the reply.
+//! Converts the events of one model call into turn events and, at the end, the reply.
 //!
-//! An event is parsed once, into the struct of its type, and borrows from the bytes it came in; a delta costs the
-//! one allocation of its text. What to do with the reply is left to the loop, what an error means to
-//! `outcome`.
+//! An event is parsed once, into the struct of its type, and borrows from its bytes; a delta costs only the allocation
+//! of its text. The loop decides what to do with the reply, and `outcome` classifies errors.
 //!
-//! Servers that speak only a part of the API are read for what they do say: the last word on an item is its own
-//! end (`response.output_item.done`), else the output of the terminal event, else what its deltas add up to.
+//! Some servers implement only a part of the API. The final state of an item is its own end event
+//! (`response.output_item.done`); without one, the output of the terminal event; without both, the sum of its deltas.
 
 mod deltas;
 mod ending;
@@ -40,23 +39,23 @@ use super::dialect::{CustomCalls, Dialect};
 use super::sse::Event;
 use super::wire::{ItemEvent, PartEvent, Response, ResponseEvent};
 
-/// Longest reply that is read, in bytes of its events: twice the longest event of a stream by default. Its pieces are
-/// kept until it ends, so that a server without an end would take all memory.
+/// Maximum size of a reply, in bytes of its events: twice the default maximum of one event. The pieces of a reply are
+/// kept until it ends, so a server that never ends would use up all memory.
 const MAX_REPLY_BYTES: usize = 128 << 20;
 
-/// Reads the events of one model call.
+/// Reader of the events of one model call.
 pub(crate) struct ResponseReader {
     call: u32,
     dialect: Arc<dyn Dialect>,
     custom_calls: CustomCalls,
     slots: ItemSlots,
-    /// Messages named so far.
+    /// Number of messages with an id so far.
     named: u32,
-    /// Hosted calls named so far.
+    /// Number of hosted calls with a generated id so far.
     hosted: u32,
     thinking: Thinking,
     template: Option<Box<Template>>,
-    /// Length of the events so far.
+    /// Total length of the events so far.
     read_bytes: usize,
     shown: Vec<MessageId>,
     usage: Option<Usage>,
@@ -65,19 +64,19 @@ pub(crate) struct ResponseReader {
     ending: Option<CallEnding>,
     is_unreadable: bool,
     halves: HalfJoiner,
-    /// Halves of characters at the ends of the event that is read.
+    /// Split characters at the ends of the current event.
     event_halves: Halves,
-    /// A delta of text, arguments or input could not be read.
+    /// True if a delta of text, arguments or input was unreadable.
     has_lost_delta: bool,
-    /// The headers that an error goes by.
+    /// Headers that decide about a retry after an error in the stream.
     error_headers: HeaderMap,
-    /// The response failed, and has not said why.
+    /// True if the response failed without a reason so far.
     awaits_reason: bool,
 }
 
 impl ResponseReader {
-    /// `call` counts the model calls of the turn, retries too, and makes message ids unique within it:
-    /// `c{call}.{n}`. `custom_calls` says whether the caller or the server runs a `custom_tool_call`.
+    /// Creates a reader. `call` is the number of the model call within the turn, including retries, and makes message
+    /// ids unique: `c{call}.{n}`. `custom_calls` decides if the caller or the server runs a `custom_tool_call`.
     pub(crate) fn new(call: u32, dialect: Arc<dyn Dialect>, custom_calls: CustomCalls) -> Self {
         Self {
             call,
@@ -103,8 +102,8 @@ impl ResponseReader {
         }
     }
 
-    /// Reads one event of the stream. What a caller should see is appended to `events`. Nothing counts that
-    /// comes after the terminal event.
+    /// Reads one event of the stream, and appends turn events for the caller to `events`. Ignores everything after the
+    /// terminal event.
     pub(crate) fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>) {
         if self.is_finished() {
             return;
@@ -113,7 +112,7 @@ impl ResponseReader {
         if self.read_bytes > MAX_REPLY_BYTES {
             return self.too_long(&format!("{MAX_REPLY_BYTES} bytes"));
         }
-        // Taken out while it lends the delta, since the delta goes into the reader.
+        // Take the template out while the delta borrows from it, because `self.delta` needs the reader mutably.
         let mut template = self.template.take().unwrap_or_default();
         if let Some((target, delta)) = template.read(event.data) {
             self.delta(target, delta, events);
@@ -135,7 +134,7 @@ impl ResponseReader {
         }
     }
 
-    /// Reads a whole response object, from a server that does not stream.
+    /// Reads a complete response object, from a server that does not stream.
     pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<TurnEvent>) {
         let repaired = lenient_json::repair(body);
         let body = match &repaired {
@@ -159,18 +158,18 @@ impl ResponseReader {
         }
     }
 
-    /// Returns true if the terminal event came.
+    /// Returns true after the terminal event.
     pub(crate) fn is_finished(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// The messages shown so far, to be taken back if the call is repeated.
+    /// Returns the messages sent so far, which must be retracted if the call is repeated.
     pub(crate) fn shown(&self) -> &[MessageId] {
         &self.shown
     }
 
-    /// Ends the reading: [`MessageEnded`] for each complete message in order, the last with the usage and the
-    /// finish reason. Without a message to carry these, one with an empty text does.
+    /// Ends the reading. Emits [`MessageEnded`] for each complete message in order; the last has the usage and the
+    /// finish reason. Without a message, an empty one carries them.
     pub(crate) fn into_reply(mut self, events: &mut Vec<TurnEvent>) -> ModelReply {
         if self.awaits_reason() {
             self.fail(&Value::Null);
@@ -197,7 +196,7 @@ impl ResponseReader {
         }
         if let Some(message) = self.thinking.message.take() {
             if is_answer && !ended.is_empty() && !calls_tools {
-                // The last message is the answer; thinking after it belongs to no message that there is.
+                // The last message is the answer, so thinking after it belongs to no message.
                 events.push(MessageVoided::new(message, VoidCause::NotInRecord).into());
             } else if is_answer {
                 ended.push(MessageEnded::new(message, ""));
@@ -212,8 +211,7 @@ impl ResponseReader {
         ModelReply { items, usage: self.usage, cost: self.cost, model: self.model, ending }
     }
 
-    /// Ends the texts of items that did not end by themselves. Returns true if one of them belongs to the
-    /// answer.
+    /// Ends the texts of items without an end event. Returns true if one of them belongs to the answer.
     fn finish_halves(&mut self, events: &mut Vec<TurnEvent>) -> bool {
         let mut has_open = false;
         for index in 0..self.slots.as_slice().len() {
@@ -228,8 +226,8 @@ impl ResponseReader {
         has_open
     }
 
-    /// The answer is the last message: one without text that would come after it is left out, and what was shown
-    /// of it is taken back.
+    /// Ensures that the answer is the last message: drops later messages without text, and retracts what was sent of
+    /// them.
     fn put_answer_last(&self, ended: &mut Vec<MessageEnded>, events: &mut Vec<TurnEvent>) {
         let places: HashMap<&MessageId, usize> = self.shown.iter().zip(0..).collect();
         let place = |end: &MessageEnded| places.get(&end.message).copied();
@@ -262,7 +260,7 @@ impl ResponseReader {
                 _ => return self.broken(None, data, error.as_ref(), events),
             },
         };
-        // An item is not looked into before it is handled, so `serde_json` refuses none of them here.
+        // `serde_json` does not validate the content of raw items here, so it rejects none of them.
         let refused = match holds_items(&kind) {
             true => None,
             false => match self.read(&kind, data, events) {
@@ -338,7 +336,7 @@ impl ResponseReader {
     }
 }
 
-/// Shows the progress, and no content of the stream.
+/// Shows the progress, but no content of the stream.
 impl fmt::Debug for ResponseReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseReader")
@@ -349,14 +347,14 @@ impl fmt::Debug for ResponseReader {
     }
 }
 
-/// Reason of an answer that lacks a piece.
+/// Reason in the failure of an answer that lacks a piece.
 const LOST_DELTA: &str = "a part of the answer could not be read";
 
 fn repaired(data: &str) -> Option<Repaired> {
     lenient_json::repair(data.as_bytes())
 }
 
-/// Returns true if events of a type hold items, which are stored as text.
+/// Returns true if events of this type contain items, which are stored as raw text.
 fn holds_items(kind: &str) -> bool {
     kind.starts_with("response.output_item.") || Terminal::of(kind).is_some()
 }

@@ -1,8 +1,8 @@
-//! The conversation, and the requests that are made of it.
+//! The conversation, and the requests built from it.
 //!
-//! Items are kept as the JSON that is sent, and appended: a further request costs a copy of the
-//! bytes, and nothing is serialized twice. Nothing is stored at the server (`store: false`), so everything the model
-//! is to remember goes along, its reasoning included, as it came.
+//! Items are stored as the JSON that is sent, and appended. So a further request costs a copy of the bytes, and nothing
+//! is serialised twice. The server stores nothing (`store: false`), so each request contains everything that the model
+//! must remember, including its unchanged reasoning.
 
 mod parts;
 
@@ -19,48 +19,48 @@ use super::dialect::{Carry, ModelPlan, SystemPosition, TextShape, ToolPosition};
 use super::reader::{FunctionCall, OutputItem};
 use super::wire::Text;
 
-/// Fewest output tokens a request may be bounded to. Source: the public API reference, `max_output_tokens`.
+/// Minimum of `max_output_tokens`. Source: the public API reference.
 const FEWEST_OUTPUT_TOKENS: u64 = 16;
 
-/// The version of what a resume handle holds.
+/// Version of the content of a resume handle.
 const HANDLE_VERSION: u32 = 1;
 
-/// Parts that are the same in all requests of a turn.
+/// Parts that all requests of a turn share.
 #[derive(Debug)]
 pub(crate) struct TurnConstants<'a> {
-    /// The model and its shape.
+    /// Model and request shape.
     pub(crate) plan: &'a ModelPlan,
-    /// Instructions that stand above the prompt.
+    /// System instructions before the prompt.
     pub(crate) system: Option<&'a str>,
-    /// Reasoning effort of the request, at a step that the model accepts.
+    /// Reasoning effort of the request, at a level that the model supports.
     pub(crate) effort: Option<Effort>,
-    /// The tools, as they are offered.
+    /// Offered tools.
     pub(crate) tools: &'a [Value],
-    /// The `text.format` of a structured answer.
+    /// Value of `text.format` for a structured answer.
     pub(crate) output_format: Option<&'a Value>,
 }
 
-/// Conversation with a model: the beginning of every request, and the messages so far.
+/// Conversation with a model: the beginning of every request, and the items so far.
 #[derive(Debug)]
 pub(crate) struct ModelConversation {
-    /// Names it: the same over all requests and over the turns that resume it.
+    /// Id of the conversation, which all requests and all turns that resume it share.
     id: String,
     carry: Carry,
     text: TextShape,
     takes_output_bound: bool,
-    /// The request up to where its input begins.
+    /// Beginning of the request, up to the start of its input.
     head: Vec<u8>,
-    /// Items that open the input and do not belong to the conversation.
+    /// Items at the start of the input that do not belong to the conversation.
     opening_items: Vec<u8>,
-    /// The conversation: items with a comma between them.
+    /// Items of the conversation, separated by commas.
     items: Vec<u8>,
     /// True if `items` contain reasoning.
     has_reasoning: bool,
-    /// The ids of the calls that a handle brought along.
+    /// Ids of the calls in the resumed handle.
     calls_before: BTreeSet<String>,
-    /// Up to where `items` can be taken up again: every call before it has its output.
+    /// Length of the part of `items` that can be resumed: every call in it has its output.
     whole_bytes: usize,
-    /// Up to where the server has taken `items` once.
+    /// Length of the part of `items` that the server has accepted once.
     accepted_bytes: usize,
 }
 
@@ -71,12 +71,12 @@ enum Rewritten {
     Changed(Map<String, Value>),
 }
 
-/// A conversation in a resume handle.
+/// Conversation in a resume handle.
 #[derive(Serialize, Deserialize)]
 struct KeptConversation<'a> {
     version: u32,
     conversation: Cow<'a, str>,
-    /// The items, as a JSON list in a string, which only the server reads.
+    /// Items as a JSON list in a string, which only the server interprets.
     items: Cow<'a, str>,
 }
 
@@ -125,7 +125,7 @@ struct Reasoning {
 }
 
 impl ModelConversation {
-    /// A conversation without messages.
+    /// Creates a conversation without messages.
     pub(crate) fn new(opening: &TurnConstants<'_>) -> Self {
         let mut conversation = Self {
             id: uuid::Uuid::new_v4().to_string(),
@@ -144,11 +144,11 @@ impl ModelConversation {
         conversation
     }
 
-    /// The conversation that a handle holds. `None` if it holds none.
+    /// Returns the conversation in a handle; `None` if the handle contains none.
     pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<Self> {
         let kept = kept_in(handle)?;
         let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
-        // The server decides if it accepts the objects; a conversation never contained anything else.
+        // A conversation contains only objects. The server decides if it accepts them.
         if !items.iter().all(|item| item.get().starts_with('{')) {
             return None;
         }
@@ -168,12 +168,12 @@ impl ModelConversation {
         Some(conversation)
     }
 
-    /// The ids of the calls that a handle brought along.
+    /// Returns the ids of the calls in the resumed handle.
     pub(super) fn calls_before(&self) -> &BTreeSet<String> {
         &self.calls_before
     }
 
-    /// Names the conversation: a UUID.
+    /// Returns the id of the conversation, which is a UUID.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -198,7 +198,7 @@ impl ModelConversation {
         };
         self.head.clear();
         write(&mut self.head, &head);
-        // Every request completes the object with its input.
+        // Remove the closing brace: every request completes the object with its input.
         self.head.pop();
         self.head.extend_from_slice(b",\"input\":[");
 
@@ -222,7 +222,7 @@ impl ModelConversation {
         }
     }
 
-    /// The user speaks.
+    /// Adds a user message.
     pub(crate) fn user(&mut self, blocks: &[PromptBlock]) {
         let content = match blocks {
             [PromptBlock::Text { text }] => text_content(self.text, text),
@@ -232,14 +232,14 @@ impl ModelConversation {
         self.is_whole();
     }
 
-    /// We tell the model something, in the user's place.
+    /// Adds a message of Nexus to the model, with the role of the user.
     pub(crate) fn remark(&mut self, text: &str) {
         let content = text_content(self.text, text);
         self.push(false, |into| write(into, &message("user", &content)));
         self.is_whole();
     }
 
-    /// The model spoke. Calls among its items are open until each has its output.
+    /// Adds the output of the model. Calls among its items are open until each has its output.
     pub(crate) fn model(&mut self, items: &[OutputItem]) {
         self.accepted_bytes = self.items.len();
         for item in items {
@@ -286,7 +286,7 @@ impl ModelConversation {
         }
     }
 
-    /// Adds the answer to a call. Returns the hash of the model's text.
+    /// Adds the result of a call. Returns the hash of the text that the model gets.
     pub(crate) fn tool_output(&mut self, call: &str, is_custom: bool, result: &ToolResult) -> u64 {
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         let output = output_of(result);
@@ -295,21 +295,22 @@ impl ModelConversation {
         hash
     }
 
-    /// Every call so far has its output: from here the conversation can be taken up again.
+    /// Records that every call so far has its output, so the conversation can be resumed from here.
     pub(crate) fn is_whole(&mut self) {
         self.whole_bytes = self.items.len();
     }
 
-    /// Removes the model's reasoning from the conversation. Returns true if it contained any. Some servers
-    /// cannot read the reasoning of another account or model. The remaining items lose their ids: a server that
-    /// knows the id misses the reasoning that came with it. Source: "'function_call' was provided without its
-    /// required 'reasoning' item".
+    /// Removes the model's reasoning from the conversation. Returns true if there was any. Some servers cannot read the
+    /// reasoning of another account or model.
+    ///
+    /// The remaining items lose their ids, because a server that knows an id requires the reasoning that belongs to it.
+    /// Source: "'function_call' was provided without its required 'reasoning' item".
     pub(crate) fn drop_reasoning(&mut self) -> bool {
         self.has_reasoning && self.forget_items()
     }
 
-    /// Takes out what a server is expected to know by itself: reasoning and the ids of items. Returns whether there was any.
-    /// Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
+    /// Removes reasoning and the ids of items, which refer to items stored at the server. Returns true if there were
+    /// any. Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
     pub(crate) fn forget_items(&mut self) -> bool {
         self.has_reasoning = false;
         self.rewrite(|_, mut fields| {
@@ -323,8 +324,8 @@ impl ModelConversation {
         })
     }
 
-    /// Replaces pictures by words: those that the server has not taken yet, or else all. Returns true if it
-    /// replaced any.
+    /// Replaces images by text: first those in items that the server has not accepted yet, otherwise all. Returns true
+    /// if it replaced any.
     pub(crate) fn drop_pictures(&mut self) -> bool {
         let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
             true => Rewritten::Changed(fields),
@@ -337,8 +338,8 @@ impl ModelConversation {
             }) || self.rewrite(|_, fields| without(fields)))
     }
 
-    /// Rewrites the conversation. `rewritten` gets each item, and true if the server has taken it. Returns true
-    /// after a change.
+    /// Rewrites the conversation. `rewritten` gets each item, and true if the server has accepted the item. Returns
+    /// true after a change.
     fn rewrite(&mut self, mut rewritten: impl FnMut(bool, Map<String, Value>) -> Rewritten) -> bool {
         let said = [b"[", self.items.as_slice(), b"]"].concat();
         let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
@@ -367,12 +368,12 @@ impl ModelConversation {
         has_changed
     }
 
-    /// Replaces the beginning of the requests; the conversation stays.
+    /// Replaces the beginning of the requests. The conversation stays.
     pub(crate) fn reopen(&mut self, opening: &TurnConstants<'_>) {
         self.open(opening);
     }
 
-    /// The body of the next request. `output_tokens` bounds the answer, where the server takes a bound.
+    /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
     pub(crate) fn request(&self, output_tokens: Option<u64>) -> Bytes {
         let mut body = Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
         body.extend_from_slice(&self.head);
@@ -390,7 +391,7 @@ impl ModelConversation {
         body.into()
     }
 
-    /// Content of a resume handle: the conversation itself, up to the point at which it can be resumed.
+    /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
         let items = format!("[{}]", String::from_utf8_lossy(said));
@@ -420,13 +421,13 @@ fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
     (kept.version == HANDLE_VERSION && uuid::Uuid::parse_str(&kept.conversation).is_ok()).then_some(kept)
 }
 
-/// Returns true if a handle holds a conversation of this loop.
+/// Returns true if a handle contains a conversation of this loop.
 pub(super) fn holds_conversation(handle: &ResumeHandle) -> bool {
     kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
 }
 
-/// Arguments that can go back to the server, if the received ones are not a JSON object: strict servers reject
-/// the whole request for them. The object contains the received text, so that the model sees it.
+/// Returns replacement arguments if the received ones are not a JSON object, because strict servers reject the whole
+/// request for them. The replacement contains the received text, so that the model sees it.
 fn json_arguments(came: &str) -> Option<String> {
     if serde_json::from_str::<Map<String, Value>>(came).is_ok() {
         return None;
@@ -438,16 +439,16 @@ fn json_arguments(came: &str) -> Option<String> {
     })
 }
 
-/// Most bytes of arguments that are not JSON that go back. Source: our own bound.
+/// Maximum number of bytes of invalid arguments in the replacement. Source: our own bound.
 const MAX_SHOWN_ARGUMENTS: usize = 4 << 10;
 
-/// Returns true if an item of this kind goes back to the model: traces of hosted tools and compactions do,
-/// unknown kinds do not.
+/// Returns true if an item of this type is sent back to the model. This applies to traces of hosted tools and
+/// compactions, not to unknown types.
 fn is_carried(kind: &str) -> bool {
     kind.ends_with("_call") || kind.ends_with("_call_output") || kind.ends_with("compaction")
 }
 
-/// Writes JSON. What is written has text for keys, so nothing can fail.
+/// Writes JSON. Cannot fail in practice, because all keys are strings.
 fn write(into: &mut Vec<u8>, value: &impl Serialize) {
     let before = into.len();
     if serde_json::to_writer(&mut *into, value).is_err() {

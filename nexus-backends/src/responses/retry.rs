@@ -1,4 +1,4 @@
-//! Decides if and when a model call is repeated: by the failure's `Retry`, within bounds.
+//! Decides if and when a model call is repeated, from the failure's `Retry` and within limits.
 
 use std::{
     hash::{BuildHasher as _, RandomState},
@@ -7,24 +7,24 @@ use std::{
 
 use nexus_core::{ErrorKind, Retry, harness::Failure};
 
-/// The first wait where the server names none; each further one is twice as long. Source: our own choice.
+/// First wait if the server names none; each further wait is twice as long. Source: our own choice.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait where the server names none.
+/// Longest wait if the server names none.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
-/// Random deviation of our own waits to either side, in percent, so that many clients do not return at once.
+/// Random deviation of our own waits in each direction, in percent, so that many clients do not retry at once.
 const JITTER_PERCENT: u64 = 20;
 
-/// Bounds of the repetitions of a call.
+/// Limits for the repetition of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetryPolicy {
-    /// Highest number of repetitions.
+    /// Maximum number of repetitions.
     pub(crate) retries: u32,
-    /// Bound for the sum of the waits that the server asks for. A longer one ends the call, so that a router can
-    /// go elsewhere.
+    /// Maximum sum of the waits that the server requests. A longer wait ends the call, so that a router can use another
+    /// backend.
     pub(crate) max_wait: Duration,
 }
 
-/// The attempts at one call of the model.
+/// Attempts of one model call.
 #[derive(Debug)]
 pub(crate) struct Attempts {
     policy: RetryPolicy,
@@ -34,7 +34,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// No attempt was repeated yet.
+    /// Creates a counter without repetitions.
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
         Self::seeded(policy, RandomState::new().hash_one(0_u8))
     }
@@ -43,7 +43,7 @@ impl Attempts {
         Self { policy: *policy, made: 0, waited: Duration::ZERO, random: seed }
     }
 
-    /// Wait before the call is repeated; `None` if it is not.
+    /// Returns the wait before the call is repeated; `None` if it must not be repeated.
     pub(crate) fn next(&mut self, failure: &Failure) -> Option<Duration> {
         self.next_at(failure, SystemTime::now())
     }
@@ -53,7 +53,8 @@ impl Attempts {
             return None;
         }
         let wait = match failure.retry {
-            // Most often a kept connection was closed under the request: another one is there at once.
+            // The usual cause is an idle connection that the server closed at the moment of the request. A new
+            // connection works at once.
             Retry::Now if failure.kind == ErrorKind::Transport && self.made == 0 => Duration::ZERO,
             Retry::Now | Retry::Guessed(_) => self.own_wait(),
             other => {
@@ -74,11 +75,11 @@ impl Attempts {
     fn own_wait(&mut self) -> Duration {
         let doubled = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(self.made));
         let percent = 100 - JITTER_PERCENT + self.random() % (2 * JITTER_PERCENT + 1);
-        // At most 120, which no conversion narrows.
+        // The percentage is at most 120, so the conversion cannot fail.
         doubled.min(LONGEST_WAIT) * u32::try_from(percent).unwrap_or(100) / 100
     }
 
-    /// The generator SplitMix64: enough to spread clients, no good for secrets.
+    /// SplitMix64 generator: sufficient to spread clients, unsuitable for secrets.
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;

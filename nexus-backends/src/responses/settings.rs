@@ -72,7 +72,7 @@ impl Default for NativeSettings {
     }
 }
 
-/// Headers that are not the configuration's to set, and what to do instead.
+/// Headers that the configuration must not set, with advice.
 const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("authorization", "name the token under `credential`"),
     ("proxy-authorization", "write the name and the password into `network.proxy`"),
@@ -86,7 +86,7 @@ const RESERVED_HEADERS: [(&str, &str); 9] = [
 ];
 
 impl NativeSettings {
-    /// The credential that they name, else the own login where they name a subscription's.
+    /// Returns the configured credential; without one, Nexus's own login if the settings select a subscription.
     #[cfg(feature = "login")]
     pub(crate) fn credential_or(
         &self,
@@ -103,7 +103,7 @@ impl NativeSettings {
         crate::settings::credential_source(self.credential.as_ref(), billing, own, reach, context)
     }
 
-    /// Reads the settings; an error names the key.
+    /// Parses the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
         let mut read: Self = read_by_key(settings)?;
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
@@ -112,7 +112,7 @@ impl NativeSettings {
         Ok(read)
     }
 
-    /// The headers under `headers`. They are never shown: one of them may be a key.
+    /// Returns the headers under `headers`. They are never shown, because a header may contain a key.
     pub(crate) fn extra_headers(&self) -> Result<HeaderMap, SettingsError> {
         let wrong = |name: &str, reason: String| SettingsError {
             path: vec!["headers".to_owned(), name.to_owned()],
@@ -133,7 +133,7 @@ impl NativeSettings {
         Ok(headers)
     }
 
-    /// Bounds of the repetitions of a failed call.
+    /// Returns the limits for repetitions of a failed call.
     pub(crate) fn retry_policy(&self) -> RetryPolicy {
         RetryPolicy { retries: self.retries, max_wait: Duration::from_secs(self.max_wait_seconds) }
     }

@@ -19,7 +19,7 @@ use super::tools::{offer, output_format};
 use super::turn_loop::TurnLoop;
 use crate::auth::Credential;
 
-/// Assumed duration of a turn without a deadline, when a credential is borrowed for it.
+/// Assumed duration of a turn without a deadline, for the lifetime of a borrowed credential.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Setup of a turn.
@@ -30,17 +30,17 @@ pub(super) struct TurnSetup {
     effort: Option<Effort>,
     /// The tools, as they are offered.
     pub(super) tools: Vec<Value>,
-    /// Names of tools that the server has refused since it was last looked at.
+    /// Names of tools that the server has rejected since this list was last drained.
     pub(super) refused_tools: Vec<String>,
     pub(super) output_format: Option<Value>,
-    /// Value that the server wants back.
+    /// Value that the server expects back.
     pub(super) sticky: Option<String>,
 }
 
-/// A credential that ends sooner is exchanged before another call of the model is made with it.
+/// Minimum remaining lifetime of a credential for another model call. A shorter-lived one is exchanged first.
 const SPARE_LIFE: Duration = Duration::from_secs(60);
 
-/// The credential of a turn: borrowed again before it expires, and refreshed at most once when the server refuses it.
+/// Credential of a turn. It is borrowed again before it expires, and renewed at most once after the server rejected it.
 #[derive(Debug)]
 pub(super) struct BorrowedCredential {
     pub(super) credential: Option<Credential>,
@@ -48,7 +48,7 @@ pub(super) struct BorrowedCredential {
 }
 
 impl TurnSetup {
-    /// Beginning of every request of the turn.
+    /// Returns the parts that all requests of the turn share.
     pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> TurnConstants<'a> {
         TurnConstants {
             plan: &self.plan,
@@ -59,13 +59,13 @@ impl TurnSetup {
         }
     }
 
-    /// Takes the flag `strict` out. Returns whether it was there.
+    /// Removes the flag `strict`. Returns true if it was present.
     pub(super) fn drop_strict(&mut self) -> bool {
         let places = self.tools.iter_mut().chain(&mut self.output_format);
         places.filter_map(|place| place.as_object_mut()?.remove("strict")).count() > 0
     }
 
-    /// The offered ones of `definitions`.
+    /// Returns those of `definitions` that are offered.
     pub(super) fn offered<'d>(&self, definitions: &'d [ToolDefinition]) -> Vec<&'d ToolDefinition> {
         let names: BTreeSet<&str> =
             self.tools.iter().filter_map(|tool| tool.get("name").and_then(Value::as_str)).collect();
@@ -74,7 +74,7 @@ impl TurnSetup {
 }
 
 impl TurnLoop<'_> {
-    /// Borrows the credential and reads the plan for the model; reports the cost to the caller.
+    /// Borrows the credential and requests the plan for the model. Emits warnings for the caller.
     pub(super) async fn set_up(
         &mut self,
         definitions: &[ToolDefinition],
@@ -124,7 +124,7 @@ impl TurnLoop<'_> {
         })
     }
 
-    /// Begins the conversation, or resumes the one that the request names, with the new prompt.
+    /// Starts the conversation, or resumes the requested one, with the new prompt.
     pub(super) fn open(&mut self, setup: &TurnSetup) -> Result<ModelConversation, Failure> {
         let opening = setup.opening(&self.request);
         let mut conversation = match &self.request.conversation {
@@ -144,7 +144,7 @@ impl TurnLoop<'_> {
             },
             _ => ModelConversation::new(&opening),
         };
-        // The model gets the shape of the answer in words where the server does not get it.
+        // If the server does not get the schema of the answer, the prompt describes it to the model.
         match self.request.output.as_ref().filter(|_| setup.output_format.is_none()) {
             None => conversation.user(&self.request.prompt),
             Some(schema) => {
@@ -192,7 +192,7 @@ impl TurnLoop<'_> {
         }
     }
 
-    /// Borrows again where the credential would expire during another call.
+    /// Borrows the credential again if it would expire during another call.
     pub(super) async fn freshen(
         &mut self,
         borrowed: &mut BorrowedCredential,
@@ -213,8 +213,8 @@ impl TurnLoop<'_> {
         Ok(())
     }
 
-    /// Gets another credential after the server rejected one by `failure`, once in a turn, and reports it,
-    /// after the `shown` text is retracted. Returns true if it got one.
+    /// Gets another credential after the server rejected one with `failure`, at most once per turn. Retracts the
+    /// messages in `shown` and reports the retry. Returns true if it got another credential.
     pub(super) async fn renews(
         &mut self,
         failure: &Failure,
@@ -242,17 +242,17 @@ impl TurnLoop<'_> {
         Ok(true)
     }
 
-    /// Refuses a credential that would be billed otherwise than configured.
+    /// Rejects a credential that would be billed otherwise than configured.
     fn accept(&self, credential: Option<&Credential>) -> Result<(), Failure> {
         credential.map_or(Ok(()), |credential| self.backend.dialect.accepts(credential))
     }
 
-    /// Required lifetime of a credential that is borrowed for the turn.
+    /// Returns the required lifetime of a credential that is borrowed for the turn.
     fn lifetime(&self) -> Duration {
         self.request.limits.deadline.unwrap_or(USUAL_LIFETIME)
     }
 
-    /// Redacts the credential, beside the earlier ones, from everything that the turn says from now on.
+    /// Redacts the credential, in addition to earlier ones, from all later output of the turn.
     fn hide(&self, credential: Option<&Credential>) {
         if let Some(credential) = credential {
             self.redactor.learn(credential.token.expose());

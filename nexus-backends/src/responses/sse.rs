@@ -1,24 +1,22 @@
-//! Cuts a response body into server-sent events. What an event means is left to the reader.
+//! Splits a response body into server-sent events. The reader interprets them.
 //!
-//! Framing as the WHATWG HTML standard describes it (section 9.2, "Server-sent events"), with two liberties: a
-//! last event that lacks its blank line is given all the same, and bytes that are not UTF-8 are passed on as
-//! they are.
+//! The framing follows the WHATWG HTML standard (section 9.2, "Server-sent events"), with two exceptions: a last event
+//! without its blank line is also returned, and bytes that are not UTF-8 are passed on unchanged.
 //!
-//! An [`EventSplitter`] borrows each event out of the chunk that it lies in; only what a chunk's end cuts is
-//! copied, once, and no byte is searched twice. The crate `eventsource-stream` does this job too, and the tests
-//! hold the two against each other. It is not what runs because of what it costs: after every line it moves the
-//! rest of its buffer into a new one, so that in chunks of 64 KiB each event allocates and copies some 94 KB,
-//! measured, where the splitter allocates nothing.
+//! An [`EventSplitter`] borrows each event from its chunk. Only an event that spans chunks is copied, once, and no byte
+//! is searched twice. The crate `eventsource-stream` does the same job, and the tests compare both. It is not used
+//! because of its cost: after every line it moves the rest of its buffer into a new one. In chunks of 64 KiB each event
+//! then allocates and copies about 94 KB, measured, whereas the splitter allocates nothing.
 
 use std::{fmt, mem, ops::Range, str};
 
 use bytes::Bytes;
 use memchr::memchr2;
 
-/// Longest event accepted where nothing else is set, in bytes.
+/// Default maximum size of an event, in bytes.
 pub const DEFAULT_MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Buffer capacity kept for the next event that spans chunks, in bytes; more is released.
+/// Buffer capacity retained for the next event that spans chunks, in bytes. Any excess is released.
 const KEPT_CAPACITY_BYTES: usize = 64 << 10;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -26,16 +24,16 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// One server-sent event that has data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The value of its `event` line; empty without such a line, or if it is not UTF-8.
+    /// Value of the `event` line; empty without such a line, or if it is not UTF-8.
     pub name: &'a str,
-    /// The values of its `data` lines, joined by newlines.
+    /// Values of the `data` lines, joined by newlines.
     pub data: &'a [u8],
 }
 
-/// An event outgrew the bound.
+/// Error for an event that exceeds the maximum size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventTooLong {
-    /// The bound, in bytes.
+    /// Maximum size, in bytes.
     pub max_event_bytes: usize,
 }
 
@@ -69,20 +67,20 @@ pub struct EventSplitter {
     chunk: Bytes,
     /// Number of bytes of `chunk` that were read.
     position: usize,
-    /// The line before ended in a carriage return: a newline right after it belongs to it.
+    /// True if the previous line ended with a carriage return, so a newline directly after it belongs to it.
     skip_newline: bool,
-    /// The first line of the body was read: no byte order mark can follow.
+    /// True after the first line of the body, so no byte order mark can follow.
     is_started: bool,
-    /// The beginning of a line, which the end of a chunk cut off.
+    /// Beginning of a line that the end of a chunk cut off.
     line: Vec<u8>,
     name: Value,
     data: Value,
-    /// Copies of a `name` and `data` that do not lie in `chunk` any more.
+    /// Copies of a `name` and `data` that are no longer in `chunk`.
     kept_name: Vec<u8>,
     kept_data: Vec<u8>,
-    /// Length of the lines that make up `name` and `data`.
+    /// Total length of the lines of the current event.
     event_bytes: usize,
-    /// The event was given; the next call forgets it.
+    /// True after the event was returned. The next call discards it.
     is_given: bool,
     is_too_long: bool,
 }
@@ -104,8 +102,9 @@ enum LineField {
 }
 
 impl EventSplitter {
-    /// Accepts events of up to `max_event_bytes` bytes: the length of their lines without line endings. A longer
-    /// line of any other kind is refused too; comments do not count towards the event that they stand in.
+    /// Creates a splitter for events of up to `max_event_bytes` bytes, counted as the length of their lines without
+    /// line endings. A longer line of any other kind is also an error. Comments do not count towards the event around
+    /// them.
     #[must_use]
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
@@ -125,19 +124,19 @@ impl EventSplitter {
         }
     }
 
-    /// The next piece of the body. The piece before must have been read to its end: [`next`](Self::next) said
-    /// `None`. What of it was not read is lost.
+    /// Adds the next chunk of the body. The previous chunk must be fully read, so that [`next`](Self::next) has
+    /// returned `None`. Otherwise its unread part is lost.
     pub fn push(&mut self, chunk: Bytes) {
         self.keep_event();
         self.chunk = chunk;
         self.position = 0;
     }
 
-    /// The next whole event that has data; `None` asks for the next piece.
+    /// Returns the next complete event with data; `None` if more input is needed.
     ///
     /// # Errors
     ///
-    /// [`EventTooLong`], now and from now on.
+    /// [`EventTooLong`], for this and every further call.
     #[expect(
         clippy::should_implement_trait,
         reason = "the event borrows the splitter, which an Iterator cannot express"
@@ -193,11 +192,11 @@ impl EventSplitter {
         }
     }
 
-    /// The body is over: the last event, if it came without its blank line.
+    /// Returns the last event at the end of the body, if it has no blank line after it.
     ///
     /// # Errors
     ///
-    /// [`EventTooLong`], as [`next`](Self::next).
+    /// [`EventTooLong`], as for [`next`](Self::next).
     pub fn finish(&mut self) -> Result<Option<Event<'_>>, EventTooLong> {
         if self.is_given {
             self.forget();
@@ -217,7 +216,7 @@ impl EventSplitter {
         self.event_bytes.saturating_add(line_bytes) > self.max_event_bytes
     }
 
-    /// Reads a line that lies whole in the chunk. Says whether it is blank.
+    /// Reads a line that is completely in the chunk. Returns true if it is blank.
     fn read_line_of_chunk(&mut self, mut line: Range<usize>) -> bool {
         let mut bytes = self.chunk.get(line.clone()).unwrap_or_default();
         if !self.is_started {
@@ -247,7 +246,7 @@ impl EventSplitter {
         false
     }
 
-    /// Reads the line that chunks cut in pieces. Says whether it is blank.
+    /// Reads a line that spans chunks. Returns true if it is blank.
     fn read_cut_line(&mut self) -> bool {
         let mut line = mem::take(&mut self.line);
         let mut start = 0;
@@ -285,7 +284,7 @@ impl EventSplitter {
         is_blank
     }
 
-    /// Copies what the event has so far out of the chunk.
+    /// Copies the current event's values out of the chunk.
     fn keep_event(&mut self) {
         keep(&mut self.name, &mut self.kept_name, &self.chunk);
         keep(&mut self.data, &mut self.kept_data, &self.chunk);
@@ -329,7 +328,7 @@ fn keep(value: &mut Value, kept: &mut Vec<u8>, chunk: &[u8]) {
 }
 
 impl Value {
-    /// Adds a line to a value that is kept.
+    /// Adds a line to a copied value.
     fn add_line(&mut self, kept: &mut Vec<u8>, line: &[u8]) {
         kept.push(b'\n');
         kept.extend_from_slice(line);
@@ -350,7 +349,7 @@ impl fmt::Debug for EventSplitter {
     }
 }
 
-/// Reads a line. `id` and `retry` are for clients that reconnect by themselves.
+/// Parses a line. `id` and `retry` are ignored, because only clients that reconnect by themselves need them.
 fn field(line: &[u8]) -> LineField {
     if let Some(value) = line.strip_prefix(b"data").and_then(value_bytes) {
         LineField::Data(line.len() - value..line.len())
@@ -361,7 +360,7 @@ fn field(line: &[u8]) -> LineField {
     }
 }
 
-/// The length of the value, given what follows the name of a field. `None`: the name goes on.
+/// Returns the length of the value after a field's name; `None` if the name is longer.
 fn value_bytes(rest: &[u8]) -> Option<usize> {
     match rest {
         [] => Some(0),

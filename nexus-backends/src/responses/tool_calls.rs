@@ -1,5 +1,5 @@
-//! The calls of one reply: the turn's session authorizes each, then the tools run, in parallel up to a limit. Results come as
-//! the calls end, each with its position among them.
+//! The calls of one reply. The turn's session authorises each call, then the tools run in parallel up to a limit.
+//! Results arrive as the calls end, each with its position among the calls.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::reader::OutputItem;
 use super::request::bare_call;
 
-/// The caller's tools, as this turn offers them.
+/// Dispatcher of calls to the caller's tools in this turn.
 #[derive(Debug)]
 pub(super) struct ToolDispatcher {
     session: TurnSession,
@@ -24,15 +24,15 @@ pub(super) struct ToolDispatcher {
 /// Call that the model requested.
 #[derive(Debug)]
 pub(super) struct RequestedCall {
-    /// The call id, unique within the turn, by which the server pairs a call with its result.
+    /// Call id, unique within the turn, with which the server pairs a call with its result.
     pub(super) id: String,
-    /// The tool.
+    /// Name of the tool.
     pub(super) name: String,
-    /// The arguments, as the model wrote them.
+    /// Arguments as the model wrote them.
     pub(super) text: String,
-    /// The arguments; text that is not JSON is a JSON string.
+    /// Parsed arguments; text that is not JSON becomes a JSON string.
     pub(super) arguments: Value,
-    /// Possible changes by it.
+    /// Possible effects of the call.
     pub(super) effects: Effects,
     /// True for a custom call, whose arguments are free text.
     pub(super) is_custom: bool,
@@ -42,8 +42,8 @@ pub(super) struct RequestedCall {
 pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
 
 impl ToolDispatcher {
-    /// Offers those tools of `session` that are `offered`; at most `at_once` calls run at a time. `seen` are the ids of
-    /// calls that were made before the turn.
+    /// Creates a dispatcher for those tools of `session` that are `offered`. At most `at_once` calls run at the same
+    /// time. `seen` contains the ids of calls made before the turn.
     pub(super) fn new(
         session: TurnSession,
         offered: &[&ToolDefinition],
@@ -56,12 +56,12 @@ impl ToolDispatcher {
         Self { session, at_once: at_once.max(1), seen }
     }
 
-    /// The session that decides on every call.
+    /// Returns the session that decides about every call.
     pub(super) fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Withdraws a tool that the server refused.
+    /// Withdraws a tool that the server rejected.
     pub(super) fn withdraw(&self, name: &str) {
         self.session.withdraw(name);
     }
@@ -85,13 +85,13 @@ impl ToolDispatcher {
         }
     }
 
-    /// The calls of a reply, in batches that are decided on and answered one after the other: see [`batches`].
+    /// Returns the calls of a reply in batches, which are decided and answered one after another: see [`batches`].
     pub(super) fn batches<'i>(&self, items: &'i [OutputItem]) -> Vec<Vec<&'i OutputItem>> {
         let calls = items.iter().filter(|item| name(item).is_some());
         batches(calls.collect(), |item| name(item).is_some_and(|name| self.session.is_terminal(name)))
     }
 
-    /// The calls of a batch, in order, and what is decided on each.
+    /// Returns the calls of a batch in order, and the decision about each.
     pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<RequestedCall>, Vec<Decided<'_>>) {
         batch.iter().filter_map(|item| self.call(item)).unzip()
     }
@@ -110,15 +110,15 @@ impl ToolDispatcher {
             name: name.clone(),
             text: text.clone(),
             arguments,
-            // A call that is not let through changes nothing.
+            // A denied call has no effects.
             effects: tool.map_or(Effects::None, |tool| tool.effects),
             is_custom,
         };
         Some((call, decided))
     }
 
-    /// The results of `calls`, each with its index, in the order in which they end; each call runs in its span of `spans`.
-    /// Dropping the stream cancels the calls that still run.
+    /// Returns the results of `calls` with their indexes, in the order in which the calls end. Each call runs in its
+    /// span of `spans`. Dropping the stream cancels the calls that still run.
     pub(super) fn answers<'c>(
         &'c self,
         calls: &'c [RequestedCall],
@@ -138,7 +138,7 @@ impl ToolDispatcher {
     }
 }
 
-/// The tool that an item calls, if it is a call.
+/// Returns the name of the called tool, if the item is a call.
 fn name(item: &OutputItem) -> Option<&str> {
     match item {
         OutputItem::Call(call) => Some(&call.name),
@@ -147,8 +147,8 @@ fn name(item: &OutputItem) -> Option<&str> {
     }
 }
 
-/// Arguments as a model writes them: JSON, or nothing for a tool that needs none. Other text stays what it is, and the
-/// session says what is wrong with it. A custom call is free text, which may be an object all the same.
+/// Parses arguments as a model writes them: JSON, or nothing for a tool without arguments. Other text stays a string,
+/// and the session reports its fault. The arguments of a custom call are free text, but may be an object.
 fn read(text: &str, is_custom: bool) -> Value {
     if text.trim().is_empty() && !is_custom {
         return Value::Object(Map::new());
@@ -174,7 +174,7 @@ async fn answer(
     }
 }
 
-/// Gives a call another id, also where it goes back to the model.
+/// Changes the id of a call, also in the form that is sent back to the model.
 fn rename(item: &mut OutputItem, id: String) {
     let (bare, raw) = match item {
         OutputItem::Call(call) => {

@@ -1,8 +1,8 @@
-//! The caller's tools and the schema of the answer, in the form in which a server takes them.
+//! The caller's tools and the answer's schema, in the form that a server accepts.
 //!
-//! A schema that a server does not take costs the whole request. So a tool's root is made that of an object, and
-//! what gets lost on the way is a warning. What a model writes is checked on our side in any case: a tool's
-//! arguments by the tool, the answer against the schema as the caller wrote it.
+//! A server rejects the whole request because of one unsupported schema. So the root of a tool's schema becomes a plain
+//! object, and each lost constraint becomes a warning. Nexus validates the model's output in any case: the tool checks
+//! its arguments, and the answer is checked against the caller's original schema.
 
 use std::collections::BTreeSet;
 
@@ -15,25 +15,25 @@ use self::strict::is_strict;
 mod object_root;
 mod strict;
 
-/// Longest name of a function, in bytes. Source: the error that the Responses API gives for a longer one.
+/// Maximum length of a function's name, in bytes. Source: the error that the Responses API returns for a longer one.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Longest piece of a tool's name that is repeated in a warning, in bytes.
+/// Maximum length of a tool's name in a warning, in bytes.
 const MAX_SHOWN_BYTES: usize = 120;
 
 /// Tools that a request offers.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct OfferedTools {
-    /// The functions, as the request lists them.
+    /// Functions as the request lists them.
     pub(crate) tools: Vec<Value>,
-    /// Constraints that the sent schemas lost, one sentence each.
+    /// Constraints that the sent schemas lack, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Writes tools as functions that a server takes.
+/// Converts tools into functions that a server accepts.
 ///
-/// `strict` is always false, and said wherever the server takes the field: strict functions must have closed schemas without optional
-/// properties, which is not ours to demand of a caller's tool, and a server that finds nothing said may
+/// `strict` is always false, and stated explicitly if the server supports the field. Strict functions need closed
+/// schemas without optional properties, which Nexus cannot demand of a caller's tool. A server that finds no flag may
 /// tighten the schema by itself.
 pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> OfferedTools {
     let mut offer = OfferedTools::default();
@@ -67,10 +67,10 @@ pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> Offe
     offer
 }
 
-/// Writes the schema of the answer as a request's `text.format`; `None` if its root is not a plain object,
-/// which is all that servers accept.
+/// Converts the answer's schema into a request's `text.format`; `None` if its root is not a plain object, which servers
+/// require.
 ///
-/// It is strict, so that the server enforces it, where the schema is one that servers accept as strict.
+/// The format is strict, so that the server enforces it, if servers accept the schema as strict.
 pub(crate) fn output_format(schema: &OutputSchema, writes_strict: bool) -> Option<Value> {
     let mut root = object_root::plain_root(schema.schema());
     if object_root::types(&root) != ["object"] || object_root::is_composed(&root) {

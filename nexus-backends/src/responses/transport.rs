@@ -1,8 +1,8 @@
-//! The HTTP seam: one request out, and what kind of answer came in.
+//! HTTP transport: sends one request, and determines the kind of the response.
 //!
-//! A client is shared by all turns of a backend and keeps its connections. Limits on how long an answer may take
-//! are left to the caller, who drops the future; bounded here are the time to connect, and how much is
-//! read of a body that is not a stream. What an error means is left to [`outcome`](super::outcome).
+//! All turns of a backend share a client, which retains its connections. The caller enforces time limits on a response
+//! by dropping the future. This module limits only the connect time, and the size of a body that is not a stream.
+//! [`outcome`](super::outcome) classifies errors.
 
 mod answer;
 mod base_url;
@@ -35,21 +35,21 @@ use super::settings::NativeSettings;
 use crate::http::{ClientPlan, HttpError, HttpProblem, IncomingBody, ServerClient};
 use crate::server_address::server_address;
 
-/// Largest answer to [`Transport::get`], in bytes.
+/// Maximum size of a response to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
 
-/// The way to one server. `Debug` shows where it leads and nothing that could be a secret.
+/// Connection to one server. `Debug` shows its address, and nothing that may be secret.
 pub(crate) struct Transport {
     base_url: BaseUrl,
     plan: ClientPlan,
-    /// Made at the first request: it reads the certificates of the platform.
+    /// Created at the first request, because it reads the platform's certificates.
     client: OnceLock<ServerClient>,
     /// Headers that the configuration adds to every request.
     headers: HeaderMap,
     max_answer_bytes: usize,
 }
 
-/// The whole answer to a small request.
+/// Complete response to a small request.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     /// The status.
@@ -61,11 +61,11 @@ pub(crate) struct Fetched {
 }
 
 impl Transport {
-    /// The way to the server that the settings name. Nothing is connected yet.
+    /// Creates a transport for the server that the settings name. Opens no connection yet.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for `base_url` and what stands under `network`.
+    /// [`SettingsError`] for `base_url` and the settings under `network`.
     pub(crate) fn new(settings: &NativeSettings, context: &BuildContext) -> Result<Self, SettingsError> {
         let base_url = BaseUrl::parse(settings.base_url.as_deref())?;
         let connect_timeout = Duration::from_secs(settings.connect_timeout_seconds);
@@ -79,8 +79,7 @@ impl Transport {
         })
     }
 
-    /// Asks for a model's answer: `POST {base_url}/responses`. It returns as soon as it is known what kind of
-    /// answer comes.
+    /// Requests a model's answer: `POST {base_url}/responses`. Returns as soon as the kind of response is known.
     pub(crate) async fn post(&self, headers: HeaderMap, body: Bytes) -> Result<ServerAnswer, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -89,7 +88,7 @@ impl Transport {
         ServerAnswer::of(response, self.max_answer_bytes).await
     }
 
-    /// Asks for something small, such as a catalogue: `GET {base_url}{path_and_query}`.
+    /// Requests a small response, such as the model list: `GET {base_url}{path_and_query}`.
     pub(crate) async fn get(
         &self,
         path_and_query: &str,
@@ -103,8 +102,8 @@ impl Transport {
         Ok(Fetched { status, headers, body })
     }
 
-    /// Asks the base URL for any answer within `patience`: a request without a credential and without the
-    /// headers of the configuration, whose answer counts with any status. Returns the answer's `Date`.
+    /// Sends a request to the base URL and waits up to `patience` for a response with any status. The request has no
+    /// credential and no configured headers. Returns the response's `Date`.
     pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
         let sent = self.sent(Method::HEAD, "", headers, Bytes::new());
@@ -114,20 +113,20 @@ impl Transport {
         Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
     }
 
-    /// The server, by its name.
+    /// Returns the address of the server.
     pub(crate) fn server(&self) -> Option<ServerAddress> {
         server_address(&self.base_url.uri().to_string())
     }
 
-    /// Its target, for messages.
+    /// Returns the base URL, for messages.
     pub(crate) fn place(&self) -> &impl fmt::Debug {
         &self.base_url
     }
 
-    /// Sends a request, and never a second time once a byte of it was written: the server may have read it, and
-    /// a repeated call may be paid twice. The loop decides if it repeats a request, and reports it.
+    /// Sends a request. Never sends it again once a byte was written, because the server may have read it, and a
+    /// repeated call may be billed twice. The loop decides if it repeats a request, and reports that.
     ///
-    /// The client replaces a reused connection that proves closed before anything was written to it.
+    /// If a reused connection turns out to be closed before anything was written, the client opens another one.
     async fn sent(
         &self,
         method: Method,
@@ -142,9 +141,9 @@ impl Transport {
         Ok(self.client()?.send(request).await?)
     }
 
-    /// The headers and those of the configuration, which win, with credentials marked so that nothing prints
-    /// them. An encoding is not asked for: a proxy that compresses a stream holds back what it has not filled a
-    /// block with. Gzip that comes all the same is decoded.
+    /// Returns the headers with the configured ones, which take precedence. Credentials are marked as sensitive, so
+    /// that nothing prints them. No encoding is requested, because a proxy that compresses a stream delays data until a
+    /// block is full. Gzip that arrives anyway is decoded.
     fn guarded(&self, mut headers: HeaderMap) -> HeaderMap {
         headers.extend(self.headers.clone());
         for name in [AUTHORIZATION, PROXY_AUTHORIZATION] {
@@ -160,7 +159,7 @@ impl Transport {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        // Two first requests at once may both get here; one client is kept.
+        // Two concurrent first requests may both get here; only one client is stored.
         let client = self.plan.build_for(self.base_url.uri())?;
         Ok(self.client.get_or_init(|| client))
     }

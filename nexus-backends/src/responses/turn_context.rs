@@ -1,4 +1,4 @@
-//! The context of one turn: cancellation, time limits and the event outbox, all polled during every wait.
+//! Context of one turn: cancellation, time limits and the event outbox, which are all polled during every wait.
 
 use std::{
     future::{Future, poll_fn},
@@ -16,7 +16,7 @@ use super::reader::ResponseReader;
 use super::sse::{EventSplitter, EventTooLong};
 use super::transport::{Body, TransportError};
 
-/// Longest time of a body's end after its last event: a connection that was read to its end is used again.
+/// Time limit for the end of a body after its last event. Only a connection that was read to its end can be reused.
 const CLOSING: Duration = Duration::from_millis(50);
 
 /// Cancellation, time limits and recorded events of one turn.
@@ -33,34 +33,34 @@ const REASON_PATIENCE: Duration = Duration::from_secs(2);
 /// End of reading a body.
 #[derive(Debug)]
 pub(super) enum BodyEnd {
-    /// With the terminal event, or with nothing left to read.
+    /// The terminal event arrived, or nothing is left to read.
     Over,
-    /// In an error.
+    /// Reading failed.
     Broken(TransportError),
-    /// With an event that is longer than allowed.
+    /// An event is longer than allowed.
     TooLong(EventTooLong),
 }
 
-/// Most pieces of a body that are read in one poll, so that cancellation and time limits are polled even while a server
+/// Maximum number of chunks read in one poll, so that cancellation and time limits are checked even while a server
 /// floods the connection.
 const CHUNKS_PER_POLL: usize = 32;
 
-/// Why a poll of the body came back.
+/// Reason why a wait for the body ended.
 enum Woke {
     Cancelled,
     Time,
-    /// No reason came for a failure.
+    /// No reason for a failure arrived in time.
     NoReason,
     End(BodyEnd),
 }
 
 impl TurnContext {
-    /// The context of a turn that begins now.
+    /// Creates the context of a turn that begins now.
     pub(super) fn new(cancel: CancelToken, watch: Watch, log: TurnLog) -> Self {
         Self { cancel, watch, log }
     }
 
-    /// Waits for `future`, unless the turn is cancelled or out of time before.
+    /// Waits for `future`, unless the turn is cancelled or runs out of time first.
     pub(super) async fn attend<F: Future>(
         &mut self,
         events: &mut dyn EventSink,
@@ -69,14 +69,15 @@ impl TurnContext {
         self.log.wait_for(future, &self.watch, &self.cancel, events).await
     }
 
-    /// Waits for `delay`, which the limits on silence do not count: only the deadline and a cancellation end it early.
+    /// Waits for `delay`, during which the limits on silence are suspended. Only the deadline and a cancellation end it
+    /// early.
     pub(super) async fn pause(&mut self, events: &mut dyn EventSink, delay: Duration) -> Result<(), Failure> {
         self.watch.rest();
         self.attend(events, tokio::time::sleep(delay)).await
     }
 
-    /// Reads a body into `reader`, one event at a time. The next event is read only after the sink has taken what this one
-    /// caused, so that memory stays bounded.
+    /// Reads a body into `reader`, one event at a time. Reads the next event only after the sink has taken the turn
+    /// events of the previous one, so memory stays bounded.
     pub(super) async fn read(
         &mut self,
         events: &mut dyn EventSink,
@@ -84,7 +85,7 @@ impl TurnContext {
         splitter: &mut EventSplitter,
         reader: &mut ResponseReader,
     ) -> Result<BodyEnd, Failure> {
-        // Polled by their own wakers: a chunk that arrives costs these two nothing.
+        // These futures have their own wakers, so an arriving chunk does not poll them.
         let mut interruptions = FuturesUnordered::from_iter([cancellation(&self.cancel), self.alarm()]);
         let mut arrived = Vec::new();
         let mut is_over = false;
@@ -118,7 +119,7 @@ impl TurnContext {
                     }
                 }
                 if !is_answering && self.watch.is_in(Phase::Model) {
-                    // Another limit counts from now on, which may end before the earlier one.
+                    // Another time limit applies from now on, which may end before the earlier one.
                     is_answering = true;
                     interruptions.push(self.alarm());
                     if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
@@ -133,7 +134,7 @@ impl TurnContext {
                 Woke::NoReason => return Ok(BodyEnd::Over),
                 Woke::Time => {
                     match self.watch.ran_out() {
-                        // It is the sink that is slow; the model waits for it, as we do.
+                        // The sink is slow, not the model, so the model was not silent.
                         Some(ErrorKind::Starved(phase)) if is_sink_slow => self.watch.heard(phase),
                         Some(kind) => return Err(self.log.out_of_time(kind, &self.watch)),
                         None => {}
@@ -144,7 +145,7 @@ impl TurnContext {
         }
     }
 
-    /// Reads the little that may stand behind the last event, so that the connection can be used again.
+    /// Reads the rest after the last event, so that the connection can be reused.
     pub(super) async fn close(&mut self, body: &mut Body) -> Result<(), Failure> {
         let rest = poll_fn(|context| {
             for _ in 0..CHUNKS_PER_POLL {
@@ -161,7 +162,7 @@ impl TurnContext {
         }
     }
 
-    /// Completes when the next time limit may have run out, as known now.
+    /// Returns a future that completes when the next known time limit may have expired.
     fn alarm(&self) -> BoxFuture<'static, Woke> {
         let at = self.watch.next();
         Box::pin(async move {
@@ -179,7 +180,7 @@ fn cancellation(cancel: &CancelToken) -> BoxFuture<'static, Woke> {
     })
 }
 
-/// One poll of a body.
+/// State of one poll of a body.
 struct BodyTurn<'a> {
     context: &'a mut TurnContext,
     splitter: &'a mut EventSplitter,
@@ -189,7 +190,7 @@ struct BodyTurn<'a> {
 }
 
 impl BodyTurn<'_> {
-    /// Reads as far as body and sink allow.
+    /// Reads as far as the body and the sink allow.
     fn poll(
         &mut self,
         body: &mut Body,
@@ -212,7 +213,7 @@ impl BodyTurn<'_> {
         has_heard: &mut bool,
     ) -> Poll<BodyEnd> {
         for _ in 0..CHUNKS_PER_POLL {
-            // All events of a chunk are sent before the next chunk is read.
+            // Send all events of a chunk before reading the next chunk.
             loop {
                 if self.context.log.outbox.poll_flush(events, context).is_pending() {
                     return Poll::Pending;
@@ -238,7 +239,7 @@ impl BodyTurn<'_> {
                 None => *self.is_over = true,
             }
         }
-        // More may be there already. Limits and cancellation are polled first.
+        // More chunks may be available. Check limits and cancellation first.
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -1,4 +1,4 @@
-//! From request to reply to request, until the model stops or a limit is reached.
+//! Loop from request to reply to request, until the model stops or a limit is reached.
 
 use futures::StreamExt as _;
 use nexus_core::{
@@ -23,7 +23,7 @@ use super::tool_calls::{Decided, RequestedCall, ToolDispatcher};
 use super::turn_context::TurnContext;
 use crate::redact::with_key_prefixes;
 
-/// Number of times in a turn that a reply without calls may ask for another request. Source: our own bound.
+/// Maximum number of replies without calls in a turn that request another model call. Source: our own bound.
 const MAX_CONTINUATIONS: u32 = 32;
 
 /// One turn at one server.
@@ -33,30 +33,30 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) request: TurnRequest,
     host: TurnHost,
     steered: SteeredTurn,
-    /// Knows what the turn is lent.
+    /// Removes the turn's credentials from its output.
     pub(super) redactor: Redactor,
     pub(super) context: TurnContext,
-    /// Requests made so far, retries included.
+    /// Number of requests so far, including retries.
     pub(super) requests: u32,
     pub(super) last_limits: Vec<RateLimitNotification>,
-    /// The model that answered last, where a header names it.
+    /// Model that answered last, if a header names it.
     pub(super) last_model: Option<ModelId>,
-    /// Number of times that a reply without calls asked for another request.
+    /// Number of replies without calls that requested another model call.
     continuations: u32,
-    /// The answer was submitted, and the turn is over.
+    /// True if the answer was submitted, which ends the turn.
     is_submitted: bool,
     has_warned_of_usage: bool,
     answer: AnswerCheck,
     overrun: Overrun,
-    /// The limits of the request without that on tool calls, which the session keeps.
+    /// Limits of the request without the limit on tool calls, which the session enforces.
     limits: Limits,
 }
 
 /// Continuation of the turn after a reply.
 enum AfterReply {
-    /// With the answers to its calls.
+    /// Call the model with the results of its calls.
     Answer,
-    /// To go on, or once more.
+    /// Call the model again: it paused, or its answer needs a repair.
     Ask,
     Answered {
         finish: FinishReason,
@@ -65,7 +65,7 @@ enum AfterReply {
 }
 
 impl<'a> TurnLoop<'a> {
-    /// The request has been admitted.
+    /// Creates the loop for a request that was admitted.
     pub(crate) fn new(
         backend: &'a ModelServer,
         request: TurnRequest,
@@ -107,7 +107,7 @@ impl<'a> TurnLoop<'a> {
             self.context.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
-        // Before the outcome is returned: no event follows it.
+        // Flush before the outcome is returned, because no event may follow it.
         let TurnContext { cancel, watch, log, .. } = &mut self.context;
         log.flush(events, cancel, watch, is_cancelled).await;
         match with_submission(outcome, self.is_submitted) {
@@ -130,7 +130,7 @@ impl<'a> TurnLoop<'a> {
             self.context.log.recorder = recorder.without_tools();
         }
         let mut setup = self.set_up(&definitions, events).await?;
-        // Kept by the caller, so that a turn that fails further down can be resumed, too.
+        // The caller owns the conversation, so a turn that fails later can also be resumed.
         let conversation = kept.insert(self.open(&setup)?);
         self.context.log.name_conversation(conversation.id());
         let calls_before = conversation.calls_before().clone();
@@ -146,7 +146,7 @@ impl<'a> TurnLoop<'a> {
             }
             let mut reply = self.ask(&mut setup, conversation, events).await?;
             setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
-            // Before the conversation keeps them: each answer is paired with its call by the id.
+            // Rename before the conversation stores the calls, because the id pairs each result with its call.
             dispatcher.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
@@ -171,14 +171,14 @@ impl<'a> TurnLoop<'a> {
         Ok(())
     }
 
-    /// Output tokens that the turn may still use.
+    /// Returns the number of output tokens that the turn may still use.
     pub(super) fn output_tokens_left(&self) -> Option<u64> {
         let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
     }
 
-    /// Adds the caller's new inputs. From here on nothing but the request itself can keep them from the model,
-    /// and a resumed conversation has them.
+    /// Adds the caller's new inputs. From here on only a failed request can keep them from the model, and a resumed
+    /// conversation contains them.
     fn add_input(&mut self, conversation: &mut ModelConversation) {
         while let Some(input) = self.steered.take() {
             let text = input.delivered();
@@ -187,7 +187,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Records the model and the usage that a reply reports, and checks the record against the limits.
+    /// Records the model and the usage that a reply reports, and checks the limits.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
@@ -203,7 +203,7 @@ impl<'a> TurnLoop<'a> {
         over_limit(&self.context.log, &self.limits).map_or(Ok(()), Err)
     }
 
-    /// Next step after a reply.
+    /// Returns the next step after a reply.
     async fn judge(
         &mut self,
         reply: &ModelReply,
@@ -212,7 +212,8 @@ impl<'a> TurnLoop<'a> {
         conversation: &mut ModelConversation,
         events: &mut dyn EventSink,
     ) -> Result<AfterReply, Failure> {
-        // First, since the arguments of its last call may be cut off: no call of such a reply is dispatched.
+        // Check this first: the arguments of the last call may be cut off, so no call of an incomplete reply is
+        // dispatched.
         if let CallEnding::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
@@ -256,7 +257,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// The failure of an answer that breaks off for `reason`.
+    /// Returns the failure of an answer that ended early because of `reason`.
     fn incomplete(&self, reason: &str) -> Failure {
         let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         match reason {
@@ -284,8 +285,7 @@ impl<'a> TurnLoop<'a> {
             let (calls, decided) = dispatcher.calls(batch);
             let answered = self.answer_batch(&calls, decided, dispatcher, events).await;
             self.is_submitted = is_submitted(dispatcher.session(), &self.request);
-            // In the order of the calls, with any order of their ends, so that the next request does not depend
-            // on timing.
+            // Use the order of the calls, not of their ends, so that the next request does not depend on timing.
             for (call, result) in calls.iter().zip(answered?) {
                 let Some(result) = result else { continue };
                 let written = conversation.tool_output(&call.id, call.is_custom, &result);
@@ -293,7 +293,7 @@ impl<'a> TurnLoop<'a> {
             }
         }
         conversation.is_whole();
-        // A submitted answer counts, even if another call of the same reply exceeded the budget.
+        // A submitted answer is valid, even if another call of the same reply exceeded the budget.
         if !dispatcher.session().is_handed_in()
             && let Some(failure) = self.overrun.check(dispatcher.session())
         {
@@ -303,7 +303,7 @@ impl<'a> TurnLoop<'a> {
         repeats.observe(&round)
     }
 
-    /// Runs the calls of a batch. The results are in their order.
+    /// Runs the calls of a batch. Returns the results in the order of the calls.
     async fn answer_batch(
         &mut self,
         calls: &[RequestedCall],
@@ -311,7 +311,7 @@ impl<'a> TurnLoop<'a> {
         dispatcher: &ToolDispatcher,
         events: &mut dyn EventSink,
     ) -> Result<Vec<Option<ToolResult>>, Failure> {
-        // All start events come first: the calls run at once, and end in any order.
+        // Emit all start events first, because the calls run concurrently and end in any order.
         let mut spans = Vec::new();
         for call in calls {
             let id: CallId = call.id.as_str().into();

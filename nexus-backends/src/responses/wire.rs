@@ -1,8 +1,8 @@
-//! The vendor's words, borrowed from the bytes they came in.
+//! Types of the wire format, which borrow from the received bytes.
 //!
-//! Servers differ in what they leave out, send as `null`, or write as text instead of a number. So a field says
-//! what can be made of it, and nothing about one field spoils the event. Items stay raw: they go back to the
-//! server as they came.
+//! Servers differ in the fields that they omit, send as `null`, or write as text instead of a number. So each field
+//! accepts any usable value, and an unusable field does not affect the rest of the event. Items stay raw, because they
+//! are sent back unchanged.
 
 mod lenient;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 pub(super) use self::lenient::{Amount, Count, Flag, JsonText, Object, Parts, RawItems, Text};
 
-/// The `type` of an event whose first key is something else.
+/// Type of an event whose first key is another field.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Typed<'a> {
@@ -19,7 +19,7 @@ pub(super) struct Typed<'a> {
     pub(super) kind: Text<'a>,
 }
 
-/// Any event that adds to a part of an item.
+/// Event with a delta of an item's part.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct DeltaEvent<'a> {
@@ -31,7 +31,7 @@ pub(super) struct DeltaEvent<'a> {
     pub(super) delta: Text<'a>,
 }
 
-/// Any event that tells a whole part of an item.
+/// Event with a complete part of an item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PartEvent<'a> {
@@ -59,7 +59,7 @@ pub(super) struct ItemEvent<'a> {
     pub(super) item: Option<&'a RawValue>,
 }
 
-/// An item of the output: of each kind, what is read.
+/// Output item, with the used fields of every kind.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item<'a> {
@@ -83,7 +83,7 @@ pub(super) struct Item<'a> {
     pub(super) summary: Parts<'a>,
 }
 
-/// Fields of an item by which a known one is recognised.
+/// Fields that identify an item.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ItemHead<'a> {
@@ -95,7 +95,7 @@ pub(super) struct ItemHead<'a> {
     pub(super) call_id: Text<'a>,
 }
 
-/// A call that the server answered itself.
+/// Call that the server answered itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct HostedItem<'a> {
@@ -123,7 +123,7 @@ pub(super) struct HostedItem<'a> {
     pub(super) error: Option<&'a RawValue>,
 }
 
-/// One part of a message or of thinking.
+/// Part of a message or of reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Part<'a> {
@@ -133,7 +133,7 @@ pub(super) struct Part<'a> {
     pub(super) refusal: Text<'a>,
 }
 
-/// Any event that carries the response.
+/// Event that contains the response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ResponseEvent<'a> {
@@ -141,7 +141,7 @@ pub(super) struct ResponseEvent<'a> {
     pub(super) response: Object<Response<'a>>,
 }
 
-/// The response, as far as it is read.
+/// Used fields of the response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Response<'a> {
@@ -161,7 +161,7 @@ pub(super) struct Response<'a> {
     pub(super) end_turn: Flag,
 }
 
-/// Why a response is incomplete.
+/// Reason why a response is incomplete.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct IncompleteDetails<'a> {
@@ -169,27 +169,27 @@ pub(super) struct IncompleteDetails<'a> {
     pub(super) reason: Text<'a>,
 }
 
-/// Tokens and price, as servers report them. Input holds the cached tokens, output the reasoning.
+/// Token counts and cost, as servers report them. Input includes cached tokens, output includes reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UsageReport {
     pub(super) input_tokens: Count,
     pub(super) output_tokens: Count,
-    /// The chat API's name; servers that began with that API still use it.
+    /// Name in the chat API, which servers that began with that API still use.
     pub(super) prompt_tokens: Count,
-    /// The chat API's name.
+    /// Name in the chat API.
     pub(super) completion_tokens: Count,
     pub(super) input_tokens_details: Object<InputDetails>,
     pub(super) output_tokens_details: Object<OutputDetails>,
     pub(super) prompt_tokens_details: Object<InputDetails>,
     pub(super) completion_tokens_details: Object<OutputDetails>,
-    /// 10^10 of them are one United States dollar. Source: observed.
+    /// Cost in ticks, of which 10^10 are one US dollar. Source: observed.
     pub(super) cost_in_usd_ticks: Amount,
-    /// In United States dollars, as OpenRouter reports it.
+    /// Cost in US dollars, as OpenRouter reports it.
     pub(super) cost: Amount,
 }
 
-/// Parts of the input that came from a cache or went to one.
+/// Numbers of input tokens that came from a cache or were written to one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InputDetails {
@@ -197,7 +197,7 @@ pub(super) struct InputDetails {
     pub(super) cache_write_tokens: Count,
 }
 
-/// Part of the output that was reasoning.
+/// Number of output tokens used for reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct OutputDetails {

@@ -1,4 +1,4 @@
-//! Reads a server's error in any of its forms.
+//! Parses a server's error in any of its forms.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,50 +7,50 @@ use serde_json::Value;
 
 use super::delay::{duration_in, from_seconds, moment};
 
-/// Bytes of a body without a message that are retained.
+/// Number of bytes retained of a body without a message.
 const MAX_EXCERPT_BYTES: usize = 2 << 10;
-/// Deepest wrapping of an error: as a field, in a list, in a response, as JSON inside a text.
+/// Maximum nesting of an error: in a field, in a list, in a response, or as JSON in a text.
 const MAX_DEPTH: usize = 6;
 
 /// Form of an error's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Nothing, or nothing but white space.
+    /// Empty, or only white space.
     #[default]
     Empty,
     /// JSON.
     Json,
-    /// A page, as proxies and network logins send it.
+    /// An HTML page, as proxies and network logins send it.
     Html,
     /// Anything else.
     Text,
 }
 
-/// A server's error. Its texts are as long as the server made them.
+/// A server's error. Its texts are not truncated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ErrorBody {
     /// Form of the body.
     pub(crate) form: Form,
-    /// The vendor's code, a number as text.
+    /// Error code of the vendor; a numeric code as text.
     pub(crate) code: Option<String>,
-    /// The vendor's JSON `type`.
+    /// Value of the vendor's field `type`.
     pub(crate) kind: Option<String>,
-    /// The vendor's words.
+    /// Message of the vendor.
     pub(crate) message: Option<String>,
-    /// The status that the error names: as a number, or by its phrase as in `too_many_requests`.
+    /// HTTP status that the error names: as a number, or by its phrase as in `too_many_requests`.
     pub(crate) status: Option<StatusCode>,
-    /// The parameter that it is about.
+    /// Request parameter that the error concerns.
     pub(crate) param: Option<String>,
-    /// End of a limit, by the vendor's clock.
+    /// Time at which the limit ends, by the vendor's clock.
     pub(crate) resets_at: Option<SystemTime>,
-    /// After how long to try again, if the body says so in a field.
+    /// Time until a retry, if a field of the body states it.
     pub(crate) retry_in: Option<Duration>,
-    /// The beginning of the body, or a page's title, for what has no message.
+    /// Beginning of the body, or title of a page, if the error has no message.
     pub(crate) excerpt: String,
 }
 
 impl ErrorBody {
-    /// Reads a body. Source of the forms: the vendors' errors as their CLIs read them, and FastAPI's `detail`.
+    /// Parses a body. Source of the forms: the vendors' errors as their CLIs read them, and FastAPI's `detail`.
     pub(crate) fn read(bytes: &[u8]) -> Self {
         let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii();
         if text.is_empty() {
@@ -70,7 +70,7 @@ impl ErrorBody {
         Self { form: Form::Text, excerpt, ..Self::default() }
     }
 
-    /// Reads an error that is JSON already: a body, an event, or a response that failed.
+    /// Reads an error from parsed JSON: a body, an event, or a failed response.
     pub(crate) fn of(value: &Value) -> Self {
         let mut body = Self { form: Form::Json, ..Self::default() };
         body.take(value, 0);
@@ -80,20 +80,20 @@ impl ErrorBody {
         body
     }
 
-    /// Returns true if the code, the parameter or the message contains `word`, which is in lower case. An HTML
-    /// page contains none.
+    /// Returns true if the code, the parameter or the message contains `word`, which must be in lower case. Always
+    /// false for an HTML page.
     pub(crate) fn names(&self, word: &str) -> bool {
         let holds = |text: &str| text.to_lowercase().contains(word);
         let fields = [&self.code, &self.param].into_iter().flatten();
         self.form != Form::Html && (holds(self.words()) || fields.map(String::as_str).any(holds))
     }
 
-    /// The vendor's words, or what there is in their place.
+    /// Returns the vendor's message, or the excerpt in its place.
     pub(crate) fn words(&self) -> &str {
         self.message.as_deref().unwrap_or(&self.excerpt)
     }
 
-    /// Takes what is not known yet; what stands further out was seen first and wins.
+    /// Fills fields that are not set yet. Outer values are read first, so they take precedence.
     fn take(&mut self, value: &Value, depth: usize) {
         if depth > MAX_DEPTH {
             return;
@@ -106,7 +106,8 @@ impl ErrorBody {
                 }
             }
             Value::Object(fields) => {
-                // The error itself tells more than what wraps it: `{"type":"error","error":{…}}`.
+                // Read the inner error first, because it contains more than its wrapper:
+                // `{"type":"error","error":{…}}`.
                 for wrapper in ["error", "response"] {
                     if let Some(inner @ (Value::Object(_) | Value::Array(_))) = fields.get(wrapper) {
                         self.take(inner, depth + 1);
@@ -142,7 +143,7 @@ impl ErrorBody {
         self.status = self.status.or_else(|| {
             ["code", "status", "status_code", "type"].into_iter().find_map(|name| status_named(&text(name)?))
         });
-        // The type of an event or a response that wraps the error names no error.
+        // Ignore the type of an event or a response that wraps the error.
         self.kind = self
             .kind
             .take()
@@ -157,7 +158,7 @@ impl ErrorBody {
         });
     }
 
-    /// Reads a message; or an error as JSON in a text, as gateways pass it on.
+    /// Reads a message, or an error as JSON in a text, which gateways pass on.
     fn take_text(&mut self, text: &str, depth: usize) {
         let text = text.trim();
         if text.is_empty() || self.message.is_some() {
@@ -174,13 +175,13 @@ impl ErrorBody {
     }
 }
 
-/// The path to a field, as FastAPI has it: `["body", "input", 2, "status"]`.
+/// Returns the path of a field in FastAPI's form: `["body", "input", 2, "status"]`.
 fn location(place: &Value) -> Option<String> {
     let names = place.as_array()?.iter().skip_while(|name| *name == "body").filter_map(Value::as_str);
     Some(names.collect::<Vec<_>>().join(".")).filter(|path| !path.is_empty())
 }
 
-/// The status of an error that a word names: its number, or its reason phrase.
+/// Returns the status that a word names: as a number, or as a reason phrase.
 fn status_named(word: &str) -> Option<StatusCode> {
     if let Ok(number) = word.parse::<f64>() {
         let whole = (number.fract() == 0.0 && (400.0..600.0).contains(&number)).then_some(number as u16);
@@ -192,26 +193,28 @@ fn status_named(word: &str) -> Option<StatusCode> {
     (400..600).filter_map(|number| StatusCode::from_u16(number).ok()).find(is_phrase)
 }
 
-/// The letters of a text in lower case: `Too Many Requests`, `too_many_requests` and `TooManyRequests` have the same.
+/// Returns the letters of a text in lower case, which are equal for `Too Many Requests`, `too_many_requests` and
+/// `TooManyRequests`.
 fn letters(text: &str) -> impl Iterator<Item = u8> {
     text.bytes().filter(u8::is_ascii_alphabetic).map(|byte| byte.to_ascii_lowercase())
 }
 
-/// The data of the first event, if the body is a stream of them. Source: LiteLLM 1.106.2, for a stream that fails at its
-/// beginning; the status is that of the error.
+/// Returns the data of the first event, if the body is a stream of events. Source: LiteLLM 1.106.2, for a stream that
+/// fails at its beginning; the status is that of the error.
 fn first_event(text: &[u8]) -> Option<&[u8]> {
     let is_stream = [&b"data:"[..], b"event:"].iter().any(|field| text.starts_with(field));
     let mut lines = text.split(|byte| *byte == b'\n').filter(|_| is_stream);
     lines.find_map(|line| line.strip_prefix(b"data:")).map(<[u8]>::trim_ascii)
 }
 
-/// The beginning of the bytes as text.
+/// Returns the beginning of the bytes as text.
 fn excerpt(bytes: &[u8]) -> String {
     let end = bytes.len().min(MAX_EXCERPT_BYTES);
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// The title of a page, or that it has none. `lower` is the page in lower case, byte for byte as long.
+/// Returns the title of a page, or a note that it has none. `lower` is the page in lower case, with the same byte
+/// positions.
 fn title(page: &str, lower: &str) -> String {
     let title = lower.find("<title").and_then(|start| {
         let begin = start + lower.get(start..)?.find('>')? + 1;

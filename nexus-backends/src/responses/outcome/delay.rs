@@ -1,4 +1,4 @@
-//! Time of the next try, from a server: in headers, in fields, and otherwise in a sentence.
+//! Time of the next attempt according to a server: in headers, in fields, or in a sentence.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,11 +6,11 @@ use nexus_core::Retry;
 
 use super::ErrorReply;
 
-/// Furthest reset that is believed; a later one is a misread unit. Source: our own bound; the longest window of
+/// Latest reset that is plausible; a later one results from a wrong unit. Source: our own bound; the longest window of
 /// a vendor is a month.
 const FURTHEST: Duration = Duration::from_secs(400 * 24 * 3_600);
 
-/// The server's own time.
+/// Delay that the server states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delay {
     After(Duration),
@@ -18,10 +18,10 @@ pub(super) enum Delay {
 }
 
 impl Delay {
-    /// The server's delay, the most exact and most deliberate source first.
+    /// Returns the server's delay from the most exact source.
     pub(super) fn of(reply: &ErrorReply<'_>) -> Option<Self> {
         let seconds = |value: &str| value.parse().ok().and_then(from_seconds);
-        // The field of a used-up plan has its next beginning, more exactly than any header.
+        // The body's field for a used-up plan is more exact than any header.
         if let Some(at) = reply.body.resets_at {
             return Some(Self::At(at));
         }
@@ -42,7 +42,7 @@ impl Delay {
         meters(reply).or_else(|| sentence(reply.body.words()).map(Self::After))
     }
 
-    /// Converts it to the caller's permission to retry.
+    /// Converts the delay into the [`Retry`] of a failure.
     pub(super) fn into_retry(self) -> Retry {
         match self {
             Self::After(wait) => Retry::After(wait),
@@ -51,15 +51,14 @@ impl Delay {
     }
 }
 
-/// A duration of this many seconds; the longest duration for larger numbers. `None` if it is negative or not a
-/// number.
+/// Returns a duration of this many seconds, at most `Duration::MAX`. `None` if the number is negative or not a number.
 pub(super) fn from_seconds(seconds: f64) -> Option<Duration> {
     (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// The reset of the meters that are used up: `x-ratelimit-reset-requests: 1s`, `x-ratelimit-reset-tokens: 6m0s`
-/// (source: the public API's guide to rate limits) and `x-ratelimit-reset` as a moment (source: OpenRouter's). A meter with
-/// something left did not refuse the request.
+/// Returns the latest reset of the exhausted meters: `x-ratelimit-reset-requests: 1s`, `x-ratelimit-reset-tokens: 6m0s`
+/// (source: the public API's guide to rate limits) and `x-ratelimit-reset` as a time (source: OpenRouter's). A meter
+/// that is not exhausted did not cause the rejection.
 fn meters(reply: &ErrorReply<'_>) -> Option<Delay> {
     let is_used_up = |meter: &str| {
         let remaining = reply.header(&format!("x-ratelimit-remaining{meter}"));
@@ -80,8 +79,8 @@ fn meters(reply: &ErrorReply<'_>) -> Option<Delay> {
     }
 }
 
-/// A moment in Unix time: in seconds, or in milliseconds if seconds would lie beyond all plausible years.
-/// `None` for a small number.
+/// Converts Unix time: in seconds, or in milliseconds if seconds would be an implausible year. `None` for a small
+/// number.
 pub(super) fn moment(number: f64) -> Option<SystemTime> {
     let seconds = if number >= 1e11 { number / 1_000.0 } else { number };
     if seconds < 1e8 {
@@ -90,7 +89,7 @@ pub(super) fn moment(number: f64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// Words before a wait. Source: `rate_limit_exceeded` inside a stream has its wait in its sentence alone ("Please try
+/// Texts before a wait. Source: `rate_limit_exceeded` in a stream states its wait only in its message ("Please try
 /// again in 1.8s."), as a vendor's own program reads it.
 const BEFORE_WAIT: [&str; 2] = ["try again in ", "retry after "];
 
@@ -102,7 +101,7 @@ fn sentence(words: &str) -> Option<Duration> {
     })
 }
 
-/// The duration at the beginning of the text: `1s`, `6m0s`, `1.8s`, `250ms`, `20 seconds`, `1h 2m`.
+/// Parses the duration at the beginning of a text: `1s`, `6m0s`, `1.8s`, `250ms`, `20 seconds`, `1h 2m`.
 pub(super) fn duration_in(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut sum = None;

@@ -1,4 +1,4 @@
-//! Vendors' names for their errors. Each row has the source of its word.
+//! Tables of the vendors' error names. Each row has the source of its word.
 
 use nexus_core::ErrorKind;
 
@@ -10,32 +10,32 @@ use crate::vendor_words;
 pub(crate) enum Meaning {
     /// A missing or rejected credential.
     Unauthenticated,
-    /// A good credential that may not do this.
+    /// A valid credential without the permission for this request.
     Forbidden,
-    /// The server limits the rate.
+    /// A rate limit was exceeded.
     RateLimited,
-    /// The plan or the budget is used up.
+    /// The plan or the budget is exhausted.
     UsageLimit,
     /// The server is out of capacity.
     Overloaded,
-    /// The model is not there, or not for this account.
+    /// The model does not exist, or not for this account.
     ModelUnavailable,
     /// The conversation is too long.
     ContextExceeded,
-    /// A filter declined.
+    /// A filter rejected the request.
     Refused,
-    /// The request cannot be used as it stands.
+    /// The request is invalid.
     InvalidRequest,
-    /// The server gave up waiting.
+    /// The server timed out.
     TimedOut,
-    /// The response is not an answer at all.
+    /// The response is not an answer of the API.
     Unreadable,
-    /// The server failed and gives it no other name.
+    /// The server failed without a more specific reason.
     VendorFailure,
 }
 
 impl Meaning {
-    /// Converts it to a kind.
+    /// Converts the meaning into an error kind.
     pub(crate) fn kind(self) -> ErrorKind {
         match self {
             Self::Unauthenticated => ErrorKind::Unauthenticated,
@@ -48,20 +48,20 @@ impl Meaning {
             Self::Refused => ErrorKind::Refused,
             Self::InvalidRequest => ErrorKind::InvalidRequest,
             Self::TimedOut => ErrorKind::Transport,
-            // Another program answers in the place of the server. A program that only sees a missing event
-            // reports the same.
+            // Another program answers in place of the server. A program that only detects a missing event reports the
+            // same.
             Self::Unreadable => ErrorKind::Transport,
             Self::VendorFailure => ErrorKind::VendorFailure,
         }
     }
 }
 
-/// Codes, in the field `code` or `type`. A general one such as `server_error` or `invalid_request_error` says less
-/// than the status and is not here.
+/// Error codes, in the field `code` or `type`. General codes such as `server_error` or `invalid_request_error` are
+/// omitted, because the status is more specific.
 ///
-/// Sources: *recorded*: what a vendor's own program tells apart, and streams that it accepted; *reference*: the error
-/// codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's; *messages*:
-/// the Messages API, whose errors gateways pass on.
+/// Sources: *recorded*: codes that a vendor's own program distinguishes, and streams that it accepted; *reference*: the
+/// error codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's;
+/// *messages*: the Messages API, whose errors gateways pass on.
 const CODES: [(&str, Meaning); 25] = [
     ("context_length_exceeded", Meaning::ContextExceeded), // recorded
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
@@ -90,7 +90,7 @@ const CODES: [(&str, Meaning); 25] = [
     ("exceeded_current_quota_error", Meaning::UsageLimit), // moonshot
 ];
 
-/// Words for a model that is not there, in lower case: after the word "model", unless they hold it themselves.
+/// Texts about a model that does not exist, in lower case. They count after the word "model", unless they contain it.
 const MISSING_MODEL: [&str; 6] = [
     "does not exist",       // reference, vLLM
     "not found",            // Ollama
@@ -100,7 +100,7 @@ const MISSING_MODEL: [&str; 6] = [
     "no longer available",  // reference, for a model that was withdrawn
 ];
 
-/// Meaning of the code, or else of the type.
+/// Returns the meaning of the code, otherwise of the type.
 pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
     let meaning = |word: &Option<String>| {
         let word = word.as_deref()?;
@@ -109,7 +109,7 @@ pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
     meaning(&body.code).or_else(|| meaning(&body.kind))
 }
 
-/// Returns true if the message is about a conversation that is too long.
+/// Returns true if the error is about a conversation that is too long.
 pub(super) fn speaks_of_length(body: &ErrorBody) -> bool {
     let fields = [Some(body.words()), body.code.as_deref(), body.param.as_deref()];
     body.form == Form::Json && fields.into_iter().flatten().any(vendor_words::speaks_of_length)

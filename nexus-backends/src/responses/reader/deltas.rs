@@ -1,4 +1,4 @@
-//! Pieces of text, of thinking and of arguments.
+//! Deltas of text, thinking and arguments.
 
 use std::{borrow::Cow, mem};
 
@@ -11,14 +11,14 @@ use super::ResponseReader;
 use super::slots::{Late, SlotKind};
 use crate::responses::wire::{DeltaEvent, PartEvent};
 
-/// Thinking, which belongs to the message after it.
+/// Thinking, which belongs to the next message.
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
-    /// That message, which has not begun.
+    /// Id of that message, which has not begun.
     pub(super) message: Option<MessageId>,
-    /// The part of the last event: its item, its index, and true for a summary.
+    /// Part of the last delta: its item, its index, and true for a summary.
     part: Option<(usize, Option<u64>, bool)>,
-    /// The server said that another part begins.
+    /// True if the server has announced another part.
     pub(super) part_ended: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) enum DeltaTarget {
 }
 
 impl DeltaTarget {
-    /// By the type of the event.
+    /// Returns the target for the type of a delta event.
     pub(super) fn of(kind: &[u8]) -> Option<Self> {
         Some(match kind {
             b"response.output_text.delta" => Self::Text,
@@ -49,7 +49,7 @@ impl DeltaTarget {
 }
 
 impl DeltaTarget {
-    /// By the type of the event that tells a part as a whole, once its deltas have ended.
+    /// Returns the target for the type of an event that repeats a complete part after its deltas.
     pub(super) fn of_whole(kind: &str) -> Option<Self> {
         Some(match kind {
             "response.output_text.done" => Self::Text,
@@ -71,7 +71,7 @@ impl DeltaTarget {
 }
 
 impl ResponseReader {
-    /// Reads a delta.
+    /// Handles a delta.
     pub(super) fn delta(&mut self, target: DeltaTarget, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
         match target {
             DeltaTarget::Text => self.text(event, false, events),
@@ -105,7 +105,8 @@ impl ResponseReader {
     fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
-        // The last event of a thought marks its end. vLLM counts `content_index` up with every token.
+        // Use no part index for a thought: vLLM increments `content_index` with every token. The last event of a
+        // thought marks its end.
         let part = event.summary_index.0.filter(|_| is_summary);
         let delta = self.joined(index, event.delta.0).into_owned();
         self.think((index, part, is_summary), delta, events);
@@ -115,7 +116,7 @@ impl ResponseReader {
         }
     }
 
-    /// Reads a part that ends: its text counts if no delta brought it.
+    /// Handles the end of a part. Its text is used only if no delta contained it.
     pub(super) fn whole_part(
         &mut self,
         target: DeltaTarget,
@@ -127,7 +128,7 @@ impl ResponseReader {
         }
         let number = part.summary_index.0.or(part.content_index.0);
         let (place, id) = (part.output_index.0, part.item_id.as_str());
-        // Some servers tell an item again behind the next one.
+        // Some servers repeat an ended item after the next one.
         if self.slots.is_over(target.slot_kind(), id) {
             return;
         }
@@ -146,7 +147,7 @@ impl ResponseReader {
         }
     }
 
-    /// Joins the halves of a character at the ends of a delta of an item.
+    /// Joins characters that two deltas of an item split.
     fn joined<'d>(&mut self, index: usize, delta: Cow<'d, str>) -> Cow<'d, str> {
         match self.halves.is_idle(self.event_halves) {
             true => delta,
@@ -154,7 +155,7 @@ impl ResponseReader {
         }
     }
 
-    /// Tells a piece of thinking.
+    /// Emits a piece of thinking.
     pub(super) fn think(
         &mut self,
         part: (usize, Option<u64>, bool),
@@ -183,7 +184,7 @@ impl ResponseReader {
         events.push(ThinkingDelta::new(message, text).into());
     }
 
-    /// A piece of arguments or input. It counts if the item never ends by itself.
+    /// Adds a piece of arguments or input. It is used only if the item has no end event.
     fn piece(&mut self, kind: SlotKind, event: DeltaEvent<'_>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(kind, place, id) else { return };
@@ -195,7 +196,7 @@ impl ResponseReader {
         slot.text.push_str(&delta);
     }
 
-    /// All of the arguments or the input.
+    /// Sets the complete arguments or input.
     pub(super) fn whole_piece(&mut self, kind: SlotKind, event: &PartEvent<'_>, text: &str) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(kind, place, id) else { return };
@@ -207,7 +208,7 @@ impl ResponseReader {
         }
     }
 
-    /// The item that an event is about. `None`: it is over.
+    /// Returns the item of an event, and opens one if needed. `None` if the item has ended.
     pub(super) fn find_or_open(&mut self, kind: SlotKind, place: Option<u64>, id: &str) -> Option<usize> {
         match self.slots.find_open(kind, place, id) {
             Ok(Some(index)) => Some(index),
@@ -241,7 +242,7 @@ impl ResponseReader {
 }
 
 impl<'a> PartEvent<'a> {
-    /// The text, as if it were a piece.
+    /// Converts the text of a part into a delta.
     pub(super) fn into_delta(self) -> DeltaEvent<'a> {
         let Self { item_id, output_index, summary_index, text, refusal, .. } = self;
         let delta = if text.is_empty() { refusal } else { text };

@@ -1,4 +1,4 @@
-//! The terminal event, and its facts about the whole response.
+//! The terminal event, and its information about the whole response.
 
 use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
@@ -8,10 +8,10 @@ use super::{CallEnding, ResponseReader, parse, usage};
 use crate::responses::outcome::{ErrorBody, ErrorReply, error_headers, judge};
 use crate::responses::wire::{Response, ResponseEvent};
 
-/// Most items that one reply may have. Source: our own bound.
+/// Maximum number of items of one reply. Source: our own bound.
 const MAX_ITEMS: usize = 65_536;
 
-/// End in the name of a terminal event, where the response has no status.
+/// Outcome that the type of a terminal event states, for a response without a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Terminal {
     Completed,
@@ -20,7 +20,7 @@ pub(super) enum Terminal {
 }
 
 impl Terminal {
-    /// By the type of the event.
+    /// Returns the outcome for the type of an event; `None` for other events.
     pub(super) fn of(kind: &str) -> Option<Self> {
         Some(match kind {
             "response.completed" | "response.done" => Self::Completed,
@@ -43,7 +43,7 @@ impl ResponseReader {
         Ok(())
     }
 
-    /// The response is over.
+    /// Handles the end of the response.
     pub(super) fn end(&mut self, terminal: Terminal, response: Response<'_>, events: &mut Vec<TurnEvent>) {
         self.model = response.model().or_else(|| self.model.take());
         if let Some(report) = &response.usage.0 {
@@ -87,24 +87,24 @@ impl ResponseReader {
         }
     }
 
-    /// The reply is longer than `bound`.
+    /// Ends the reply with a failure, because it is longer than `bound`.
     pub(super) fn too_long(&mut self, bound: &str) {
         let failure = Failure::new(ErrorKind::Protocol, format!("the reply is longer than {bound}"));
         self.ending = Some(CallEnding::Failed(failure));
     }
 
-    /// Notes the headers of the answer that an error in its stream goes by.
+    /// Stores the response headers that matter to an error in its stream.
     pub(crate) fn answer_has(&mut self, headers: &HeaderMap) {
         self.error_headers = error_headers(headers);
     }
 
-    /// Returns true if the response failed without a reason, which may be in the next event. Source: observed
-    /// with Azure, where an `error` event follows.
+    /// Returns true if the response failed without a reason, which may be in the next event. Source: observed with
+    /// Azure, where an `error` event follows.
     pub(crate) fn awaits_reason(&self) -> bool {
         self.awaits_reason && self.ending.is_none()
     }
 
-    /// The server told an error.
+    /// Ends the reply with an error of the server.
     pub(super) fn fail(&mut self, error: &Value) {
         let failure = self.judged(error);
         self.ending = Some(CallEnding::Failed(failure));
@@ -122,7 +122,7 @@ impl Response<'_> {
         (!self.model.is_empty()).then(|| self.model.as_str().into())
     }
 
-    /// Returns true if it has none of a response's fields.
+    /// Returns true if the object has none of a response's fields.
     pub(super) fn is_empty(&self) -> bool {
         self.status.is_empty() && self.id.is_empty() && self.output.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Tools that the server runs itself: reported when they have ended, never run here.
+//! Tools that the server runs itself: reported after they ended, never run here.
 
 use nexus_core::{
     CallId, ToolCallStatus, TurnEvent,
@@ -9,7 +9,8 @@ use serde_json::{Value, value::RawValue};
 
 use crate::responses::wire::HostedItem;
 
-/// Possible changes by a call, if `kind` is a tool of the server. Sandboxes of the server do not count.
+/// Returns the possible effects of a call, if `kind` is a tool of the server. Changes in the server's own sandbox do
+/// not count.
 pub(super) fn effects(kind: &str) -> Option<Effects> {
     match kind {
         "web_search_call" | "file_search_call" => Some(Effects::Read),
@@ -19,13 +20,13 @@ pub(super) fn effects(kind: &str) -> Option<Effects> {
     }
 }
 
-/// Possible changes by a custom call that the server answers. Source: observed with a vendor whose hosted
+/// Returns the possible effects of a custom call that the server answers. Source: observed with a vendor whose hosted
 /// searches are called `x_*_search`.
 pub(super) fn custom_effects(name: &str) -> Effects {
     if name.starts_with("x_") && name.ends_with("_search") { Effects::Read } else { Effects::Unknown }
 }
 
-/// Sends the events of a finished call. `unnamed` is its name within the turn if the server gave it none.
+/// Emits the events of a finished call. `unnamed` creates its id within the turn if the server sent none.
 pub(super) fn tell(
     kind: &str,
     effects: Effects,
@@ -59,7 +60,7 @@ pub(super) fn tell(
     events.push(ToolCallFinished::new(call, status, output).into());
 }
 
-/// Arguments are often JSON within a string.
+/// Parses a value, which is often JSON within a string.
 fn value(raw: &RawValue) -> Value {
     match serde_json::from_str(raw.get()) {
         Ok(Value::String(text)) => serde_json::from_str(&text).unwrap_or(Value::String(text)),

@@ -1,4 +1,4 @@
-//! The items of an output: how they begin, what they become.
+//! Items of an output: their start, their end, and their conversion.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::responses::dialect::CustomCalls;
 use crate::responses::wire::{Item, ItemEvent, Parts};
 
 impl ResponseReader {
-    /// An item begins.
+    /// Handles the start of an item.
     pub(super) fn item_added(&mut self, event: &ItemEvent<'_>) {
         let Some(item) = event.item.and_then(|raw| serde_json::from_str::<Item<'_>>(raw.get()).ok()) else {
             return;
@@ -32,7 +32,7 @@ impl ResponseReader {
         }
     }
 
-    /// An item is over. `place` is its place in the output.
+    /// Handles the end of an item. `place` is its position in the output.
     pub(super) fn item_done(&mut self, place: Option<u64>, raw: &RawValue, events: &mut Vec<TurnEvent>) {
         let item: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
         let kind = SlotKind::of(item.kind());
@@ -49,7 +49,7 @@ impl ResponseReader {
         self.fill_with(index, &item, raw, events);
     }
 
-    /// The item of a slot is over.
+    /// Handles the end of the item in a slot.
     pub(super) fn fill(&mut self, index: usize, raw: &RawValue, events: &mut Vec<TurnEvent>) {
         let item: Item<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
         self.fill_with(index, &item, raw, events);
@@ -96,7 +96,7 @@ impl ResponseReader {
             let item = message_of(slot, message);
             return Some(if has_deltas { item } else { with_raw(item, raw) });
         }
-        // Text beyond the deltas is reported now, if the deltas are a beginning of it.
+        // Emit the remaining text, if the deltas are a prefix of the final text.
         if let Some(untold) = text.strip_prefix(slot.text.as_str())
             && !untold.is_empty()
         {
@@ -179,8 +179,8 @@ impl ResponseReader {
     }
 }
 
-/// Returns true if an item can go back unchanged: its call id is the text that its output will name. An output
-/// cannot name a call id that is a number.
+/// Returns true if an item can be sent back unchanged, because its call id equals the text in its output. An output
+/// cannot refer to a numeric call id.
 fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
     #[derive(Deserialize)]
     struct Named<'a> {
@@ -191,13 +191,13 @@ fn has_call_id(raw: &RawValue, wanted: &str) -> bool {
         && serde_json::from_str::<Named<'_>>(raw.get()).is_ok_and(|named| named.call_id == wanted)
 }
 
-/// Returns true for items that are carried over and need no event.
+/// Returns true for items that are sent back and need no event.
 fn is_silent(kind: &str) -> bool {
     matches!(kind, "compaction" | "context_compaction" | "mcp_list_tools")
 }
 
-/// The final item of a slot, after the reply. An item that never ended by itself is the sum of its deltas, if
-/// the reply has an end; a call only if that end was a successful one.
+/// Returns the final item of a slot, after the reply. An item without an end event is assembled from its deltas if the
+/// reply has a terminal event. A call additionally needs a successful end.
 pub(super) fn finished(
     mut slot: ItemSlot,
     ending: &CallEnding,
@@ -219,8 +219,8 @@ pub(super) fn finished(
     }
 }
 
-/// A message of what its deltas add up to. Its content is plain: as parts, servers that check their input want an
-/// `id` and a `status` along with it, which only they could have given.
+/// Creates a message from its deltas. Its content is plain text: some servers require an `id` and a `status` beside
+/// parts, which only they could have assigned.
 fn message_of(slot: &mut ItemSlot, message: MessageId) -> OutputItem {
     let text = std::mem::take(&mut slot.text);
     let refusal = std::mem::take(&mut slot.refusal);
@@ -229,7 +229,7 @@ fn message_of(slot: &mut ItemSlot, message: MessageId) -> OutputItem {
     OutputItem::Message { message, text, refusal, raw: written(&raw) }
 }
 
-/// A call of what its deltas add up to.
+/// Creates a function call from its deltas.
 fn call_of(slot: &mut ItemSlot) -> FunctionCall {
     let call_id = call_id_of(slot);
     let name = std::mem::take(&mut slot.name);
@@ -247,7 +247,7 @@ fn call_of(slot: &mut ItemSlot) -> FunctionCall {
     FunctionCall { call_id, name, namespace, arguments, raw: written(&raw) }
 }
 
-/// A custom call of what its deltas add up to.
+/// Creates a custom call from its deltas.
 fn custom_call_of(slot: &mut ItemSlot) -> OutputItem {
     let call_id = call_id_of(slot);
     let name = std::mem::take(&mut slot.name);
@@ -256,7 +256,7 @@ fn custom_call_of(slot: &mut ItemSlot) -> OutputItem {
     OutputItem::CustomCall { call_id, name, input, raw: written(&raw) }
 }
 
-/// Its call id; after the item, else after its place, where the server gave it none.
+/// Returns the call id. If the server sent none, it is derived from the item's id or position.
 fn call_id_of(slot: &mut ItemSlot) -> String {
     if slot.call_id.is_empty() { slot.unnamed() } else { std::mem::take(&mut slot.call_id) }
 }
@@ -273,12 +273,12 @@ fn with_raw(mut item: OutputItem, new: &RawValue) -> OutputItem {
 }
 
 fn written(value: &Value) -> Box<RawValue> {
-    // A `Value` is always written as JSON.
+    // A `Value` always serialises to valid JSON.
     RawValue::from_string(value.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 impl Item<'_> {
-    /// Its type; a guess where the server leaves it out.
+    /// Returns the type of the item, or a guess if the server omits it.
     fn kind(&self) -> &str {
         match self.kind.as_str() {
             "" if !self.name.is_empty() && !self.arguments.0.is_empty() => "function_call",
@@ -287,7 +287,7 @@ impl Item<'_> {
         }
     }
 
-    /// Names a slot as the item is named.
+    /// Copies the names of the item into a slot.
     fn name_into(&self, slot: &mut ItemSlot) {
         for (from, to) in [
             (&self.call_id, &mut slot.call_id),

@@ -1,8 +1,8 @@
-//! A fast parser for deltas that are flat objects.
+//! Fast parser for deltas that are flat objects.
 //!
-//! Nearly every event of a stream is a delta, and nearly every delta is a flat object of plain members. Such a one is
-//! read here in one pass, with half the instructions of a general parser, measured. Anything else, an escape or a nested
-//! value for one, is `None` and takes the general way; what is read here, that way reads the same.
+//! Nearly every event of a stream is a delta, and nearly every delta is a flat object of plain members. This parser
+//! reads it in one pass, with half the instructions of a general parser, measured. For anything else, such as an escape
+//! or a nested value, it returns `None`, and the general parser reads the event. Both parsers give the same result.
 
 use std::{borrow::Cow, str};
 
@@ -12,7 +12,7 @@ use super::deltas::DeltaTarget;
 use super::unknown::first_key;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
-/// Target of a delta, and its event.
+/// Returns the target of a delta, and its event.
 pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
     let mut rest = data.get(first_key(data)?..)?;
     let target = DeltaTarget::of(string(&mut rest)?)?;
@@ -30,7 +30,7 @@ pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
         (next(&mut rest)? == b'"').then_some(())?;
         let key = key(&mut rest)?;
         if told & key.bit() != 0 {
-            // Told twice.
+            // Duplicate member: the general parser decides.
             return None;
         }
         told |= key.bit();
@@ -44,7 +44,8 @@ pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
     }
 }
 
-/// Returns true if a string in `data` ends at the next quotation mark, and all of it is UTF-8.
+/// Returns true if `data` has no backslash and no control character, and is UTF-8. Then a string ends at the next
+/// quotation mark.
 fn is_plain(data: &[u8]) -> bool {
     let mut plain = Plain::default();
     let (blocks, rest) = data.as_chunks::<BLOCK_BYTES>();
@@ -62,15 +63,15 @@ fn is_plain(data: &[u8]) -> bool {
     !is_special && (plain.all.is_ascii() || str::from_utf8(data).is_ok())
 }
 
-/// Number of bytes that are compared side by side.
+/// Number of bytes that are compared in parallel.
 const BLOCK_BYTES: usize = 32;
 
-/// Properties that hold for all bytes of some blocks, side by side.
+/// Accumulated properties of all bytes of some blocks, in parallel lanes.
 #[derive(Default)]
 struct Plain {
-    /// Not zero: one of them is a control character or a backslash.
+    /// Nonzero if a byte is a control character or a backslash.
     special: [u8; BLOCK_BYTES],
-    /// The bits of all of them.
+    /// Bitwise OR of all bytes.
     all: [u8; BLOCK_BYTES],
 }
 
@@ -83,7 +84,7 @@ impl Plain {
     }
 }
 
-/// The next byte other than a space.
+/// Returns the next byte other than a space.
 fn next(rest: &mut &[u8]) -> Option<u8> {
     loop {
         let (&byte, after) = rest.split_first()?;
@@ -94,7 +95,7 @@ fn next(rest: &mut &[u8]) -> Option<u8> {
     }
 }
 
-/// Text up to the next quotation mark.
+/// Returns the text up to the next quotation mark.
 fn string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr(b'"', rest)?;
     let (string, after) = rest.split_at_checked(end)?;
@@ -113,7 +114,7 @@ enum DeltaMember {
 }
 
 impl DeltaMember {
-    /// A bit of its own, for each that is read.
+    /// Returns a distinct bit for each used member.
     fn bit(self) -> u8 {
         match self {
             Self::Delta => 1,
@@ -125,7 +126,7 @@ impl DeltaMember {
     }
 }
 
-/// Reads a key, from within its quotation marks to behind its colon.
+/// Parses a key, from inside its quotation marks to after its colon.
 fn key(rest: &mut &[u8]) -> Option<DeltaMember> {
     let known = match rest.first()? {
         b'd' => rest.strip_prefix(b"delta\":").map(|after| (DeltaMember::Delta, after)),
@@ -161,7 +162,7 @@ fn count(rest: &mut &[u8]) -> Option<Count> {
     }
 }
 
-/// A whole number that begins with `first`, if it is short and followed by another member or the end.
+/// Parses a short whole number that begins with `first`, followed by another member or the end.
 fn number(first: u8, rest: &mut &[u8]) -> Option<u64> {
     let mut number = u64::from(first - b'0');
     let mut digits = 1;
@@ -177,7 +178,7 @@ fn number(first: u8, rest: &mut &[u8]) -> Option<u64> {
     (is_over && (first != b'0' || digits == 1)).then_some(number)
 }
 
-/// Skips a value that is not used.
+/// Skips the value of an unused member.
 fn skip(rest: &mut &[u8]) -> Option<()> {
     let literal: &[u8] = match next(rest)? {
         b'"' => {

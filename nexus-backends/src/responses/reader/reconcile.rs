@@ -1,4 +1,4 @@
-//! Adds the output of the terminal event to the items that came one by one.
+//! Merges the output of the terminal event with the items that were streamed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,18 +8,18 @@ use super::reply::OutputItem;
 use super::slots::{ItemSlot, ItemSlots, SlotKind};
 use crate::responses::wire::{Item, ItemHead};
 
-/// An item of the final output that did not arrive as a finished item before.
+/// Item of the final output that was not streamed completely.
 #[derive(Debug)]
 pub(super) struct Unfinished<'a> {
-    /// The slot that it belongs to; `None`: it is new.
+    /// Slot to which it belongs; `None` for a new item.
     pub(super) slot: Option<usize>,
-    /// The position in the output.
+    /// Position in the output.
     pub(super) position: u64,
-    /// The received text.
+    /// Raw JSON of the item.
     pub(super) raw: &'a RawValue,
 }
 
-/// The slots that no item of the final output was found for yet.
+/// Slots that are not matched with an item of the final output yet.
 struct Unmatched<'a> {
     slots: &'a [ItemSlot],
     in_order: Vec<usize>,
@@ -29,10 +29,10 @@ struct Unmatched<'a> {
 }
 
 impl ItemSlots {
-    /// The unfinished items of `output`, in order.
+    /// Returns the unfinished items of `output`, in order.
     ///
-    /// Items are the same if their texts are equal, or by id, or by call id. The rest of both sides is paired
-    /// kind by kind, in order; but a finished call only with one that calls the same.
+    /// Two items are the same if their raw texts, their ids or their call ids are equal. The remaining items of both
+    /// sides are paired by kind, in order; a finished call is paired only with an equal call.
     pub(super) fn reconcile<'a>(&self, output: &[&'a RawValue]) -> Vec<Unfinished<'a>> {
         let mut unmatched = Unmatched::new(self.as_slice());
         let mut unfinished = Vec::new();
@@ -87,7 +87,7 @@ impl<'a> Unmatched<'a> {
         Self { slots, is_taken: vec![false; slots.len()], in_order, by_name, by_kind }
     }
 
-    /// Takes the item that is over at this place, if it came word for word.
+    /// Matches the finished item at this position, if its raw text is equal. Returns true on success.
     fn take_same(&mut self, position: usize, raw: &RawValue) -> bool {
         let Some(&index) = self.in_order.get(position) else { return false };
         let item = self.slots.get(index).and_then(|slot| slot.item.as_ref());
@@ -98,7 +98,7 @@ impl<'a> Unmatched<'a> {
         is_same
     }
 
-    /// Takes the first item with one of these names.
+    /// Matches the first item with one of these ids.
     fn take_named(&mut self, kind: SlotKind, names: &[&str]) -> Option<usize> {
         for name in names {
             let Some(queue) = self.by_name.get_mut(&kind).and_then(|queues| queues.get_mut(*name)) else {
@@ -114,7 +114,7 @@ impl<'a> Unmatched<'a> {
         None
     }
 
-    /// The first one of this kind.
+    /// Returns the first unmatched slot of this kind.
     fn first_left(&mut self, kind: SlotKind) -> Option<usize> {
         let queue = self.by_kind.get_mut(&kind)?;
         while let Some(&index) = queue.front() {
@@ -140,7 +140,7 @@ impl<'a> Unmatched<'a> {
         self.slots.get(index).is_some_and(|slot| slot.item.is_none())
     }
 
-    /// Returns true if an item without a common name is the same as this finished one.
+    /// Returns true if an item without a common id equals this finished one.
     fn is_alike(&self, index: usize, raw: &RawValue) -> bool {
         let Some(item) = self.slots.get(index).and_then(|slot| slot.item.as_ref()) else { return false };
         match item {

@@ -1,4 +1,4 @@
-//! Result of a model call, with which the loop continues.
+//! Reply of a model call, with which the loop continues.
 
 use nexus_core::{
     MessageId, ModelId, Usage,
@@ -7,16 +7,16 @@ use nexus_core::{
 };
 use serde_json::value::RawValue;
 
-/// Result of a model call.
+/// Reply of a model call.
 #[derive(Debug)]
 pub(crate) struct ModelReply {
-    /// The model's output, in its order, without incomplete items.
+    /// Output of the model, in order, without incomplete items.
     pub(crate) items: Vec<OutputItem>,
-    /// Tokens, in disjoint buckets.
+    /// Token counts in categories that do not overlap.
     pub(crate) usage: Option<Usage>,
-    /// The price that the server named.
+    /// Cost that the server reported.
     pub(crate) cost: Option<Cost>,
-    /// The model that the server says it was.
+    /// Model that the server reported.
     pub(crate) model: Option<ModelId>,
     /// End of the call.
     pub(crate) ending: CallEnding,
@@ -25,27 +25,27 @@ pub(crate) struct ModelReply {
 /// End of a model call.
 #[derive(Debug)]
 pub(crate) enum CallEnding {
-    /// With the answer.
+    /// The answer is complete.
     Completed {
-        /// `Some(false)` asks for another request, although no tool was called.
+        /// `Some(false)` requests another model call, although no tool was called.
         end_turn: Option<bool>,
     },
-    /// Before the answer was complete.
+    /// The answer is incomplete.
     Incomplete {
-        /// The vendor's reason, such as `max_output_tokens` or `content_filter`.
+        /// Reason of the vendor, such as `max_output_tokens` or `content_filter`.
         reason: String,
     },
-    /// With an error that the server told.
+    /// The server reported an error.
     Failed(Failure),
-    /// Without a word: no terminal event came.
+    /// No terminal event arrived.
     Missing {
-        /// Something else came in its place that could not be read.
+        /// True if something unreadable arrived.
         unreadable: bool,
     },
 }
 
 impl CallEnding {
-    /// Why the model stopped; `calls_tools` says whether the reply holds a call that we answer.
+    /// Returns the reason why the model stopped. `calls_tools` is true if the reply contains a call that Nexus answers.
     pub(super) fn finish(&self, calls_tools: bool) -> Option<FinishReason> {
         match self {
             Self::Completed { .. } if calls_tools => Some(FinishReason::ToolCalls),
@@ -58,54 +58,54 @@ impl CallEnding {
     }
 }
 
-/// One thing that the model put out.
+/// Output item of the model.
 #[derive(Debug)]
 pub(crate) enum OutputItem {
-    /// Words.
+    /// A message.
     Message {
-        /// Its name within the turn.
+        /// Id of the message within the turn.
         message: MessageId,
-        /// Its whole text, a refusal included.
+        /// Complete text, including a refusal.
         text: String,
-        /// The part of the text in which the model refuses.
+        /// Part of the text that is a refusal.
         refusal: Option<String>,
-        /// The received text.
+        /// Raw JSON of the item.
         raw: Box<RawValue>,
     },
-    /// Thinking, to be carried over unchanged.
+    /// Reasoning, which is sent back unchanged.
     Reasoning {
-        /// The received text.
+        /// Raw JSON of the item.
         raw: Box<RawValue>,
     },
-    /// A call that we answer.
+    /// A call that Nexus answers.
     Call(FunctionCall),
-    /// A call that we answer, with free text instead of JSON arguments.
+    /// A call that Nexus answers, with free text instead of JSON arguments.
     CustomCall {
-        /// Pairs it with its output.
+        /// Id that pairs the call with its output.
         call_id: String,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// The text.
+        /// Text of the call.
         input: String,
-        /// The received text.
+        /// Raw JSON of the item.
         raw: Box<RawValue>,
     },
-    /// Anything else, such as the trace of a hosted tool: kept and carried over.
+    /// Any other item, such as the trace of a hosted tool. It is sent back to the model.
     Other {
-        /// The vendor's word for it.
+        /// Type of the item.
         kind: String,
-        /// The received text.
+        /// Raw JSON of the item.
         raw: Box<RawValue>,
     },
 }
 
 impl OutputItem {
-    /// Returns true for a call that the loop answers.
+    /// Returns true for a call that Nexus answers.
     pub(super) fn is_call(&self) -> bool {
         matches!(self, Self::Call(_) | Self::CustomCall { .. })
     }
 
-    /// The received text.
+    /// Returns the raw JSON of the item.
     pub(crate) fn raw(&self) -> &RawValue {
         match self {
             Self::Message { raw, .. }
@@ -117,17 +117,17 @@ impl OutputItem {
     }
 }
 
-/// A call of a function.
+/// Call of a function.
 #[derive(Debug)]
 pub(crate) struct FunctionCall {
-    /// Pairs it with its output.
+    /// Id that pairs the call with its output.
     pub(crate) call_id: String,
-    /// The function.
+    /// Name of the function.
     pub(crate) name: String,
-    /// The group that the function was offered in.
+    /// Namespace of the function.
     pub(crate) namespace: Option<String>,
-    /// The arguments, as the model wrote them: they may be no JSON at all.
+    /// Arguments as the model wrote them, which need not be JSON.
     pub(crate) arguments: String,
-    /// The received text.
+    /// Raw JSON of the call.
     pub(crate) raw: Box<RawValue>,
 }

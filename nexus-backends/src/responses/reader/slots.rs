@@ -1,7 +1,7 @@
-//! The items of an output while it streams in.
+//! Items of an output while it is streamed.
 //!
-//! Deltas name their item by id, by index, by both, or not at all, and some servers change the id within a response.
-//! [`ItemSlots`] finds the item in each of these cases.
+//! Deltas refer to their item by id, by index, by both, or not at all, and some servers change the id within a
+//! response. [`ItemSlots`] finds the item in each of these cases.
 
 use nexus_core::MessageId;
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use super::reply::OutputItem;
 /// Number of the newest items that are searched for the target of a delta.
 const SEARCHED: usize = 1024;
 
-/// Kind of an item, as far as deltas need it.
+/// Kind of an item, as far as deltas distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum SlotKind {
     Message,
@@ -22,7 +22,7 @@ pub(super) enum SlotKind {
 }
 
 impl SlotKind {
-    /// The kind for the value of `type` on the wire.
+    /// Returns the kind for a value of `type`.
     pub(super) fn of(kind: &str) -> Self {
         match kind {
             "message" => Self::Message,
@@ -34,28 +34,28 @@ impl SlotKind {
     }
 }
 
-/// Slot of one item, from its first sign to its end.
+/// State of one item, from its first event to its end.
 #[derive(Debug)]
 pub(super) struct ItemSlot {
     pub(super) kind: SlotKind,
-    /// The index that the server sent.
+    /// Index that the server sent.
     output_index: Option<u64>,
-    /// The position in the output.
+    /// Position in the output.
     pub(super) order: u64,
     pub(super) item_id: String,
     /// Id of a message within the turn.
     pub(super) message: Option<MessageId>,
-    /// The text, arguments or input so far.
+    /// Text, arguments or input so far.
     pub(super) text: String,
-    /// True if the text is from the item's first event; the first delta replaces it.
+    /// True if the text is from the item's first event. The first delta replaces it.
     pub(super) is_preset: bool,
-    /// The part of `text` that refuses.
+    /// Part of `text` that is a refusal.
     pub(super) refusal: String,
-    /// Something of it was shown.
+    /// True if a part of the item was sent to the caller.
     pub(super) is_shown: bool,
-    /// A delta of a part was read, and no end of the part.
+    /// True after a delta of a part, until the end of the part.
     pub(super) is_in_part: bool,
-    /// The number of the part that ended last, where the server sent one.
+    /// Number of the part that ended last; the inner `None` if the server sends no numbers.
     pub(super) ended_part: Option<Option<u64>>,
     pub(super) call_id: String,
     pub(super) name: String,
@@ -65,17 +65,17 @@ pub(super) struct ItemSlot {
 }
 
 impl ItemSlot {
-    /// The call id where the server sends none: the item's id, else one made of its position.
+    /// Returns a call id for an item without one: the item's id or, without that, an id from its position.
     pub(super) fn unnamed(&self) -> String {
         if self.item_id.is_empty() { format!("call_{}", self.order) } else { self.item_id.clone() }
     }
 }
 
-/// Slots of one output's items.
+/// Slots of the items of one output.
 #[derive(Debug, Default)]
 pub(super) struct ItemSlots {
     slots: Vec<ItemSlot>,
-    /// Target of the last delta.
+    /// Index of the last delta's target.
     current: usize,
 }
 
@@ -84,22 +84,22 @@ impl ItemSlots {
         self.slots.get_mut(index)
     }
 
-    /// Everything, in the order in which it came.
+    /// Returns all slots in the order of their arrival.
     pub(super) fn as_slice(&self) -> &[ItemSlot] {
         &self.slots
     }
 
-    /// Everything, in the order of the output.
+    /// Returns all slots in the order of the output.
     pub(super) fn into_ordered(mut self) -> Vec<ItemSlot> {
         self.slots.sort_by_key(|slot| slot.order);
         self.slots
     }
 
-    /// The unfinished item that an event means, if it exists.
+    /// Returns the unfinished item to which an event refers, if it exists.
     ///
     /// # Errors
     ///
-    /// [`Late`], if the item is finished.
+    /// [`Late`] if the item is finished.
     pub(super) fn find_open(
         &mut self,
         kind: SlotKind,
@@ -121,7 +121,7 @@ impl ItemSlots {
         Ok(found)
     }
 
-    /// The item that is not over and has this id, else this call id.
+    /// Returns the unfinished item with this id, otherwise with this call id.
     pub(super) fn find_named(&self, kind: SlotKind, item_id: &str, call_id: &str) -> Option<usize> {
         let newest = || {
             let newest = self.slots.iter().enumerate().rev().take(SEARCHED);
@@ -157,13 +157,13 @@ impl ItemSlots {
         if newest().any(|(_, slot)| has_id(slot)) { Err(Late) } else { Ok(None) }
     }
 
-    /// Returns true if an item of this name is finished.
+    /// Returns true if an item with this id is finished.
     pub(super) fn is_over(&self, kind: SlotKind, item_id: &str) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
         newest.any(|slot| !item_id.is_empty() && slot.item_id == item_id && slot.item.is_some())
     }
 
-    /// Returns true if a finished item is this very one, reported twice.
+    /// Returns true if this finished item is reported a second time.
     pub(super) fn is_known(&self, kind: SlotKind, raw: &RawValue) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
         newest.any(|slot| {
@@ -175,7 +175,7 @@ impl ItemSlots {
     pub(super) fn open(&mut self, kind: SlotKind, output_index: Option<u64>, item_id: &str) -> usize {
         let order = output_index.unwrap_or(self.slots.len() as u64);
         if self.slots.is_empty() {
-            // Most answers are one item.
+            // Most answers consist of one item.
             self.slots.reserve_exact(1);
         }
         self.slots.push(ItemSlot {
@@ -200,6 +200,6 @@ impl ItemSlots {
     }
 }
 
-/// A delta of an item that is over.
+/// Error for a delta of a finished item.
 #[derive(Debug)]
 pub(super) struct Late;

@@ -1,8 +1,8 @@
-//! The fastest way to parse a delta: by comparing it with the one before.
+//! Fastest parser of deltas, which compares a delta with the previous one.
 //!
-//! The deltas of one item differ in their number, in their text and, where a vendor pads them, in the padding. Once
-//! one was read, the bytes between those places are compared instead of parsed. What matches is the same object with
-//! other values in the same places, so it is valid JSON if its values are.
+//! The deltas of one item differ only in their number, in their text and in the padding that some vendors add. After
+//! one delta was parsed, the bytes between these gaps are compared, not parsed. A match is the same object with other
+//! values in the gaps, so it is valid JSON if its values are.
 
 use std::{borrow::Cow, ops::Range, str};
 
@@ -11,21 +11,21 @@ use memchr::memchr2;
 use super::deltas::DeltaTarget;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
-/// Number of useless templates after which no more are made.
+/// Number of consecutive unused templates after which no more are created.
 const MAX_USELESS: u32 = 32;
 
-/// The shape of the last delta.
+/// Shape of the last delta.
 #[derive(Debug, Default)]
 pub(super) struct Template {
-    /// The bytes that deltas have in common, without what stands in the places between them.
+    /// Bytes that deltas have in common, without the content of the gaps.
     common: Vec<u8>,
-    /// The places, each with the end of the common bytes before it.
+    /// Gaps, each with the end of the common bytes before it.
     places: Vec<(usize, TemplateGap)>,
     target: Option<DeltaTarget>,
     item_id: String,
     output_index: Option<u64>,
     summary_index: Option<u64>,
-    /// No delta has matched it yet.
+    /// True until a delta has matched the template.
     is_unused: bool,
     useless: u32,
 }
@@ -35,14 +35,14 @@ pub(super) struct Template {
 enum TemplateGap {
     /// A whole number.
     Number,
-    /// A text, without its quotation marks.
+    /// Text without its quotation marks, which is ignored.
     Padding,
-    /// The text of the delta, without its quotation marks.
+    /// Text of the delta, without its quotation marks.
     Delta,
 }
 
 impl Template {
-    /// The delta that `data` is, if it has the shape of the one before.
+    /// Parses `data` as a delta, if it has the shape of the previous one.
     pub(super) fn read<'a>(&'a self, data: &'a [u8]) -> Option<(DeltaTarget, DeltaEvent<'a>)> {
         let target = self.target?;
         let mut rest = data;
@@ -67,12 +67,12 @@ impl Template {
         Some((target, event))
     }
 
-    /// `read` has found a delta.
+    /// Records that `read` has matched a delta.
     pub(super) fn was_used(&mut self) {
         self.is_unused = false;
     }
 
-    /// Takes the shape of `data`, a flat object without escapes that was read as `event`.
+    /// Learns the shape of `data`, a flat object without escapes that was parsed as `event`.
     pub(super) fn learn(&mut self, data: &[u8], target: DeltaTarget, event: &DeltaEvent<'_>) {
         if self.useless > MAX_USELESS {
             return;
@@ -97,7 +97,7 @@ impl Template {
     }
 }
 
-/// The places in a flat object without escapes, in order. `None`: it has no delta, or something else is odd.
+/// Returns the gaps in a flat object without escapes, in order. `None` if it has no delta or another shape.
 fn places(data: &[u8]) -> Option<Vec<(Range<usize>, TemplateGap)>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -139,14 +139,14 @@ fn places(data: &[u8]) -> Option<Vec<(Range<usize>, TemplateGap)>> {
     has_delta.then_some(found)
 }
 
-/// Rest after a whole number in the notation of JSON.
+/// Returns the rest after a whole number in JSON notation.
 fn after_number(rest: &[u8]) -> Option<&[u8]> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let is_number = digits == 1 || (digits > 1 && rest.first() != Some(&b'0'));
     is_number.then(|| rest.get(digits..)).flatten()
 }
 
-/// A text without escapes, and what follows it, its closing quotation mark first.
+/// Returns a text without escapes, and the rest from its closing quotation mark on.
 fn text(rest: &[u8]) -> Option<(&str, &[u8])> {
     let end = memchr2(b'"', b'\\', rest)?;
     let (text, after) = rest.split_at_checked(end)?;

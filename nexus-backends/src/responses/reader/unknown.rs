@@ -1,7 +1,7 @@
-//! The type of an event, and the handling of types that are not known.
+//! The type of an event, and the handling of unknown types.
 //!
-//! Tool calls come from finished items only, and so do reports of the tools that a server runs itself. So an unknown event
-//! changes the turn's effects only if it has an item.
+//! Tool calls come only from finished items, and so do reports of the tools that a server runs itself. So an unknown
+//! event changes the turn's effects only if it contains an item.
 
 use std::{borrow::Cow, mem};
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 use super::{CallEnding, DeltaTarget, LOST_DELTA, ResponseReader, Terminal};
 use crate::responses::wire::Typed;
 
-/// Bytes of an unreadable event that are retained.
+/// Number of bytes retained of an unreadable event.
 const BROKEN_HEAD_BYTES: usize = 4 << 10;
 
-/// Bytes of a readable unknown event that are retained.
+/// Number of bytes retained of a readable unknown event.
 const UNKNOWN_HEAD_BYTES: usize = 1 << 20;
 
 /// Events whose content other events repeat in full.
@@ -30,7 +30,7 @@ const NOISE: [&str; 8] = [
     "ping",
 ];
 
-/// Progress of hosted tools; the finished item has all of it.
+/// Prefixes of events about the progress of hosted tools. The finished item repeats all of their content.
 const NOISY: [&str; 6] = [
     "response.web_search_call.",
     "response.file_search_call.",
@@ -40,22 +40,22 @@ const NOISY: [&str; 6] = [
     "response.mcp_list_tools.",
 ];
 
-/// Returns true if an event of this type adds nothing new.
+/// Returns true if an event of this type adds no information.
 pub(super) fn is_noise(kind: &str) -> bool {
     NOISE.contains(&kind) || NOISY.iter().any(|prefix| kind.starts_with(prefix))
 }
 
-/// Facts from the first bytes of an event.
+/// Result of looking at the first bytes of an event.
 pub(super) enum Peeked<'a> {
-    /// Its type.
+    /// Type of the event.
     Kind(Cow<'a, str>),
-    /// It is an object without a type.
+    /// The event is an object without a type.
     Untyped,
-    /// It is not an object. The error is the reason; `None` for JSON of another kind.
+    /// The event is not an object. Contains the parse error; `None` for JSON of another kind.
     NoObject(Option<serde_json::Error>),
 }
 
-/// Finds the type of an event. It is normally the first key; then nothing is parsed.
+/// Finds the type of an event. Normally it is the first key; then nothing is parsed.
 pub(super) fn peek(data: &str) -> Peeked<'_> {
     if let Some(kind) = first_key(data.as_bytes()).and_then(|value| quoted(data, value)) {
         return Peeked::Kind(Cow::Borrowed(kind));
@@ -70,7 +70,7 @@ pub(super) fn peek(data: &str) -> Peeked<'_> {
     }
 }
 
-/// Beginning of the text that is the value of a first key `type`.
+/// Returns the start of the value, if the first key is `type` and its value is a string.
 pub(super) fn first_key(data: &[u8]) -> Option<usize> {
     let rest = blank(data).strip_prefix(b"{")?;
     let rest = blank(rest).strip_prefix(b"\"type\"")?;
@@ -79,21 +79,21 @@ pub(super) fn first_key(data: &[u8]) -> Option<usize> {
     Some(data.len() - rest.len())
 }
 
-/// The text that begins at `start`, if it ends and has no escapes.
+/// Returns the string that begins at `start`, if it ends and has no escapes.
 fn quoted(data: &str, start: usize) -> Option<&str> {
     let rest = data.get(start..)?;
     let end = memchr2(b'"', b'\\', rest.as_bytes())?;
     (rest.as_bytes().get(end) == Some(&b'"')).then(|| rest.get(..end)).flatten()
 }
 
-/// Rest after the white space.
+/// Returns the rest after leading white space.
 fn blank(data: &[u8]) -> &[u8] {
     let start = data.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
     data.get(start.unwrap_or(data.len())..).unwrap_or_default()
 }
 
 impl ResponseReader {
-    /// An object without a type: an error, as some servers send it, or nothing that can be read.
+    /// Handles an object without a type: an error, as some servers send it, or an unreadable event.
     pub(super) fn untyped(&mut self, name: &str, data: &str, events: &mut Vec<TurnEvent>) {
         match serde_json::from_str::<Value>(data) {
             Ok(value) if has_error(&value) => self.fail(&value),
@@ -106,7 +106,7 @@ impl ResponseReader {
         }
     }
 
-    /// An event of a type that is not known, kept word for word.
+    /// Handles an event of an unknown type, which is passed on unchanged.
     pub(super) fn unknown(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) {
         if data.len() > UNKNOWN_HEAD_BYTES {
             return events.push(head(Some(kind), data, UNKNOWN_HEAD_BYTES));
@@ -118,7 +118,7 @@ impl ResponseReader {
         }
     }
 
-    /// Handles an event of a known type that cannot be read: it ends the reply if its type does.
+    /// Handles an unreadable event of a known type. It ends the reply if its type does.
     pub(super) fn lost(
         &mut self,
         kind: &str,
@@ -140,7 +140,7 @@ impl ResponseReader {
         }
     }
 
-    /// An unreadable event. A merely incomplete one was cut, as in an interrupted stream.
+    /// Handles an unreadable event. An event that is only incomplete was cut off by an interrupted stream.
     pub(super) fn broken(
         &mut self,
         kind: Option<&str>,
@@ -165,7 +165,7 @@ fn unknown_event(name: Option<String>, value: Value) -> TurnEvent {
     if has_item { unknown.into() } else { unknown.harmless().into() }
 }
 
-/// The event, or its beginning as text.
+/// Returns an event with the raw data, or with the beginning of the data as text.
 fn head(kind: Option<&str>, data: &str, bytes: usize) -> TurnEvent {
     let kind = kind.map(str::to_owned);
     if data.len() <= bytes {

@@ -1,4 +1,4 @@
-//! Tokens and price, as a server reports them, in buckets that share no token.
+//! Token counts and cost that a server reports, in categories that share no token.
 
 use nexus_core::{
     Usage,
@@ -10,7 +10,7 @@ use crate::responses::wire::UsageReport;
 /// Ticks to one United States dollar. Source: observed.
 const TICKS_PER_USD: f64 = 1e10;
 
-/// The tokens. The report counts cached tokens as input, and reasoning as output.
+/// Converts the report into token counts. The report includes cached tokens in the input, and reasoning in the output.
 pub(super) fn usage(report: &UsageReport) -> Usage {
     let chat_input = report.prompt_tokens_details.0.as_ref();
     let input = report.input_tokens_details.0.as_ref().or(chat_input);
@@ -33,7 +33,7 @@ pub(super) fn usage(report: &UsageReport) -> Usage {
     usage
 }
 
-/// The price, where the server names one.
+/// Returns the cost, if the server reports one.
 pub(super) fn cost(report: &UsageReport) -> Option<Cost> {
     let usd = report.cost_in_usd_ticks.0.map(|ticks| ticks / TICKS_PER_USD).or(report.cost.0)?;
     Some(Cost { usd: Usd(usd), source: CostSource::Reported })

@@ -1,5 +1,4 @@
-//! The parts that a conversation is made of, as they are written: messages, pictures, calls, and what a tool
-//! answered.
+//! Serialised parts of a conversation: messages, images, calls, and results of tools.
 
 use std::{
     borrow::Cow,
@@ -13,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::FunctionCall;
 use crate::responses::dialect::TextShape;
 
-/// The item that answers a call.
+/// Item with the result of a call.
 #[derive(Serialize)]
 pub(super) struct ToolOutput<'a> {
     #[serde(rename = "type")]
@@ -22,7 +21,7 @@ pub(super) struct ToolOutput<'a> {
     pub(super) output: Output<'a>,
 }
 
-/// A tool's answer as it is written: text, or parts.
+/// Serialised result of a tool: text, or parts.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Output<'a> {
@@ -31,7 +30,7 @@ pub(super) enum Output<'a> {
 }
 
 impl Output<'_> {
-    /// A hash of it, to tell an answer that was given before.
+    /// Returns a hash of the result, which identifies repeated results.
     pub(super) fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         match self {
@@ -42,7 +41,7 @@ impl Output<'_> {
     }
 }
 
-/// A tool's answer for the model: one text, or parts if it contains a picture.
+/// Converts a tool's result for the model: one text, or parts if it contains an image.
 pub(super) fn output_of(result: &ToolResult) -> Output<'_> {
     let has_picture = result.content.iter().any(|content| matches!(content, ToolContent::Image { .. }));
     if has_picture {
@@ -81,7 +80,7 @@ fn output_part(content: &ToolContent) -> Option<Value> {
     }
 }
 
-/// A part of the prompt; `None` where the API has no such part.
+/// Converts a block of the prompt; `None` if the API has no such part.
 pub(super) fn input_part(block: &PromptBlock) -> Option<Value> {
     match block {
         PromptBlock::Text { text } => Some(json!({ "type": "input_text", "text": text })),
@@ -90,10 +89,10 @@ pub(super) fn input_part(block: &PromptBlock) -> Option<Value> {
     }
 }
 
-/// Words in the place of a picture that the server refused.
+/// Text in place of an image that the server rejected.
 const REFUSED_PICTURE: &str = "[a picture was here; the model's server rejected it]";
 
-/// Replaces the pictures of an item by words. Returns whether it had any.
+/// Replaces the images of an item by text. Returns true if it had any.
 pub(super) fn replace_pictures(item: &mut Map<String, Value>) -> bool {
     let mut has_pictures = false;
     for key in ["content", "output"] {
@@ -107,13 +106,13 @@ pub(super) fn replace_pictures(item: &mut Map<String, Value>) -> bool {
     has_pictures
 }
 
-/// A picture. `detail` is at its default, and written: vLLM refuses a part without it.
+/// Returns an image part. `detail` is set although it has the default value, because vLLM rejects a part without it.
 fn picture(media_type: &str, data: &str) -> Value {
     let url = format!("data:{media_type};base64,{data}");
     json!({ "type": "input_image", "image_url": url, "detail": "auto" })
 }
 
-/// Text alone, as the server takes it.
+/// Returns the content of a message that is a single text.
 pub(super) fn text_content(shape: TextShape, text: &str) -> Value {
     match shape {
         TextShape::Plain => Value::String(text.to_owned()),
@@ -121,12 +120,12 @@ pub(super) fn text_content(shape: TextShape, text: &str) -> Value {
     }
 }
 
-/// A message of a role.
+/// Returns a message with this role.
 pub(super) fn message(role: &str, content: &Value) -> Value {
     json!({ "type": "message", "role": role, "content": content })
 }
 
-/// A call without what only its server knows it by.
+/// Returns a call without the ids that only its server knows.
 pub(in crate::responses) fn bare_call(call: &FunctionCall) -> Value {
     let mut item = json!({
         "type": "function_call",
@@ -140,7 +139,8 @@ pub(in crate::responses) fn bare_call(call: &FunctionCall) -> Value {
     item
 }
 
-/// Reasoning without what a server refuses on input. Text that came raw alone becomes the summary.
+/// Returns reasoning without the fields that a server rejects in its input. If only raw text arrived, it becomes the
+/// summary.
 /// Source: recorded requests of a vendor's own program that replay reasoning.
 pub(super) fn bare_reasoning(mut reasoning: Map<String, Value>) -> Map<String, Value> {
     reasoning.remove("status");

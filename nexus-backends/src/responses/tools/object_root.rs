@@ -1,39 +1,39 @@
-//! A tool's schema with a plain object at its root.
+//! Conversion of a tool's schema into one with a plain object at its root.
 //!
-//! Source: two refusals of a whole request. The Responses API: "schema must have type 'object' and not have
-//! 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level"; the server of a subscription: "tool parameter
-//! root must be an object type (root schema is an anyOf/oneOf union with a non-object branch)". Below the root
-//! nothing is changed: recorded requests of the vendors' own programs have unions and `null` in an `enum` there.
+//! Source: two rejections of a whole request. The Responses API: "schema must have type 'object' and not have
+//! 'oneOf'/'anyOf'/'allOf'/'enum'/'const'/'not' at the top level"; the server of a subscription: "tool parameter root
+//! must be an object type (root schema is an anyOf/oneOf union with a non-object branch)". Below the root nothing is
+//! changed: recorded requests of the vendors' own programs contain unions, and `null` in an `enum`, there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// Keywords that a root may not have.
+/// Keywords that a root must not have.
 const COMPOSITION: [&str; 7] = ["$ref", "allOf", "anyOf", "const", "enum", "not", "oneOf"];
 
-/// Most schemas that are looked at to make one root, so that references which fan out or go round end.
+/// Maximum number of schemas visited to build one root. It bounds references that fan out or form a cycle.
 const MAX_SCHEMAS: usize = 256;
 
-/// Deepest level for [`complete`]. Source: the depth at which `serde_json` stops reading.
+/// Maximum depth for [`complete`]. Source: the depth at which `serde_json` stops parsing.
 const MAX_DEPTH: usize = 128;
 
-/// Constraints of a schema on an object, as far as a merged root repeats them.
+/// Constraints of a schema on an object, as far as a merged root expresses them.
 #[derive(Default)]
 struct Members {
     properties: Map<String, Value>,
     required: BTreeSet<String>,
 }
 
-/// One merge of a root.
+/// State of the merge of one root.
 struct Merge<'a> {
     document: &'a Value,
     schemas_left: usize,
-    /// True if the merged root admits more than the schema does.
+    /// True if the merged root accepts more than the schema does.
     is_wider: bool,
 }
 
-/// The types that a schema's `type` names; empty if it names none.
+/// Returns the types that a schema's `type` names; empty if it names none.
 pub(super) fn types(schema: &Map<String, Value>) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(name)) => vec![name],
@@ -42,18 +42,19 @@ pub(super) fn types(schema: &Map<String, Value>) -> Vec<&str> {
     }
 }
 
-/// Returns true if a schema consists of other schemas, or of single values.
+/// Returns true if a schema is composed of other schemas, or lists single values.
 pub(super) fn is_composed(schema: &Map<String, Value>) -> bool {
     COMPOSITION.iter().any(|keyword| schema.contains_key(*keyword))
 }
 
-/// The root without what names the document, and with what it refers to in place of a reference.
+/// Returns the root without the keywords that identify the document. Replaces a reference by its target.
 pub(super) fn plain_root(schema: &Value) -> Map<String, Value> {
     let mut root = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..MAX_SCHEMAS {
         let reference = root.get("$ref").and_then(Value::as_str);
         let target = reference.and_then(|to| target(schema, to)).and_then(Value::as_object);
-        // Only a root without `properties` of its own: elsewhere the members of both are merged.
+        // Replace the reference only if the root has no `properties` itself. Otherwise [`Merge`] merges the members of
+        // both.
         let Some(target) = target.filter(|_| !root.contains_key("properties")) else { break };
         root.remove("$ref");
         for (keyword, value) in target {
@@ -66,7 +67,7 @@ pub(super) fn plain_root(schema: &Value) -> Map<String, Value> {
     root
 }
 
-/// The schema of a tool's arguments with an object at its root, and what it no longer says.
+/// Returns the schema of a tool's arguments with a plain object at its root, and the constraint that was lost.
 pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'static str>) {
     let mut root = plain_root(schema);
     let mut lost = None;
@@ -96,8 +97,8 @@ pub(super) fn object_root(schema: &Value) -> (Map<String, Value>, Option<&'stati
     (root, lost)
 }
 
-/// Gives every object `properties` and every array `items`: without them the Responses API answers "object
-/// schema missing properties" and "array schema missing items". They add no constraint.
+/// Adds `properties` to every object and `items` to every array. Without them the Responses API returns "object schema
+/// missing properties" and "array schema missing items". The additions constrain nothing.
 pub(super) fn complete(root: &mut Map<String, Value>) {
     complete_to(root, MAX_DEPTH);
 }
@@ -127,13 +128,14 @@ fn complete_to(schema: &mut Map<String, Value>, depth: usize) {
     }
 }
 
-/// Target of a reference within the document.
+/// Returns the target of a reference within the document.
 fn target<'a>(document: &'a Value, reference: &str) -> Option<&'a Value> {
     document.pointer(reference.strip_prefix('#')?)
 }
 
 impl Merge<'_> {
-    /// Constraints of `schema` on an object. `None` if no object fits it, or the search would be too long.
+    /// Returns the constraints of `schema` on an object. `None` if no object fits the schema, or the limit of visited
+    /// schemas is reached.
     fn members(&mut self, schema: &Value) -> Option<Members> {
         self.schemas_left = self.schemas_left.checked_sub(1)?;
         let schema = match schema {
@@ -182,8 +184,8 @@ impl Members {
         }
     }
 
-    /// Constraints of several alternatives on an object that fits one of them: the properties of all, and as
-    /// required those that each of them requires. `None` without alternatives.
+    /// Returns the constraints on an object that fits at least one of the alternatives. They have the properties of all
+    /// alternatives, and require a property only if each alternative requires it. `None` without alternatives.
     fn of_any(alternatives: Vec<Self>) -> Option<Self> {
         let required = alternatives.iter().map(|one| one.required.clone());
         let required = required.reduce(|one, two| &one & &two)?;
@@ -206,7 +208,8 @@ impl Members {
     }
 }
 
-/// One schema or another. The tags of a tagged union become one `enum`, which every server takes.
+/// Returns a schema that accepts a value of any of `schemas`. The tags of a tagged union become one `enum`, which every
+/// server accepts.
 fn any_of(mut schemas: Vec<Value>) -> Value {
     if schemas.len() == 1 {
         return schemas.remove(0);

@@ -1,20 +1,20 @@
 //! Recognises schemas that servers accept as strict.
 //!
-//! Source: the documentation of structured outputs: every object closed and every property required, a plain
-//! object as the root, a part of the vocabulary, and limits of size.
+//! Source: the documentation of structured outputs. Every object is closed and requires every property, the root is a
+//! plain object, and only a part of the vocabulary is allowed, with limits of size.
 
 use serde_json::{Map, Value};
 
 use super::object_root::types;
 
 const MAX_PROPERTIES: usize = 5_000;
-/// Objects and arrays inside of one another.
+/// Maximum nesting of objects and arrays.
 const MAX_NESTING: usize = 10;
 const MAX_ENUM_VALUES: usize = 1_000;
-/// Names of properties and definitions, and values, together.
+/// Maximum total length of the names of properties and definitions, and of values.
 const MAX_TEXT_BYTES: usize = 120_000;
 
-/// Keywords that a strict schema may use. `title` is harmless wherever it was tried.
+/// Keywords that a strict schema may use. No tested server rejected `title`.
 const KNOWN: [&str; 21] = [
     "$defs",
     "$ref",
@@ -39,7 +39,7 @@ const KNOWN: [&str; 21] = [
     "title",
 ];
 
-/// Formats of text that a strict schema may name.
+/// Text formats that a strict schema may name.
 const FORMATS: [&str; 9] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uuid"];
 
@@ -93,13 +93,14 @@ fn subschema(schema: &Map<String, Value>, nesting: usize, size: &mut Size) -> bo
         })
 }
 
-/// Source: the error "reference can only point to definitions defined at the top level of the schema".
+/// Returns true if a reference points to a top-level definition. Source: the error "reference can only point to
+/// definitions defined at the top level of the schema".
 fn leads_to_definition(reference: &str) -> bool {
     let name = ["#/$defs/", "#/definitions/"].iter().find_map(|place| reference.strip_prefix(place));
     reference == "#" || name.is_some_and(|name| !name.contains('/'))
 }
 
-/// Returns true if nothing but the properties fits, and all of them are required.
+/// Returns true if an object allows no other properties and requires all of its own.
 fn is_closed(schema: &Map<String, Value>) -> bool {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return false };
     let required: Vec<_> = schema

@@ -1,4 +1,4 @@
-//! Kind of a server's answer: a stream, a whole response, or an error.
+//! Kind of a server's response: a stream, a complete response, or an error.
 
 use bytes::Bytes;
 use http::{
@@ -13,24 +13,24 @@ use super::error::TransportError;
 use crate::http::IncomingBody;
 use crate::responses::outcome::ErrorBody;
 
-/// An answer to a request for a model's reply.
+/// Response to a request for a model's reply.
 #[derive(Debug)]
 pub(crate) enum ServerAnswer {
-    /// Server-sent events, by the head or the beginning of the body; or a success without a body.
+    /// Server-sent events, recognised by the headers or the beginning of the body. Also a success without a body.
     Stream {
         /// The headers.
         headers: HeaderMap,
         /// The events.
         body: Body,
     },
-    /// A response object in one piece, from a server that does not stream.
+    /// Complete response object, from a server that does not stream.
     Whole {
         /// The headers.
         headers: HeaderMap,
-        /// The object.
+        /// Raw JSON of the object.
         body: Bytes,
     },
-    /// Any status but success; or success with content that is not an answer: an error object, a page of HTML.
+    /// A status other than success, or a success with other content: an error object or an HTML page.
     Refused {
         /// The status.
         status: StatusCode,
@@ -50,8 +50,8 @@ enum BodyFormat {
 }
 
 impl ServerAnswer {
-    /// Tells by status and content type, and where these leave it open by how the body begins: servers and proxies
-    /// label both errors and streams wrongly. What is whole may have `max_answer_bytes`.
+    /// Determines the kind by status and content type, and otherwise by the beginning of the body, because servers and
+    /// proxies label both errors and streams wrongly. A complete response may have up to `max_answer_bytes`.
     pub(super) async fn of(
         response: Response<IncomingBody>,
         max_answer_bytes: usize,
@@ -60,7 +60,7 @@ impl ServerAnswer {
         if !status.is_success() {
             return Ok(Self::refused(status, headers, &body::beginning(body).await));
         }
-        // A decoded body has no such header any more.
+        // The decoder removes this header, so a remaining one names an unknown encoding.
         if headers
             .get(CONTENT_ENCODING)
             .is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity"))
@@ -100,10 +100,11 @@ fn has_type(headers: &HeaderMap, wanted: &str) -> bool {
 /// Names of the fields of an event. Source: the HTML standard, "Server-sent events".
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 
-/// U+FEFF in UTF-8, which may stand before events and before JSON.
+/// U+FEFF in UTF-8, which may precede events and JSON.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Format of the body, as soon as its beginning shows it; `None` if more is needed, or the body is empty.
+/// Returns the format of the body as soon as its beginning shows it. `None` if more bytes are needed, or the body is
+/// empty.
 fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning).trim_ascii_start();
     match text.first()? {
@@ -121,7 +122,7 @@ fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     }
 }
 
-/// Returns true if a whole JSON body is a response object rather than an error.
+/// Returns true if a complete JSON body is a response object, not an error.
 fn is_response(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct BodyStart<'a> {

@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::http::{HttpError, HttpProblem};
 
-/// The server, up to and without `/responses`, and without a slash at its end.
+/// Base URL of the server, without `/responses` and without a trailing slash.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct BaseUrl {
     text: String,
@@ -16,7 +16,7 @@ pub(super) struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// Checks the setting.
+    /// Parses and checks the setting.
     pub(super) fn parse(setting: Option<&str>) -> Result<Self, SettingsError> {
         let wrong = |reason: &str| SettingsError::new("base_url", reason);
         let setting = setting.ok_or_else(|| wrong("name the server, such as http://127.0.0.1:11434/v1"))?;
@@ -40,11 +40,11 @@ impl BaseUrl {
         Ok(Self { text: url.as_str().trim_end_matches('/').to_owned(), uri })
     }
 
-    /// The URL of `path_and_query` below it, which begins with a slash.
+    /// Returns the URL of `path_and_query`, which begins with a slash, below the base URL.
     ///
     /// # Errors
     ///
-    /// [`HttpProblem::Client`]: it cannot be part of a URL.
+    /// [`HttpProblem::Client`]: `path_and_query` cannot be part of a URL.
     pub(super) fn join(&self, path_and_query: &str) -> Result<Uri, HttpError> {
         let joined = Uri::try_from(format!("{}{path_and_query}", self.text));
         joined.map_err(|error| HttpError::new(HttpProblem::Client, error))

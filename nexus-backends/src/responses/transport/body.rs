@@ -1,4 +1,4 @@
-//! The body of an answer: in pieces as they come, or whole within a bound.
+//! Body of a response: streamed, or read completely up to a size limit.
 
 use std::{
     fmt,
@@ -14,23 +14,23 @@ use tokio::task::coop::poll_proceed;
 use super::error::TransportError;
 use crate::http::IncomingBody;
 
-/// Bytes of an error's body that are read; the rest is dropped with its connection.
+/// Maximum number of bytes read of an error's body. The rest is dropped with its connection.
 pub(super) const MAX_ERROR_BYTES: usize = 64 << 10;
-/// Bytes of a body that are read to find its format. Source: our own bound, above the blanks that some servers
+/// Maximum number of bytes read to determine a body's format. Source: our own bound, above the blanks that some servers
 /// send first to fill the buffers of proxies.
 const MAX_SNIFFED_BYTES: usize = 8 << 10;
-/// Longest wait for an error's body; the bytes that came until then are the error.
+/// Longest wait for an error's body. The bytes received until then are the error.
 const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pieces of a body, decoded if it was compressed.
+/// Chunks of a body, decoded if it was compressed.
 pub(crate) struct Body {
-    /// Bytes that were read ahead to find the format.
+    /// Bytes that were read ahead to determine the format.
     read_ahead: Bytes,
     rest: IncomingBody,
 }
 
 impl Body {
-    /// The next piece, never an empty one. `None`: the body ended in good order.
+    /// Returns the next chunk, which is never empty, or `None` at the regular end of the body.
     pub(crate) fn poll_chunk(
         &mut self,
         context: &mut Context<'_>,
@@ -41,7 +41,8 @@ impl Body {
         }
     }
 
-    /// A server that never pauses gets no more of a thread than its share: each piece counts as progress of the task.
+    /// Cooperates with the runtime: each chunk counts as progress of the task, so a server that never pauses does not
+    /// monopolise a thread.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
         let share = ready!(poll_proceed(context));
         let chunk = ready!(self.rest.poll_chunk(context));
@@ -53,8 +54,7 @@ impl Body {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// Reads pieces until `decide` knows what the body is. It is shown the beginning of the body, and whether more
-    /// will be shown. What was read stays in the body. `None`: it decided nothing, even on all there is to see.
+    /// Reads chunks until `decide` recognises the body. `decide` gets the beginning of the body, and true if it will get no more of it. The bytes stay in the body. Returns `None` if `decide` could not recognise it.
     pub(super) async fn sniff<T>(
         &mut self,
         mut decide: impl FnMut(&[u8], bool) -> Option<T>,
@@ -79,13 +79,13 @@ impl fmt::Debug for Body {
     }
 }
 
-/// Takes an answer apart.
+/// Splits a response into status, headers and body.
 pub(super) fn split(response: Response<IncomingBody>) -> (StatusCode, HeaderMap, Body) {
     let (head, rest) = response.into_parts();
     (head.status, head.headers, Body { read_ahead: Bytes::new(), rest })
 }
 
-/// The whole body, unless it is larger than `limit` bytes.
+/// Returns the complete body, unless it is larger than `limit` bytes.
 pub(super) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, TransportError> {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = body.chunk().await {
@@ -98,7 +98,8 @@ pub(super) async fn whole(mut body: Body, limit: usize) -> Result<Bytes, Transpo
     Ok(bytes.freeze())
 }
 
-/// The beginning of an error's body. It never fails: a body that breaks off or does not end says what it said.
+/// Returns the beginning of an error's body. Never fails: an interrupted or endless body gives the bytes received so
+/// far.
 pub(super) async fn beginning(mut body: Body) -> Bytes {
     let mut bytes = BytesMut::new();
     let read = async {
@@ -110,7 +111,7 @@ pub(super) async fn beginning(mut body: Body) -> Bytes {
             }
         }
     };
-    // A time-out is not an error of its own.
+    // Ignore a timeout: the bytes received until then are used.
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
     bytes.freeze()
 }

@@ -1,4 +1,4 @@
-//! Errors of a connection: in words of ours, with the setting that avoids it, before the causes.
+//! Errors of a connection: our own message with the relevant setting, before the causes.
 
 use std::{error::Error, fmt};
 
@@ -10,7 +10,7 @@ use crate::http::{HttpError, HttpProblem};
 /// Error of another crate.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// No answer, or not all of it.
+/// Missing or incomplete response.
 #[derive(Debug, Error)]
 #[error("{fault}")]
 pub(crate) struct TransportError {
@@ -21,11 +21,11 @@ pub(crate) struct TransportError {
 /// Reason for a missing or unusable answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AnswerFault {
-    /// It was lost on the way.
+    /// The connection failed or was lost.
     Way(HttpProblem),
-    /// It has an encoding that was not asked for and is not known.
+    /// The response has an encoding that was not requested and is not known.
     UnknownEncoding,
-    /// It has more bytes than this.
+    /// The response has more than this number of bytes.
     TooLarge(usize),
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for AnswerFault {
     }
 }
 
-/// The setting that mends it.
+/// Returns the setting that fixes the problem.
 fn remedy(problem: HttpProblem) -> Option<&'static str> {
     Some(match problem {
         HttpProblem::Tls => "the platform has no certificate authorities: name a file in `network.ca_file`",
@@ -60,7 +60,7 @@ fn remedy(problem: HttpProblem) -> Option<&'static str> {
 }
 
 impl AnswerFault {
-    /// Its kind, and the permission to try the same request again.
+    /// Returns the kind of the failure, and if the same request may be retried.
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
             Self::TooLarge(_) | Self::UnknownEncoding => (ErrorKind::Protocol, Retry::Never),
@@ -80,12 +80,12 @@ impl AnswerFault {
 }
 
 impl TransportError {
-    /// The answer has more than `limit` bytes.
+    /// Creates the error for a response of more than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
         Self { fault: AnswerFault::TooLarge(limit), source: None }
     }
 
-    /// The answer has an encoding that is not known.
+    /// Creates the error for a response with an unknown encoding.
     pub(super) fn unknown_encoding() -> Self {
         Self { fault: AnswerFault::UnknownEncoding, source: None }
     }

@@ -1,10 +1,9 @@
-//! Lenient values: `null`, a missing field or a value of another type reads as the empty value.
+//! Lenient values: `null`, a missing field or a value of another type becomes the empty value.
 //!
-//! These visitors read in one pass and borrow from the event. Measured on one delta event of seven keys, of
-//! which five fields are read (callgrind, instructions per event): these 3,520; each field as a `&RawValue`
-//! that is distinguished by its first byte 4,190 (19 % more); `serde_with::DefaultOnError` 4,340 (23 % more),
-//! which also owns its text, since it reads each value into a buffer first, and a `RawValue` cannot be read
-//! from that.
+//! The visitors parse in one pass and borrow from the event. Measured on a delta event of seven keys, of which five are
+//! used (callgrind, instructions per event): these visitors take 3,520. A `&RawValue` for each field, distinguished by
+//! its first byte, takes 4,190 (19 % more). `serde_with::DefaultOnError` takes 4,340 (23 % more). It also allocates its
+//! text, because it buffers each value first, and it cannot read a `RawValue` from that buffer.
 
 use std::{borrow::Cow, fmt};
 
@@ -19,7 +18,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::Part;
 
-/// Text; empty for any other value. Numbers are their own spelling.
+/// Text; empty for any other value. A number becomes its spelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct Text<'a>(pub(in crate::responses) Cow<'a, str>);
 
@@ -33,23 +32,23 @@ impl Text<'_> {
     }
 }
 
-/// JSON as text: what is an object instead of a string is spelled out.
+/// JSON as text: an object in place of a string is serialised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct JsonText<'a>(pub(in crate::responses) Cow<'a, str>);
 
-/// A count; `None` for any other value, and for a negative number. Text is read.
+/// Count; `None` for any other value and for a negative number. A number may be written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct Count(pub(in crate::responses) Option<u64>);
 
-/// An amount; as [`Count`].
+/// Amount; parsed like [`Count`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::responses) struct Amount(pub(in crate::responses) Option<f64>);
 
-/// Yes or no; `None` where it is neither.
+/// Boolean; `None` for any other value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::responses) struct Flag(pub(in crate::responses) Option<bool>);
 
-/// An object; `None` where it is anything else.
+/// Object; `None` for any other value.
 #[derive(Clone, Debug)]
 pub(in crate::responses) struct Object<T>(pub(in crate::responses) Option<T>);
 
@@ -63,7 +62,7 @@ impl<T> Default for Object<T> {
 #[derive(Clone, Debug, Default)]
 pub(in crate::responses) struct RawItems<'a>(pub(in crate::responses) Vec<&'a RawValue>);
 
-/// The parts of a message; a plain string is one part, and so is an element that is a string.
+/// Parts of a message. A plain string becomes one part, as does an element that is a string.
 #[derive(Debug, Default)]
 pub(in crate::responses) struct Parts<'a>(pub(in crate::responses) Vec<Part<'a>>);
 
@@ -77,7 +76,7 @@ fn rest_of_list<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
     Ok(())
 }
 
-/// The methods of a visitor for which `$value` is what came, ignored.
+/// Defines the visitor methods for value types that are ignored.
 macro_rules! ignored {
     ($($kind:ident)*) => { $( ignored!(@ $kind); )* };
     (@ unit) => {
@@ -122,7 +121,7 @@ macro_rules! ignored {
     };
 }
 
-/// A visitor, and the value that it makes; `borrowed` from the bytes if it may hold text.
+/// Defines a visitor and its value type; `borrowed` if the value may borrow text from the bytes.
 macro_rules! visitor {
     ($name:ident for borrowed $value:ident { $($body:tt)* }) => {
         visitor!(@ $name, $value<'de>, $($body)*);
@@ -213,7 +212,7 @@ visitor!(CountVisitor for Count {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
-        // A float is cast with saturation.
+        // The cast from a float saturates.
         Ok(Count((number >= 0.0).then_some(number as u64)))
     }
 
