@@ -1,4 +1,4 @@
-//! Facts about one agent: how to start it, and how it enforces each access level.
+//! Facts about one agent: its start, and its enforcement of each access level.
 
 use std::{
     ffi::OsString,
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::settings::Billing;
 
-/// An agent whose ways are known, because it was driven.
+/// Agent whose behaviour was measured with the real program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownAgent {
-    /// The word for it in a configuration.
+    /// Name of the agent in a configuration.
     pub(crate) name: &'static str,
-    /// The vendor whose model answers.
+    /// Vendor whose model answers.
     pub(crate) vendor: &'static str,
-    /// The program, if none is named.
+    /// Default program.
     pub(crate) program: &'static str,
-    /// Arguments that make it speak the protocol.
+    /// Arguments that select the protocol.
     pub(crate) arguments: &'static [&'static str],
     /// Command that installs it.
     pub(crate) install: &'static str,
@@ -28,13 +28,13 @@ pub(crate) struct KnownAgent {
     pub(crate) takes_plan: bool,
     /// Enforcement of each level of [`ToolAccess::ALL`].
     pub(crate) levels: [Level; 4],
-    /// The longest prompt that reaches its model whole, in bytes; `None` if any does.
+    /// Longest prompt that reaches the agent's model whole, in bytes; `None` without a limit.
     pub(crate) longest_prompt: Option<usize>,
-    /// True if it accepts pictures.
+    /// True if the agent accepts images.
     pub(crate) has_images: bool,
-    /// Warnings about the pictures of a prompt that do not reach its model.
+    /// Returns warnings about the images of a prompt that do not reach the agent's model.
     pub(crate) dropped_pictures: fn(&[PromptBlock]) -> Vec<String>,
-    /// True if it accepts instructions above the prompt.
+    /// True if the agent accepts system instructions.
     pub(crate) has_system: bool,
     /// True if an answer without counted tokens is an interrupted answer.
     pub(crate) is_broken_uncounted: bool,
@@ -44,62 +44,64 @@ pub(crate) struct KnownAgent {
     pub(crate) usage: UsageReport,
     /// Form in which it reports the cost of a turn.
     pub(crate) cost: CostReport,
-    /// Meaning of its own error messages, beyond the protocol's codes. [`any_kind`] if they are the usual ones.
+    /// Returns the kind of an error message that is specific to the agent, beyond the protocol's codes. [`any_kind`]
+    /// for an agent without such messages.
     pub(crate) kind_of: fn(&str) -> Option<ErrorKind>,
-    /// Longest time until it exits after its input is closed.
+    /// Longest time until the agent exits after its input is closed.
     pub(crate) exit: Duration,
-    /// Makes everything ready for one process.
+    /// Returns the files, variables and arguments of one process.
     pub(crate) set_up: fn(&ProcessSetup<'_>) -> Furnishing,
 }
 
-/// An agent's enforcement of an access level. Each was measured: `docs/reference/agents.md`.
+/// Enforcement of an access level by an agent. Each level was measured: `docs/reference/agents.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Not all of it, so that no turn is run at it.
+    /// The agent does not enforce the level completely, so a turn at this level is rejected.
     NotKept,
-    /// It is kept.
+    /// The level is enforced.
     Kept {
-        /// The mode to set on every session, where that is part of it.
+        /// Mode that every session must be set to, if the level needs one.
         mode: Option<&'static str>,
-        /// By whom.
+        /// Part that enforces the level.
         by: AccessEnforcer,
     },
 }
 
-/// Sources of a called tool's name other than `name`.
+/// Sources of a called tool's name other than the field `name`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallNames {
-    /// Path in `_meta`: a JSON pointer.
+    /// JSON pointer into `_meta`.
     pub(crate) in_meta: Option<&'static str>,
-    /// Its tool by which the model calls those of servers, if they are not offered under their own names.
+    /// The agent's own tool with which the model calls tools of servers, if these are not offered under their own
+    /// names.
     pub(crate) wrapper: Option<&'static str>,
-    /// True if the title of a call of the kind `other` is its tool's name.
+    /// True if the title of a call with the kind `other` is the name of its tool.
     pub(crate) are_titles: bool,
 }
 
 /// Form in which an agent reports the usage of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsageReport {
-    /// In `usage` of the answer to the prompt, without what came from a cache.
+    /// In `usage` of the response to the prompt. The input excludes cached tokens.
     Answer,
-    /// In `_meta.usage` of that answer, what came from a cache included.
+    /// In `_meta.usage` of that response. The input includes cached tokens.
     MetaWithCached,
-    /// Not, or not whole.
+    /// The agent reports no usage, or incomplete usage.
     None,
 }
 
-/// For an agent without error messages of its own: the usual messages decide.
+/// [`KnownAgent::kind_of`] of an agent without error messages of its own. The shared table decides.
 pub(crate) fn any_kind(_: &str) -> Option<ErrorKind> {
     None
 }
 
-/// For an agent that drops no picture.
+/// [`KnownAgent::dropped_pictures`] of an agent that drops no image.
 pub(crate) fn no_picture_dropped(_: &[PromptBlock]) -> Vec<String> {
     Vec::new()
 }
 
 impl KnownAgent {
-    /// The mode that a level needs.
+    /// Returns the mode that a level needs.
     pub(crate) fn mode(&self, access: ToolAccess) -> Option<&'static str> {
         match self.level(access) {
             Level::Kept { mode, .. } => mode,
@@ -107,7 +109,7 @@ impl KnownAgent {
         }
     }
 
-    /// Returns which part enforces a level.
+    /// Returns the part that enforces a level.
     pub(crate) fn support(&self, access: ToolAccess) -> AccessSupport {
         match self.level(access) {
             Level::Kept { by, .. } => AccessSupport::Kept(by),
@@ -121,42 +123,42 @@ impl KnownAgent {
     }
 }
 
-/// Setup of one process.
+/// Inputs for the set-up of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessSetup<'a> {
-    /// The level of the turn.
+    /// Access level of the turn.
     pub(crate) access: ToolAccess,
-    /// The folder that is the program's home. It lives as long as the conversation.
+    /// Home of the program. It exists as long as the conversation.
     pub(crate) home: &'a Path,
-    /// The folders with our logins, which its tools must not read.
+    /// Folders with Nexus's logins, which the agent's tools must not read.
     pub(crate) closed: &'a [PathBuf],
-    /// The endpoint of the model, if it is not the vendor's own.
+    /// Endpoint of the model, if it is not the vendor's own.
     pub(crate) base_url: Option<&'a str>,
     /// Lent credential.
     pub(crate) token: &'a str,
     /// Billing of the credential.
     pub(crate) billing: Billing,
-    /// The model.
+    /// Requested model.
     pub(crate) model: Option<&'a str>,
-    /// Instructions that stand above the prompt.
+    /// System instructions.
     pub(crate) system: Option<&'a str>,
 }
 
-/// Files and variables for a process.
+/// Arguments, variables and files of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Furnishing {
-    /// Further arguments.
+    /// Additional arguments.
     pub(crate) arguments: Vec<OsString>,
-    /// Variables.
+    /// Environment variables.
     pub(crate) variables: Vec<(&'static str, OsString)>,
-    /// Files, by their paths below the home.
+    /// Contents of files, with their paths below the home.
     pub(crate) files: Vec<(&'static str, String)>,
-    /// `_meta` of the request that opens the session.
+    /// Value of `_meta` in the request that opens the session.
     pub(crate) meta: Option<Value>,
 }
 
 impl Furnishing {
-    /// Sets a variable.
+    /// Adds a variable.
     #[must_use]
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.variables.push((name, value.into()));

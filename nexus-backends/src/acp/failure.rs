@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
 
-/// An error as JSON-RPC has it.
+/// JSON-RPC error.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RpcError {
@@ -20,7 +20,7 @@ pub(super) struct RpcError {
 const AUTHENTICATION_REQUIRED: i64 = -32000;
 /// "Resource not found", as of a session. Source: the protocol, error codes.
 const NOT_FOUND: i64 = -32002;
-/// Code of one agent when its server limits the rate. Source: observed with one of the known agents.
+/// Code of one agent for an exceeded rate limit of its server. Source: observed with one of the known agents.
 const RATE_LIMITED: i64 = -32003;
 /// "Method not found". Source: JSON-RPC 2.0.
 const NO_METHOD: i64 = -32601;
@@ -28,20 +28,20 @@ const NO_METHOD: i64 = -32601;
 /// Classifies an agent's own error messages.
 pub(super) type OwnWords = fn(&str) -> Option<ErrorKind>;
 
-/// Request that the agent refused.
+/// Request that the agent rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedRequest {
     /// A request that prepares the turn.
     Setup,
-    /// Taking a conversation up.
+    /// A request that resumes a conversation.
     Resume,
-    /// The turn itself.
+    /// The request with the prompt.
     Prompt,
 }
 
-/// Classifies an error. The codes are the protocol's; words and numbers beyond them differ from agent to agent.
+/// Classifies an error. The protocol defines the codes; messages and numbers beyond them differ between agents.
 ///
-/// `methods` are the sign-in methods that the agent named, for a person who has to sign in.
+/// `methods` are the sign-in methods that the agent offers, for a message to a person who must sign in.
 pub(super) fn of(
     error: &RpcError,
     refused: RefusedRequest,
@@ -59,12 +59,12 @@ pub(super) fn of(
         NOT_FOUND if refused == RefusedRequest::Resume => ErrorKind::ConversationLost,
         RATE_LIMITED => own(&words).unwrap_or(ErrorKind::RateLimited),
         NO_METHOD => ErrorKind::Unsupported,
-        // These codes are HTTP's, in the place of the protocol's own.
+        // Some agents use HTTP status codes as error codes.
         400 | 413 | 422 if speaks_of_length(&words) => ErrorKind::ContextExceeded,
         code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
         _ => match own(&words).or_else(|| by_words(&words)) {
             Some(kind) => kind,
-            // A failure counts as temporary only if it is known to be the server's.
+            // The failure counts as temporary only if the server is known to be the cause.
             None => {
                 let kind = match refused {
                     RefusedRequest::Setup => ErrorKind::InvalidRequest,
@@ -75,11 +75,11 @@ pub(super) fn of(
             }
         },
     };
-    // No agent names a time to wait.
+    // No agent states a time for a retry.
     Failure::new(kind, told(kind, words, methods)).with_named_retry(None)
 }
 
-/// Appends the action that a person has to take to the agent's message.
+/// Appends the sign-in methods to the agent's message, if the person must sign in.
 fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
     if kind != ErrorKind::Unauthenticated || methods.is_empty() {
         return words;
@@ -94,7 +94,8 @@ fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
     format!("{words}; sign in with the agent's own program: {}", ways.join(", or "))
 }
 
-/// Agents write HTTP status codes into their errors, and words where the server sent no status.
+/// Classifies an error by its message. Agents include HTTP status codes, or their own text if the server sent no
+/// status.
 fn by_words(words: &str) -> Option<ErrorKind> {
     let words = words.to_lowercase();
     let has = |part: &str| words.contains(part);
@@ -167,7 +168,7 @@ fn by_words(words: &str) -> Option<ErrorKind> {
         ),
     ];
     let kind = table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind);
-    // The cause follows these words: here, an error that the server reported in the stream.
+    // The text after this prefix is the cause. Here it is an error that the server reported in the stream.
     kind.or_else(|| has("stream disconnected before completion: ").then_some(ErrorKind::VendorFailure))
 }
 

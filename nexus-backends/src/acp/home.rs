@@ -1,5 +1,5 @@
-//! Folders of an agent's files, and conversations that outlive their turn: a known agent has a private home,
-//! which is the conversation.
+//! Folders of an agent's files, and stored conversations. A known agent has a private home, which is stored as the
+//! conversation.
 
 use std::path::{Path, PathBuf};
 
@@ -12,26 +12,26 @@ use serde_json::Value;
 use crate::cli::refusal::unwritable;
 use crate::cli::{Attempt, KeptConversation, TurnPlan};
 
-/// The folder of the kept homes, below `$NEXUS_HOME`.
+/// Folder of the stored homes, below `$NEXUS_HOME`.
 const KEPT: &str = "sessions/acp";
-/// The file of a [`ConversationRecord`].
+/// File with the [`ConversationRecord`].
 const RECORD: &str = "session.json";
 
 /// Folders and conversation of one process.
 #[derive(Debug)]
 pub(super) struct ProcessFolders {
-    /// The home of the process.
+    /// Home of the process.
     pub(super) home: PathBuf,
-    /// Removes it with the process, unless it is kept.
+    /// Removes the home when the process has ended, unless the conversation is stored.
     pub(super) private: Option<PrivateHome>,
     pub(super) working_directory: PathBuf,
     /// Folder of the stored conversation.
     pub(super) session: Option<StoredSession>,
-    /// Conversation to resume, by the agent's own id.
+    /// The agent's own id of the conversation to resume.
     pub(super) resume: Option<String>,
 }
 
-/// Conversation that outlives its turn.
+/// Stored conversation.
 #[derive(Clone, Debug)]
 pub(super) struct StoredSession {
     folder: String,
@@ -44,26 +44,26 @@ pub(super) struct StoredSession {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SessionHandle {
-    /// The agent that it belongs to.
+    /// Name of the agent to which the conversation belongs.
     agent: String,
-    /// Its folder, below that of the kept ones.
+    /// Name of the conversation's folder, below the folder of stored homes.
     folder: String,
 }
 
-/// Record beside the home of a conversation.
+/// Record beside the home of a stored conversation.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct ConversationRecord {
-    /// The agent's own name of the session.
+    /// The agent's own id of the session.
     session: String,
-    /// Its working directory.
+    /// Working directory of the session.
     directory: PathBuf,
 }
 
 impl SessionHandle {
     fn read(state: &Value, agent: &str) -> Option<Self> {
         let state = Self::deserialize(state).ok()?;
-        // It becomes part of a path.
+        // The folder name becomes part of a path, so allow only plain names.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         let is_name = |text: &str| !text.is_empty() && text.len() <= 100 && text.bytes().all(is_plain);
         let fits = is_name(&state.folder);
@@ -88,12 +88,12 @@ impl StoredSession {
     }
 }
 
-/// Makes the place for one process of `agent`.
+/// Prepares the folders of one process of `agent`.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::ConversationLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a request that cannot be
-/// run here.
+/// [`ErrorKind::ConversationLost`] if the stored conversation does not exist, [`ErrorKind::InvalidRequest`] for a
+/// request that cannot run here.
 pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<ProcessFolders, Failure> {
     if plan.request.conversation == ConversationMode::Ephemeral {
         let home = plan.home()?;
@@ -132,7 +132,7 @@ pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<
     })
 }
 
-/// A conversation that an earlier turn kept.
+/// Prepares the continuation of a conversation that an earlier turn stored.
 fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<ProcessFolders, Failure> {
     let Some(state) = SessionHandle::read(handle.state(), agent) else {
         let reason = "the handle to resume belongs to another agent";
@@ -167,7 +167,7 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Proces
     })
 }
 
-/// Stored files of the conversation that a handle names.
+/// Returns the stored files of the conversation that a handle names.
 pub(super) fn kept(nexus_home: &Path, handle: &ResumeHandle, agent: &str) -> Option<KeptConversation> {
     let state = SessionHandle::read(handle.state(), agent)?;
     let root = nexus_home.join(KEPT);

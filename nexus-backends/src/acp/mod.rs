@@ -1,25 +1,23 @@
 //! `acp`: any program that speaks the Agent Client Protocol, one process per turn.
 //!
-//! The access levels of a **known agent** (`agent: NAME`) were measured with the real program (`docs/reference/agents.md`):
-//! a level that it does not enforce is rejected. It has a private home, which is removed after the turn or
-//! stored with the conversation. It borrows a credential, and its requests go to `base_url`. The vendors'
-//! folders define the known agents.
+//! The access levels of a **known agent** (`agent: NAME`) were measured with the real program
+//! (`docs/reference/agents.md`). A level that the agent does not enforce is rejected. The agent has a private home,
+//! which is removed after the turn or stored with the conversation. It borrows a credential, and sends its requests to
+//! `base_url`. The vendors' folders define the known agents.
 //!
-//! **Any other program** (`command: [PROGRAM, ARGUMENT…]`) runs as an editor would run it: with the user's
-//! home, and so with its own login, settings and sessions. Its actions without a permission request are
-//! unknown, so it runs at `unrestricted` alone.
+//! **Any other program** (`command: [PROGRAM, ARGUMENT…]`) runs as in an editor: with the user's home, and so with its
+//! own login, settings and sessions. It may act without a permission request, so it runs only at `unrestricted`.
 //!
-//! | feature | here |
+//! | feature | implementation |
 //! | --- | --- |
-//! | the mode of the session | set on every session, where the level needs one; a change of the mode ends the turn |
-//! | permissions | answered by access level and path, then by the host's approver; an approval holds for that call alone |
-//! | the agent's files and terminals | not offered: it uses its own, under the level that it enforces |
-//! | the caller's tools | by MCP over HTTP; the prompt is sent after the agent has listed them |
-//! | `end_turn` | is an answer if it has text, and, from an agent that ends a broken stream so, if it has counted tokens |
-//! | a plan | an event of the kind `Unrecognized`, harmless: the seam has no other |
+//! | the mode of the session | set on every session, if the level needs one; a change of the mode ends the turn |
+//! | permissions | decided by access level and path, then by the host's approver; an approval holds only for that call |
+//! | the agent's files and terminals | not offered: the agent uses its own, under the level that it enforces |
+//! | the caller's tools | through MCP over HTTP; the prompt is sent after the agent has listed them |
+//! | `end_turn` | an answer if it has text; from an agent that also ends a broken stream like this, only if it has counted tokens |
+//! | a plan | a harmless `Unrecognized` event, because no other event fits |
 //!
-//! Source of the facts about the protocol: its schema, revision 1, and the known agents before loopback
-//! servers.
+//! Source of the facts about the protocol: its schema, revision 1, and the known agents with loopback servers.
 
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub(crate) mod agent;
@@ -65,18 +63,18 @@ use crate::cli::{Attempt, Cli, CliBackend, KeptConversation, Prepared, StartupWa
 use crate::settings::part;
 use crate::vendor::Vendor;
 
-/// Longest time until an unknown program exits after its input is closed. Source: our own choice; the known
-/// agents take up to 2.2 s, or never exit.
+/// Longest time until an unknown program exits after its input is closed. Source: our own choice; the known agents take
+/// up to 2.2 seconds, or never exit.
 const EXIT: Duration = Duration::from_secs(3);
 
-/// The kind, which belongs to no vendor. The vendors' folders define its agents, so the code that knows those
-/// creates it.
+/// The backend kind as a vendor. It belongs to no vendor: the vendors' folders define its agents, and the code that
+/// collects these creates the kind.
 pub(crate) const VENDOR: Vendor = Vendor::new("acp", &[]);
 
-/// The kind `acp`: an agent that speaks the Agent Client Protocol.
+/// The backend kind `acp`: an agent that speaks the Agent Client Protocol.
 ///
-/// Settings: `agent`, or `command`; `vendor`; and `executable`, `credential`, `billing`, `base_url`, `record`, `max_line_bytes`,
-/// `containment`, `network` as every delegated backend has them.
+/// Settings: `agent`, or `command`; `vendor`; and `executable`, `credential`, `billing`, `base_url`, `record`,
+/// `max_line_bytes`, `containment`, `network` as for every delegated backend.
 #[derive(Clone, Debug)]
 pub struct Acp {
     known: Arc<[&'static KnownAgent]>,
@@ -97,7 +95,7 @@ struct Own {
 }
 
 impl Acp {
-    /// The kind, for these agents.
+    /// Creates the kind with these known agents.
     pub(crate) fn of(known: impl IntoIterator<Item = &'static KnownAgent>) -> Self {
         Self { known: known.into_iter().collect() }
     }
@@ -181,7 +179,7 @@ pub(crate) struct LocalAgent {
     settings: Settings,
     context: BuildContext,
     credential: Option<Arc<dyn CredentialSource>>,
-    /// Counts the processes, so that no two name a message alike.
+    /// Number of processes so far, which makes message ids unique.
     processes: AtomicU64,
 }
 
@@ -233,7 +231,7 @@ impl LocalAgent {
         }
     }
 
-    /// The name under which conversations are kept.
+    /// Returns the name under which conversations are stored.
     fn name(&self) -> &str {
         self.known().map_or("other", |agent| agent.name)
     }
@@ -242,7 +240,7 @@ impl LocalAgent {
         let name = match (&self.program, &self.settings.executable) {
             (_, Some(named)) => named.clone(),
             (AgentProgram::Known(agent), None) => agent.program.into(),
-            // A path is relative to the configuration, as everywhere in it.
+            // A path is relative to the configuration's folder, as in all settings.
             (AgentProgram::Any { program, .. }, None) => match program.components().count() {
                 0 | 1 => program.clone(),
                 _ => self.context.base_directory.join(program),
@@ -388,7 +386,7 @@ impl Cli for LocalAgent {
         }
         let arguments: Vec<_> = match &self.program {
             AgentProgram::Known(agent) => {
-                // Set-up arguments come before the arguments that select the protocol.
+                // The arguments of the set-up precede the arguments that select the protocol.
                 furnishing.arguments.into_iter().chain(agent.arguments.iter().map(Into::into)).collect()
             }
             AgentProgram::Any { arguments, .. } => arguments.iter().map(Into::into).collect(),
@@ -401,7 +399,7 @@ impl Cli for LocalAgent {
             prompt: prompt(request),
             meta: furnishing.meta,
             mode: known.and_then(|agent| agent.mode(request.tool_access)),
-            // A known agent gets the model before it starts.
+            // A known agent gets the model before its process starts, not in the session.
             model: model.filter(|_| known.is_none()).map(str::to_owned),
             tools: plan.tools.clone(),
             permissions: Permissions::of(plan),
@@ -434,11 +432,10 @@ impl Cli for LocalAgent {
     }
 }
 
-/// The prompt, as the protocol's blocks.
+/// Converts the prompt into blocks of the protocol.
 fn prompt(request: &TurnRequest) -> Vec<Value> {
     let block = |block: &PromptBlock| match block {
-        // A text that begins with a slash would be a command of the agent; a line break before it prevents
-        // that.
+        // An agent would treat a text that begins with a slash as a command. A leading line break prevents this.
         PromptBlock::Text { text } if text.starts_with('/') => {
             Some(json!({ "type": "text", "text": format!("\n{text}") }))
         }
@@ -449,7 +446,7 @@ fn prompt(request: &TurnRequest) -> Vec<Value> {
         _ => None,
     };
     let mut blocks: Vec<Value> = request.prompt.iter().filter_map(block).collect();
-    // One takes the break away, and is kept from it by a block before.
+    // One agent trims that line break from the first block, so put an empty block before it.
     if blocks.first().and_then(|block| block["text"].as_str()).is_some_and(|text| text.starts_with('\n')) {
         blocks.insert(0, json!({ "type": "text", "text": "" }));
     }
@@ -459,7 +456,7 @@ fn prompt(request: &TurnRequest) -> Vec<Value> {
     blocks
 }
 
-/// Size of a prompt's text, in bytes.
+/// Returns the size of the prompt's text, in bytes.
 fn text_bytes(request: &TurnRequest) -> usize {
     let bytes = |block: &PromptBlock| match block {
         PromptBlock::Text { text } => text.len(),
@@ -468,7 +465,7 @@ fn text_bytes(request: &TurnRequest) -> usize {
     request.prompt.iter().map(bytes).sum()
 }
 
-/// Writes a file of a process into its home, for its owner alone.
+/// Writes a file of a process into its home, owner-only.
 fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
     let path = home.join(name);
     let written = (|| {

@@ -1,21 +1,21 @@
-//! Answers about a session: its modes, its model, and the usage of a turn.
+//! Parsing of responses about a session: its modes, its model, and the usage of a turn.
 
 use agent_client_protocol_schema::v1::SessionModeState;
 use nexus_core::Usage;
 use serde_json::Value;
 
-/// A mode that the session can be set to.
+/// Returns true if the session offers the mode.
 pub(super) fn has_mode(modes: Option<&SessionModeState>, mode: &str) -> bool {
     modes.is_some_and(|modes| modes.available_modes.iter().any(|known| &*known.id.0 == mode))
 }
 
-/// The option of a session by which its model is chosen.
+/// Returns the id of the session option that selects the model.
 pub(super) fn model_option(opened: &Value) -> Option<&str> {
     let options = opened.get("configOptions")?.as_array()?;
     options.iter().find(|option| option["category"] == "model")?.get("id")?.as_str()
 }
 
-/// The model that a session begins with, as far as it says so.
+/// Returns the initial model of a session, if the agent reports it.
 pub(super) fn current_model(opened: &Value) -> Option<String> {
     let by_option = || {
         let options = opened.get("configOptions")?.as_array()?;
@@ -25,7 +25,7 @@ pub(super) fn current_model(opened: &Value) -> Option<String> {
     by_models().or_else(by_option).map(str::to_owned)
 }
 
-/// Usage in the protocol's words.
+/// Parses usage in the protocol's format.
 pub(super) fn usage_of(value: &Value) -> Option<Usage> {
     let count = |key: &str| value.get(key).and_then(Value::as_u64);
     let mut usage = Usage::new();
@@ -37,7 +37,7 @@ pub(super) fn usage_of(value: &Value) -> Option<Usage> {
     Some(usage)
 }
 
-/// Usage whose input holds what came from a cache.
+/// Parses usage whose input includes cached tokens.
 pub(super) fn usage_with_cached(value: &Value) -> Option<Usage> {
     let mut usage = usage_of(value)?;
     let cached = usage.cache_read_tokens.unwrap_or_default() + usage.cache_write_tokens.unwrap_or_default();

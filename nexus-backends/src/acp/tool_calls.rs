@@ -1,4 +1,4 @@
-//! Calls of an agent, from its partial updates.
+//! Tool calls of an agent, assembled from its partial updates.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -17,44 +17,44 @@ use crate::cli::caller_tools::{CallerTools, SERVER};
 
 /// Separators between a server's name and a tool's. Source: observed with each known agent.
 const JOINTS: [&str; 4] = ["__", ".", "/", "_"];
-/// Path of an answer's text in the raw output. Source: observed with one of the known agents.
+/// JSON pointer to the text of a result in the raw output. Source: observed with one of the known agents.
 const TEXT_IN_OUTPUT: &str = "/output/OkayOutput";
-/// The keys by which agents name the files of a call. Source: observed with each known agent.
+/// Keys under which agents name the files of a call. Source: observed with each known agent.
 const PATH_KEYS: [&str; 8] =
     ["file_path", "filePath", "filepath", "path", "abs_path", "target_file", "notebook_path", "parsed_path"];
 
-/// Calls of one process.
+/// Tool calls of one process.
 #[derive(Debug)]
 pub(super) struct ReportedCalls {
     tools: Option<CallerTools>,
     names: CallNames,
     prefix: String,
     calls: BTreeMap<String, ReportedCall>,
-    /// Number of calls whose id an agent had used before.
+    /// Number of calls whose id the agent had used before.
     repeats: u32,
 }
 
-/// Call, as far as the agent reported it.
+/// Call in the state that the agent has reported so far.
 #[derive(Debug, Default)]
 struct ReportedCall {
     name: String,
-    /// True if the agent named the tool. Else the name is a title, which may contain a command.
+    /// True if the agent named the tool. Otherwise `name` is a title, which may contain a command.
     is_named: bool,
     title: String,
     kind: ToolKind,
-    /// True if the agent sent the kind.
+    /// True if the agent sent the kind of the call.
     has_kind: bool,
     input: Value,
     paths: Vec<PathBuf>,
     output: Vec<ToolContent>,
-    /// Tells calls of one name apart: 0 for the first.
+    /// Distinguishes calls with the same id: 0 for the first.
     repeat: u32,
     is_begun: bool,
     is_over: bool,
     is_denied: bool,
 }
 
-/// A call whose permission an agent asks for.
+/// Call for which an agent requests permission.
 #[derive(Debug)]
 pub(super) struct AskedCall {
     pub(super) tool: String,
@@ -62,19 +62,19 @@ pub(super) struct AskedCall {
     pub(super) action: ApprovalAction,
     pub(super) paths: Vec<PathBuf>,
     pub(super) input: Value,
-    /// True for a tool of the caller, on which the session decides.
+    /// True for a tool of the caller, about which the session decides.
     pub(super) is_callers: bool,
-    /// True if it would change the mode of the session, and so the level.
+    /// True if the call would change the mode of the session, and so the access level.
     pub(super) changes_mode: bool,
 }
 
 impl ReportedCalls {
-    /// `prefix` keeps the calls of several processes apart.
+    /// Creates an empty list of calls. `prefix` distinguishes the calls of several processes.
     pub(super) fn new(tools: Option<CallerTools>, names: CallNames, prefix: String) -> Self {
         Self { tools, names, prefix, calls: BTreeMap::new(), repeats: 0 }
     }
 
-    /// Returns true if a call has no answer yet.
+    /// Returns true if a call has no result yet.
     pub(super) fn are_open(&self) -> bool {
         self.calls.values().any(|call| call.is_begun && !call.is_over)
     }
@@ -89,7 +89,7 @@ impl ReportedCalls {
         let id = update.tool_call_id.to_string();
         let meta = update.meta;
         let fields = update.fields;
-        // Under the name of a call that is over another one begins.
+        // A start under the id of a finished call is another call.
         let begins = matches!(fields.status, Some(Status::Pending | Status::InProgress));
         if begins && self.calls.get(&id).is_some_and(|call| call.is_over) {
             self.repeats += 1;
@@ -132,7 +132,7 @@ impl ReportedCalls {
             }
         }
         let raw_output = fields.raw_output.filter(|output| !is_empty(output));
-        // The agent reports a failed command as completed.
+        // The agent reports a failed command as completed, so check its exit code.
         let exit_code = raw_output.as_ref().and_then(|output| output.get("exit_code")?.as_i64());
         if call.output.is_empty()
             && let Some(output) = raw_output
@@ -146,7 +146,8 @@ impl ReportedCalls {
             Some(Status::Completed) if exit_code.is_some_and(|code| code != 0) => Some(Status::Failed),
             status => status,
         };
-        // Until something shows what it is called with, a name may still come.
+        // Report the call only once its arguments or its progress are known, because the agent may still send the
+        // tool's name.
         let is_told = !is_empty(&call.input) || matches!(status, Some(status) if status != Status::Pending);
         if is_told {
             self.begin(&id, events);
@@ -158,18 +159,18 @@ impl ReportedCalls {
         }
     }
 
-    /// The call for which an agent asks permission.
+    /// Returns the call for which an agent requests permission.
     pub(super) fn asked(&mut self, mut update: ToolCallUpdate, events: &mut Vec<TurnEvent>) -> AskedCall {
         let id = update.tool_call_id.to_string();
-        // For a call of the caller's tools, some agents describe the question here instead of the call that
-        // they reported before.
+        // For a call of the caller's tools, some agents describe the permission question here, so ignore these fields.
+        // The agent has reported the call itself before.
         if self.served(&id).is_some() {
             update.fields.raw_input = None;
             update.fields.title = None;
         }
         self.update(update, events);
         self.begin(&id, events);
-        // A tool that does not exist counts too: the server rejects the call.
+        // A tool of the server that does not exist also counts: the server rejects the call.
         let is_callers = self.served(&id).is_some();
         let call = self.calls.entry(id).or_default();
         let mut paths = call.paths.clone();
@@ -198,14 +199,14 @@ impl ReportedCalls {
         }
     }
 
-    /// A call was not let through.
+    /// Records that a call was denied.
     pub(super) fn deny(&mut self, id: &str) {
         if let Some(call) = self.calls.get_mut(id) {
             call.is_denied = true;
         }
     }
 
-    /// Tells that a call was made.
+    /// Reports the start of a call.
     fn begin(&mut self, id: &str, events: &mut Vec<TurnEvent>) {
         let callers = self.callers_tool(id);
         let effects_of =
@@ -225,7 +226,7 @@ impl ReportedCalls {
         }
     }
 
-    /// Tells what became of a call.
+    /// Reports the end of a call.
     fn end(&mut self, id: &str, status: ToolCallStatus, events: &mut Vec<TurnEvent>) {
         let callers = self.callers_tool(id);
         let call_id = self.id(id);
@@ -249,15 +250,15 @@ impl ReportedCalls {
         events.push(ToolCallFinished::new(call_id, status, std::mem::take(&mut call.output)).into());
     }
 
-    /// The tool of the caller's that a call is of.
+    /// Returns the name of the caller's tool that the call invokes, if it exists.
     fn callers_tool(&self, id: &str) -> Option<String> {
         let tools = self.tools.as_ref()?;
         let name = self.served(id)?;
         tools.definitions().iter().any(|tool| tool.name == name).then(|| name.to_owned())
     }
 
-    /// The tool of the caller's server that a call names, whether or not there is such a tool. What the model may write freely decides
-    /// nothing: neither the title of a command nor an argument of another tool.
+    /// Returns the name of the tool on the caller's server that a call names, even if no such tool exists. Text that
+    /// the model controls never decides: neither the title of a command nor an argument of another tool.
     fn served(&self, id: &str) -> Option<&str> {
         let call = self.calls.get(id).filter(|call| self.tools.is_some() && call.kind == ToolKind::Other)?;
         let text = |key: &str| call.input.get(key).and_then(Value::as_str);
@@ -278,8 +279,8 @@ impl ReportedCalls {
     }
 }
 
-/// The option that says yes, or that says no. A yes that would hold for later calls, too, is given where it `may_last`: it takes the
-/// decision on those away.
+/// Returns the option that allows or denies a call. An option that also allows later calls is used only if `may_last`,
+/// because it would bypass the decision about them.
 pub(super) fn option(
     options: &[PermissionOption],
     is_allowed: bool,
@@ -295,14 +296,14 @@ pub(super) fn option(
     found.map(|option| option.option_id.clone())
 }
 
-/// The name of a tool of the caller's server, as agents compose them.
+/// Returns the tool's own name from a name that an agent composed for a tool of the caller's server.
 fn served_name(name: &str) -> Option<&str> {
     let name = name.strip_prefix("mcp__").or_else(|| name.strip_prefix("mcp.")).unwrap_or(name);
     let rest = name.strip_prefix(SERVER)?;
     JOINTS.iter().find_map(|joint| rest.strip_prefix(joint))
 }
 
-/// The arguments of a call of the caller's tool, where they stand among others.
+/// Returns the arguments of a call of the caller's tool, which may be nested in other arguments.
 fn callers_arguments(input: &Value) -> Value {
     let inner = ["arguments", "tool_input"].iter().find_map(|key| input.get(key));
     let is_wrapped = input.get("tool").is_some() || input.get("tool_name").is_some();
@@ -334,7 +335,7 @@ fn effects(kind: ToolKind) -> Effects {
     }
 }
 
-/// Result of a call, as far as it can be shown.
+/// Converts a part of a result, if it can be shown.
 fn shown(content: &ToolCallContent) -> Option<ToolContent> {
     match content {
         ToolCallContent::Content(content) => match &content.content {

@@ -1,8 +1,8 @@
 //! Reads an agent's messages, and decides which messages to send.
 //!
-//! The exchange: `initialize`; `session/new`, or `session/resume` or `session/load` for a resumed conversation;
-//! `session/set_mode`, where the level needs one; `session/prompt`, whose answer, together with the other
-//! messages, decides the outcome.
+//! The exchange consists of `initialize`, then `session/new`, or `session/resume` or `session/load` for a resumed
+//! conversation. `session/set_mode` follows if the level needs a mode. Last comes `session/prompt`, whose response
+//! decides the outcome together with the other messages.
 
 use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
@@ -29,29 +29,29 @@ use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
-/// The revision of the protocol that is spoken. Source: the protocol.
+/// Revision of the protocol. Source: the protocol.
 const PROTOCOL: u64 = 1;
-/// Longest time, in ticks, until an agent asks for the caller's tools after its session began. Source: our own
-/// choice; the known agents take up to 2 s.
+/// Longest time, in ticks, until an agent lists the caller's tools after its session has begun. Source: our own choice;
+/// the known agents take up to 2 seconds.
 const TOOLS_PATIENCE: u32 = 20;
 
-/// Requests of one process, and the state that reads its answers.
+/// Inputs of one process's exchange.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) backend: BackendId,
     pub(super) working_directory: PathBuf,
     pub(super) prompt: Vec<Value>,
-    /// `_meta` of the request that opens the session.
+    /// Value of `_meta` in the request that opens the session.
     pub(super) meta: Option<Value>,
-    /// The mode that the level needs.
+    /// Mode that the access level needs.
     pub(super) mode: Option<&'static str>,
-    /// The model, where the session sets it.
+    /// Model, if the session sets it.
     pub(super) model: Option<String>,
     pub(super) tools: Option<CallerTools>,
     pub(super) permissions: Permissions,
     /// Folder of the stored conversation, if it is stored.
     pub(super) session: Option<StoredSession>,
-    /// Conversation to resume, by the agent's own id.
+    /// The agent's own id of the conversation to resume.
     pub(super) resume: Option<String>,
     pub(super) usage: UsageReport,
     pub(super) names: CallNames,
@@ -59,11 +59,11 @@ pub(super) struct Script {
     /// Classifies the agent's own error messages.
     pub(super) own_words: OwnWords,
     pub(super) exit: Duration,
-    /// Keeps the messages and calls of several processes apart.
+    /// Prefix that distinguishes the messages and calls of several processes.
     pub(super) prefix: String,
 }
 
-/// One process of an agent.
+/// Translator for one process of an agent.
 #[derive(Debug)]
 pub(crate) struct AcpTranslator {
     script: Script,
@@ -72,23 +72,23 @@ pub(crate) struct AcpTranslator {
     stage: Stage,
     agent: InitializeResponse,
     session: Option<String>,
-    /// Number of ticks during which the program did not list the caller's tools.
+    /// Number of ticks in which the program did not list the caller's tools.
     looks: u32,
     message: Option<OpenMessage>,
     messages: u32,
-    /// All the text of this prompt.
+    /// All text of the answer to this prompt.
     said: String,
     calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
-    /// Permission questions for the host, by their ids.
+    /// Open permission questions to the host, by their numbers.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
     /// True after a permission was denied.
     has_refused: bool,
     is_stopping: bool,
     halves: HalfJoiner,
-    /// Halves of characters at the ends of the line that is read.
+    /// Split characters at the ends of the current line.
     line_halves: Halves,
     /// True if a part of the answer could not be read.
     has_lost_chunk: bool,
@@ -106,17 +106,17 @@ enum Asked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The session is opened.
+    /// The session is being opened.
     Opening,
-    /// The session is there; the agent is to ask for the caller's tools.
+    /// The session is open, and the agent must still list the caller's tools.
     Connecting,
-    /// The model has the prompt.
+    /// The prompt was sent.
     Prompted,
-    /// The prompt was answered.
+    /// The response to the prompt arrived.
     Answered,
 }
 
-/// A message that the model is writing.
+/// Message that is being streamed.
 #[derive(Debug)]
 struct OpenMessage {
     id: MessageId,
@@ -124,14 +124,14 @@ struct OpenMessage {
     text: String,
 }
 
-/// A permission question for the host.
+/// Permission question to the host.
 #[derive(Debug)]
 struct Question {
     id: Value,
     request: RequestPermissionRequest,
 }
 
-/// A message of JSON-RPC.
+/// JSON-RPC message.
 #[derive(Debug, Deserialize)]
 struct Line {
     id: Option<Value>,
@@ -143,7 +143,7 @@ struct Line {
 }
 
 impl AcpTranslator {
-    /// A process that gets the requests of `script`.
+    /// Creates a translator for a process that gets the requests of `script`.
     pub(super) fn new(script: Script) -> Self {
         let calls = ReportedCalls::new(script.tools.clone(), script.names, script.prefix.clone());
         Self {
@@ -179,7 +179,7 @@ impl AcpTranslator {
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
             (Ok(result), _) => result,
-            // The agent did not set the mode or the model. The prompt was not sent yet.
+            // The agent rejected the mode or the model. The prompt was not sent yet.
             (Err(error), Asked::Mode) => {
                 let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
                 failure.kind = ErrorKind::Unsupported;
@@ -242,7 +242,7 @@ impl AcpTranslator {
         };
         params["sessionId"] = json!(session);
         self.session = Some(session);
-        // Loading repeats the whole conversation, resuming does not.
+        // Prefer to resume: loading repeats the whole conversation.
         let method = match (can_resume, can_load) {
             (true, _) => "session/resume",
             (false, true) => "session/load",
@@ -265,9 +265,9 @@ impl AcpTranslator {
         }
     }
 
-    /// The session is there.
+    /// Handles the opened session.
     fn opened(&mut self, result: Value, step: &mut Step) {
-        // A session that is taken up has no name in its answer.
+        // The response to a resumed session contains no id, so add it.
         let named = result.get("sessionId").cloned();
         let mut result = result;
         if named.is_none() && result.is_object() {
@@ -306,7 +306,7 @@ impl AcpTranslator {
         self.prepare(step);
     }
 
-    /// Sends the prompt, once the session is as it should be.
+    /// Sends the prompt, once the session has the required mode, model and tools.
     fn prepare(&mut self, step: &mut Step) {
         let is_waiting = self.asked.values().any(|asked| matches!(asked, Asked::Mode | Asked::Model));
         if is_waiting || self.session.is_none() || matches!(self.stage, Stage::Prompted | Stage::Answered) {
@@ -328,7 +328,7 @@ impl AcpTranslator {
         self.ask(Asked::Prompt, "session/prompt", &params, step);
     }
 
-    /// The prompt was answered.
+    /// Handles the response to the prompt.
     fn prompted(&mut self, result: &Value, step: &mut Step) {
         self.stage = Stage::Answered;
         self.end_message(step);
@@ -346,7 +346,7 @@ impl AcpTranslator {
         let is_uncounted = usage.is_some_and(|usage| usage.output_tokens == Some(0));
         let is_empty = self.said.trim().is_empty();
         match answer.stop_reason {
-            // The stream broke off behind its text: seen where nothing was counted of an answer that is there.
+            // From such an agent, an answer without counted tokens means that the stream ended too early.
             StopReason::EndTurn if self.script.is_broken_uncounted && is_uncounted && !is_empty => {
                 let reason = "the answer is incomplete: the agent counted no output tokens";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
@@ -384,13 +384,14 @@ impl AcpTranslator {
 
     fn notification(&mut self, method: &str, mut params: Value, step: &mut Step) {
         if method != "session/update" {
-            // Names that begin so are an agent's own, and are to be passed over. Source: the protocol, extensibility.
+            // Names with these prefixes are an agent's extensions, which a client must ignore. Source: the protocol,
+            // extensibility.
             if !method.starts_with('_') && !method.starts_with("$/") {
                 step.event(Unrecognized::new(Some(method.to_owned()), params));
             }
             return;
         }
-        // Messages that a session repeats while it is loaded belong to earlier turns.
+        // Ignore messages that a session repeats while it is loaded, because they belong to earlier turns.
         if self.stage == Stage::Opening || params["sessionId"].as_str() != self.session.as_deref() {
             return;
         }
@@ -408,7 +409,7 @@ impl AcpTranslator {
                 self.mode_changed(update["currentModeId"].as_str().unwrap_or_default(), step);
                 Some(())
             }
-            // For a display that shows them: the turn goes on all the same.
+            // Only for display; the turn does not depend on them.
             "plan" | "plan_update" | "plan_removed" | "notice" => {
                 step.event(Unrecognized::new(Some(kind.clone()), update.clone()).harmless());
                 Some(())
@@ -426,7 +427,7 @@ impl AcpTranslator {
         }
     }
 
-    /// The model, or its agent, says something.
+    /// Handles a piece of the model's text or thinking.
     fn chunk(&mut self, chunk: Option<ContentChunk>, is_thought: bool, step: &mut Step) -> Option<()> {
         let chunk = chunk?;
         let text = match chunk.content {
@@ -481,7 +482,7 @@ impl AcpTranslator {
         }
     }
 
-    /// Cost of the session so far. The cost before this turn does not belong to the turn.
+    /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
     fn cost(&mut self, update: &UsageUpdate, step: &mut Step) {
         let Some(cost) = update.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
         if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
@@ -493,8 +494,7 @@ impl AcpTranslator {
         }
     }
 
-    /// The session changed its mode: in any mode but the one that enforces the level, its actions are not
-    /// wanted.
+    /// Fails the turn if the session leaves the mode that enforces the access level.
     fn mode_changed(&mut self, mode: &str, step: &mut Step) {
         if let Some(own) = self.script.mode
             && own != mode
@@ -508,7 +508,7 @@ impl AcpTranslator {
         }
     }
 
-    /// The agent asks something.
+    /// Handles a request of the agent.
     fn request(&mut self, id: Value, method: &str, params: Value, flaw: Option<&str>, step: &mut Step) {
         if method == "session/request_permission" {
             if let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) {
@@ -520,7 +520,8 @@ impl AcpTranslator {
             );
             return step.event(Unrecognized::new(Some(method.to_owned()), params));
         }
-        // Neither files nor terminals were offered. One agent asks all the same, after it has written by itself.
+        // Reject the request, because neither files nor terminals were offered. One agent requests a write anyway,
+        // after it has written the file itself.
         let answer = json!({ "code": -32601, "message": "this was not offered" });
         write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": answer }));
         let is_known = ["fs/", "terminal/", "_"].iter().any(|prefix| method.starts_with(prefix));
@@ -546,7 +547,7 @@ impl AcpTranslator {
         }
         let said = match () {
             () if self.is_stopping || call.changes_mode || flaw.is_some() => Permission::No,
-            // The session decides on it when it arrives there.
+            // The session decides about the call when it arrives there.
             () if call.is_callers => Permission::Yes,
             () => self.script.permissions.of_call(call.action, &call.paths),
         };
@@ -668,7 +669,7 @@ impl Translator for AcpTranslator {
         }
         let params = json!({ "sessionId": self.session });
         write(step, &json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
-        // Some wait for their permission before they stop.
+        // Answer open permission requests, because some agents wait for them before they stop.
         for (_, question) in mem::take(&mut self.questions) {
             self.calls.deny(&question.request.tool_call.tool_call_id.to_string());
             let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
@@ -700,7 +701,7 @@ impl Translator for AcpTranslator {
     }
 }
 
-/// An answer without which the turn cannot go on.
+/// Parses a response that the turn requires, and fails the turn otherwise.
 fn read<T: DeserializeOwned>(result: Value, method: &str, step: &mut Step) -> Option<T> {
     match serde_json::from_value(result) {
         Ok(read) => Some(read),
@@ -712,7 +713,7 @@ fn read<T: DeserializeOwned>(result: Value, method: &str, step: &mut Step) -> Op
     }
 }
 
-/// Part of a notification, which stays as it is where it cannot be read.
+/// Parses a part of a notification. The value stays unchanged if it cannot be parsed.
 fn take<T: DeserializeOwned>(value: &mut Value) -> Option<T> {
     T::deserialize(&*value).ok()
 }

@@ -54,7 +54,8 @@ impl Body {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// Reads chunks until `decide` recognises the body. `decide` gets the beginning of the body, and true if it will get no more of it. The bytes stay in the body. Returns `None` if `decide` could not recognise it.
+    /// Reads chunks until `decide` recognises the body. `decide` gets the beginning of the body, and true if it will
+    /// get no more of it. The bytes stay in the body. Returns `None` if `decide` could not recognise it.
     pub(super) async fn sniff<T>(
         &mut self,
         mut decide: impl FnMut(&[u8], bool) -> Option<T>,
