@@ -1,9 +1,9 @@
-//! A folder with the output of one child, for a bug report: redacted, and written only on request.
+//! Folder with the output of one child, for a bug report: redacted, and written only on request.
 //!
-//! `stdout.jsonl` and `stderr.txt` have the output byte for byte, except for secrets. `invocation.json` has the
-//! executable, the redacted arguments, and the *names* of the variables. `exit.json` has the exit status. The
-//! folder has mode 0700, the files 0600. Output may still contain texts that a person typed or a model read:
-//! check it before you share it.
+//! `stdout.jsonl` and `stderr.txt` contain the output byte for byte, except for secrets. `invocation.json` contains the
+//! executable, the redacted arguments, and the *names* of the variables. `exit.json` contains the exit status. The
+//! folder has mode 0700, the files 0600. Output may still contain text that a person typed or a model read, so check it
+//! before you share it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::spawn::Exit;
 use nexus_core::redact::{Redactor, StreamRedactor};
 use nexus_files::make_private_folder;
 
-/// The record of one process while it runs.
+/// Recording of one running process.
 #[derive(Debug)]
 pub(crate) struct Capture {
     stdout: Recorded,
@@ -33,12 +33,12 @@ pub(crate) struct Capture {
 struct Recorded {
     file: File,
     redactor: StreamRedactor,
-    /// The first failure, after which nothing more is written.
+    /// First error, after which nothing more is written.
     failed: Option<io::ErrorKind>,
     bytes: u64,
 }
 
-/// Output that a piece belongs to.
+/// Output stream of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputStream {
     Stdout,

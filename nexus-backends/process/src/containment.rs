@@ -1,5 +1,5 @@
-//! Containment of one child's processes, so that none outlives it. The strongest kind that works is chosen at
-//! run time.
+//! Containment of one child's processes, so that none outlives it. The strongest kind that works is selected at run
+//! time.
 //!
 //! | kind | finds | after the host was killed | works |
 //! | --- | --- | --- | --- |
@@ -8,25 +8,25 @@
 //! | subreaper | every descendant of this program with the run's mark | until the next sweep | on Linux |
 //! | search | every process of the machine with the run's mark | until the next sweep | on Linux; elsewhere the process group |
 //!
-//! A child that [ends with this program](crate::spawn::Invocation::end_with_host) is killed with it under every
-//! kind, if the machine has util-linux; processes that the child started wait for the sweep. So does a child
-//! whose host is killed in the millisecond before the kernel has registered the wish. A child in a namespace
-//! has no such gap: it does not begin without its host.
+//! A child that [ends with this program](crate::spawn::Invocation::end_with_host) is killed with it under every kind,
+//! if the machine has util-linux. The processes that the child started wait for the sweep. A child also waits for the
+//! sweep if its host is killed in the millisecond before the kernel has registered the request. A child in a namespace
+//! has no such gap, because it does not start without its host.
 //!
-//! A machine that is short of descriptors, processes or memory gives no evidence about its abilities: the trial
-//! is repeated, and a child is refused rather than started with weaker containment.
+//! If the machine is short of descriptors, processes or memory, a trial shows nothing about its abilities. The trial is
+//! then repeated, and a child is rejected rather than started with weaker containment.
 //!
-//! With the first three kinds, `/proc` is read only for processes of this program. Only the first two end the
-//! processes of an endless fork loop.
+//! With the first three kinds, `/proc` is read only for processes of this program. Only the first two end the processes
+//! of an endless fork loop.
 //!
-//! **A user namespace has a price**: programs with a set-user-id bit gain nothing in it, and files of other
-//! users seem to have no owner, which `ssh` rejects. So it is not used if the child [keeps its
+//! **A user namespace has a price.** Programs with a set-user-id bit gain nothing in it, and files of other users seem
+//! to have no owner, which `ssh` rejects. So it is not used if the child [keeps its
 //! privileges](crate::spawn::Invocation::keep_privileges), unless containment is required.
 //!
-//! **The host as subreaper.** While such a child runs, this program is the subreaper of its descendants:
-//! orphans of *any* child of this program become its children. Orphans with a mark are reaped here; others are
-//! left alone. The setting is reverted when the last such child has ended. A helper process would keep the
-//! setting away from the host, but a library has no program of its own to start.
+//! **The host as subreaper.** While such a child runs, this program is the subreaper of its descendants, so orphans of
+//! *any* child of this program become its children. Orphans with a mark are reaped here; others are left alone. The
+//! setting is reverted when the last such child has ended. A helper process would keep the setting away from the host,
+//! but a library has no program of its own to start.
 
 mod attempt;
 mod cgroup;

@@ -1,8 +1,9 @@
-//! Watches how much a program adds to folders of a disk, and says when it is too much.
+//! Watches the growth of folders on a disk, and reports when it exceeds a limit.
 //!
-//! The kernel bounds each file and nothing else of a folder. So the free space of the disk is looked at every 20 ms, which costs
-//! nothing, and the folder itself where that falls, and every second. What is not in the folder, such as a file that was removed while it
-//! was open, shows as free space that falls much further than the folder grows.
+//! The kernel can limit the size of each file, but not of a folder. So the free space of the disk is checked every 20
+//! ms, which costs almost nothing. The folder is scanned when the free space falls, and every second. Space that is
+//! used outside the folder, for example by a file that was removed while open, appears as free space that falls much
+//! more than the folder grows.
 
 use std::{
     collections::HashSet,
@@ -20,24 +21,24 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstatvfs, openat, statat};
 
-/// From one look at the free space to the next.
+/// Pause between two checks of the free space.
 const EVERY: Duration = Duration::from_millis(20);
-/// From one look at a folder to the next, where nothing else asks for one.
+/// Pause between two scans of a folder, if the free space does not fall.
 const WALK_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the next scan, in multiples of the last scan's duration: a folder of many files is scanned less often.
 const WALK_SHARE: u32 = 20;
-/// The same where the free space has fallen.
+/// The same factor while the free space falls.
 const WALK_SHARE_WHEN_FALLING: u32 = 4;
-/// Multiple of the bound by which the free space may fall for reasons that the folder does not show.
+/// Multiple of the limit by which the free space may fall although the folder does not grow.
 const UNSEEN: u64 = 4;
 /// The unit of `st_blocks`. Source: `stat(3type)`.
 const BLOCK_BYTES: u64 = 512;
-/// Deepest level of folders that is scanned. Each level holds a descriptor open.
+/// Maximum depth of scanned folders. Each level holds a descriptor open.
 const MAX_DEPTH: usize = 200;
-/// Most files of several names that are counted once.
+/// Maximum number of files with several names that are counted only once.
 const MAX_LINKED: usize = 100_000;
 
-/// A watch over folders, which ends when it is dropped.
+/// Watch over folders, which ends when it is dropped.
 #[derive(Debug)]
 pub struct DiskWatch {
     shared: Arc<WatchedFolders>,
@@ -62,8 +63,8 @@ struct WatchedFolder {
 }
 
 impl DiskWatch {
-    /// Watches `folders`. Each may grow by `most_bytes`, but never by more than half of the space that is free
-    /// now. Looks at each folder before it returns. Blocks.
+    /// Watches `folders`. Each may grow by `most_bytes`, but never by more than half of the currently free space. Scans
+    /// each folder before it returns. Blocks.
     ///
     /// # Errors
     ///
@@ -85,19 +86,19 @@ impl DiskWatch {
         Ok(Self { shared, thread: handle.thread().clone() })
     }
 
-    /// Returns whether more was added than the bound.
+    /// Returns true if a limit was exceeded.
     pub fn is_over(&self) -> bool {
         self.shared.is_over.load(Ordering::Acquire)
     }
 
-    /// Waits until too much was added. Needs a runtime of tokio's with time.
+    /// Waits until a limit is exceeded. Needs a Tokio runtime with time enabled.
     pub async fn over(&self) {
         while !self.is_over() {
             tokio::time::sleep(EVERY).await;
         }
     }
 
-    /// Looks once more, after the program has ended. Blocks.
+    /// Checks once more, after the program has ended. Returns true if a limit was exceeded. Blocks.
     pub fn look_again(&self) -> bool {
         self.shared.look()
     }
@@ -157,14 +158,15 @@ impl WatchedFolder {
     }
 }
 
-/// Free space on the disk of a folder that every user may take, in bytes.
+/// Returns the free space on the disk of a folder that is available to every user, in bytes.
 fn free(folder: &Path) -> Option<u64> {
     let opened = open(CWD, folder).ok()?;
     let found = fstatvfs(opened).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Space used by the files of a folder, each counted once, up to a little more than `enough` bytes. No link is followed.
+/// Returns the space used by the files of a folder, each counted once. Stops slightly above `enough` bytes. Follows no
+/// link.
 fn used(folder: &Path, enough: u64) -> u64 {
     let mut sum = FolderSize { bytes: 0, enough, linked: HashSet::new() };
     if let Ok(opened) = open(CWD, folder) {

@@ -1,8 +1,7 @@
-//! The environment of a child: built from an allow-list, never inherited whole.
+//! The environment of a child. It is built from an allow-list, and never inherited as a whole.
 //!
-//! The host's environment comes in as a map, so that a stray key in it has no way to a child and a
-//! test needs no process-wide state. Which further variables a CLI needs is left to its vendor's
-//! folder.
+//! The host's environment is passed in as a map. So a key in it cannot reach a child by accident, and a test needs no
+//! process-wide state. The vendor's folder decides which further variables a CLI needs.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,10 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use thiserror::Error;
 
-/// Taken over from the host whenever they are set.
+/// Variables that are always copied from the host.
 const ALWAYS: [&str; 4] = ["PATH", "LANG", "LANGUAGE", "TZ"];
 
-/// Taken over when [`EnvironmentBuilder::network`] says so; the first four in lower case as well.
+/// Variables that are copied for [`NetworkSettings::Pass`]; the first four also in lower case.
 const NETWORK: [&str; 7] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -25,13 +24,13 @@ const NETWORK: [&str; 7] = [
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// The variables one child gets. `Debug` shows their names only.
+/// Variables of one child. `Debug` shows only their names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
 }
 
-/// Chooses what of the host's environment reaches a child.
+/// Selects the host's variables that reach a child.
 #[derive(Debug)]
 pub struct EnvironmentBuilder {
     host: Environment,
@@ -39,27 +38,27 @@ pub struct EnvironmentBuilder {
     refused: Option<EnvironmentError>,
 }
 
-/// Selects whether the child gets the host's proxy and certificate settings.
+/// Treatment of the host's proxy and certificate settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkSettings {
-    /// The child sees none of them.
+    /// The child gets none of them.
     Hide,
-    /// The child sees `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, `ALL_PROXY` (and lower case),
-    /// `SSL_CERT_FILE`, `SSL_CERT_DIR` and `NODE_EXTRA_CA_CERTS` as the host has them.
+    /// The child gets `HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`, `ALL_PROXY` (and lower case), `SSL_CERT_FILE`,
+    /// `SSL_CERT_DIR` and `NODE_EXTRA_CA_CERTS` from the host.
     Pass,
 }
 
-/// Why a variable cannot be given to a child. It never shows a value.
+/// Reason why a variable cannot be passed to a child. It never contains a value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
-    /// The name is empty or holds `=` or a NUL byte.
+    /// The name is empty, or contains `=` or a NUL byte.
     #[error("{name:?} cannot name an environment variable")]
     Name {
-        /// The name as given.
+        /// Name of the variable.
         name: OsString,
     },
-    /// The value holds a NUL byte.
+    /// The value contains a NUL byte.
     #[error("the value of the environment variable {name:?} contains a NUL byte")]
     Value {
         /// Name of the variable.
@@ -68,14 +67,14 @@ pub enum EnvironmentError {
 }
 
 impl Environment {
-    /// An environment without a single variable.
+    /// Returns an environment without variables.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Starts from the host's variables (`std::env::vars_os()` outside of tests), of which `PATH`,
-    /// `LANG`, `LANGUAGE`, `LC_*` and `TZ` are taken over at once and no other.
+    /// Starts from the host's variables, outside of tests `std::env::vars_os()`. Copies `PATH`, `LANG`, `LANGUAGE`,
+    /// `LC_*` and `TZ` at once, and no other variable.
     pub fn from_host(host: impl IntoIterator<Item = (OsString, OsString)>) -> EnvironmentBuilder {
         let host = Self { variables: host.into_iter().collect() };
         let variables = host
@@ -92,7 +91,7 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// An [`EnvironmentError`] if an environment cannot hold the name or the value.
+    /// An [`EnvironmentError`] if an environment cannot contain the name or the value.
     pub fn set(
         &mut self,
         name: impl Into<OsString>,
@@ -110,8 +109,8 @@ impl Environment {
         Ok(())
     }
 
-    /// Makes the child connect to `host` directly, with any proxy settings: adds the host to `NO_PROXY` and
-    /// `no_proxy`, unless no proxy is set. Programs differ in which of the two they read.
+    /// Makes the child connect to `host` directly, whatever proxy is set. Adds the host to `NO_PROXY` and `no_proxy`,
+    /// unless no proxy is set. Programs differ in which of the two they read.
     ///
     /// # Errors
     ///
@@ -135,18 +134,18 @@ impl Environment {
         lists.into_iter().try_for_each(|(name, list)| self.set(name, list))
     }
 
-    /// The value of `name`, if it is set.
+    /// Returns the value of `name`, if it is set.
     #[must_use]
     pub fn value(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
         self.variables.get(name.as_ref()).map(OsString::as_os_str)
     }
 
-    /// Every name and value, ordered by name.
+    /// Returns all names and values, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
 
-    /// Every name, in order.
+    /// Returns all names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &OsStr> {
         self.variables.keys().map(OsString::as_os_str)
     }
@@ -159,7 +158,7 @@ impl fmt::Debug for Environment {
 }
 
 impl EnvironmentBuilder {
-    /// Adds or replaces one variable, such as `HOME` with the home that the turn may see.
+    /// Adds or replaces one variable, such as `HOME` with the home that the turn may use.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         if let Err(error) = self.chosen.set(name, value) {
@@ -168,7 +167,7 @@ impl EnvironmentBuilder {
         self
     }
 
-    /// Takes over the named variables, as far as the host has them.
+    /// Copies the named variables, as far as the host has them.
     #[must_use]
     pub fn pass(mut self, names: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         for name in names {
@@ -179,7 +178,7 @@ impl EnvironmentBuilder {
         self
     }
 
-    /// Decides about the host's proxy and certificate settings.
+    /// Sets the treatment of the host's proxy and certificate settings.
     #[must_use]
     pub fn network(self, settings: NetworkSettings) -> Self {
         match settings {
@@ -195,7 +194,7 @@ impl EnvironmentBuilder {
     ///
     /// # Errors
     ///
-    /// The first [`EnvironmentError`] of the calls before.
+    /// The first [`EnvironmentError`] of the earlier calls.
     pub fn build(self) -> Result<Environment, EnvironmentError> {
         self.refused.map_or(Ok(self.chosen), Err)
     }

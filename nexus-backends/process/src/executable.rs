@@ -1,4 +1,4 @@
-//! Finds the program to run, and says what is wrong with it before anything is spent.
+//! Finds the program to run, and explains its faults before the turn costs anything.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -26,31 +26,31 @@ pub struct ExecutableStamp {
     inode: u64,
 }
 
-/// Reason why no program can be run.
+/// Reason why a program cannot run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExecutableError {
-    /// No file of that name is in any of the places.
+    /// No executable file with this name exists in the searched folders.
     #[error("no executable {name:?} was found in {}", places(.looked_in))]
     Missing {
-        /// The name or path as given.
+        /// Name or path as given.
         name: OsString,
-        /// Every place where it was looked for, in order.
+        /// Searched paths, in order.
         looked_in: Vec<PathBuf>,
     },
-    /// The path names a folder.
+    /// The path is a folder.
     #[error("{} is a directory, not an executable", .path.display())]
     Directory {
         /// The folder.
         path: PathBuf,
     },
-    /// The file is not ours to execute.
+    /// This user must not execute the file.
     #[error("{} is not executable", .path.display())]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
-    /// The file could not be looked at.
+    /// The file could not be examined.
     #[error("{} cannot be examined", .path.display())]
     Unreadable {
         /// The file.
@@ -64,14 +64,13 @@ pub enum ExecutableError {
 const HEAD_BYTES: u64 = 256;
 
 impl Executable {
-    /// Finds `name`: a path if it holds a `/`, else the first executable file of that name in the
-    /// folders of `search_path`, which is colon-separated like `PATH` and is the only place
-    /// looked at. A relative folder in it is skipped: it would name another program after the
-    /// child's change of directory.
+    /// Finds `name`. A name with a `/` is a path. Otherwise returns the first executable file of that name in the
+    /// folders of `search_path`, which is colon-separated like `PATH`; no other folder is searched. Skips relative
+    /// folders, because they would name another program after the child's change of directory.
     ///
     /// # Errors
     ///
-    /// An [`ExecutableError`] that says where it was looked for.
+    /// An [`ExecutableError`] that names the searched paths.
     pub fn find(name: impl AsRef<OsStr>, search_path: Option<&OsStr>) -> Result<Self, ExecutableError> {
         let name = name.as_ref();
         if name.as_encoded_bytes().contains(&b'/') {
@@ -95,11 +94,11 @@ impl Executable {
         Err(nearly.unwrap_or_else(|| ExecutableError::Missing { name: name.to_owned(), looked_in }))
     }
 
-    /// Takes the program at `path`, which is made absolute.
+    /// Returns the program at `path`, which is made absolute.
     ///
     /// # Errors
     ///
-    /// An [`ExecutableError`] if nothing there can be executed.
+    /// An [`ExecutableError`] if the file cannot be executed.
     pub fn at(path: impl AsRef<Path>) -> Result<Self, ExecutableError> {
         let given = path.as_ref();
         let path = std::path::absolute(given)
@@ -115,17 +114,17 @@ impl Executable {
         &self.path
     }
 
-    /// The last part of the path, for people and logs.
+    /// Returns the last part of the path, for people and logs.
     #[must_use]
     pub fn file_name(&self) -> &OsStr {
         self.path.file_name().unwrap_or(self.path.as_os_str())
     }
 
-    /// Says which state of the file is there now.
+    /// Returns the identity of the file's current state.
     ///
     /// # Errors
     ///
-    /// An [`ExecutableError`] if it is gone or can no longer be executed.
+    /// An [`ExecutableError`] if the file is gone or can no longer be executed.
     pub fn stamp(&self) -> Result<ExecutableStamp, ExecutableError> {
         let metadata = self.check()?;
         Ok(ExecutableStamp {
@@ -137,28 +136,28 @@ impl Executable {
         })
     }
 
-    /// Returns true if the system can run the file as it is: a program for this machine, or a script whose
-    /// interpreter exists. A shell would treat any other file as a script of its own.
+    /// Returns true if the system can run the file directly: a program for this machine, or a script whose interpreter
+    /// exists. A shell would run any other file as a shell script.
     pub(crate) fn is_plain(&self) -> bool {
         let head = |path: &Path| -> io::Result<Vec<u8>> {
             let mut head = Vec::new();
             std::fs::File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
             Ok(head)
         };
-        // A file that may be run but not read is left to the system.
+        // Leave a file that may be run but not read to the system.
         let Ok(start) = head(&self.path) else { return true };
         if let Some(line) = start.strip_prefix(b"#!") {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();
             let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
             return Path::new(OsStr::from_bytes(&line[..end])).is_file();
         }
-        // Source: elf(5): the class and the byte order stand at 4 and 5, the machine at 18.
+        // Source: elf(5): the class and the byte order are at offsets 4 and 5, the machine at 18.
         let machine = |head: &[u8]| Some((head.get(..6)?.to_vec(), head.get(18..20)?.to_vec()));
         let own = std::env::current_exe().and_then(|own| head(&own)).unwrap_or_default();
         start.starts_with(b"\x7fELF") && (own.is_empty() || machine(&start) == machine(&own))
     }
 
-    /// Checks that the program is still there and still executable.
+    /// Checks that the program still exists and is executable.
     pub(crate) fn check(&self) -> Result<Metadata, ExecutableError> {
         let path = || self.path.clone();
         let metadata = std::fs::metadata(&self.path).map_err(|source| match source.kind() {

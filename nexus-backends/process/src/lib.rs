@@ -1,18 +1,18 @@
-//! One process and all that it starts.
+//! One process and everything that it starts.
 //!
-//! | to | see |
+//! | task | module |
 //! | --- | --- |
 //! | start a program, feed it, read its lines, stop its whole tree | [`spawn`] |
-//! | find a program, and learn what is wrong with it before anything is spent | [`executable`], [`version`] |
+//! | find a program, and explain its faults before the turn costs anything | [`executable`], [`version`] |
 //! | build its environment from an allow-list | [`environment`] |
 //! | give it a private folder | [`private_home`] |
 //! | find every process that it started | [`process_tree`] |
-//! | hold them together, so that none is left | [`containment`] |
-//! | end what a killed host left behind | [`run_registry`] |
-//! | run a program that is not trusted, with an allow-list for its file system | [`sandbox`] |
-//! | tell a machine in want from one that cannot | [`scarcity`] |
+//! | contain them, so that none is left | [`containment`] |
+//! | end the processes that a killed host left | [`run_registry`] |
+//! | run an untrusted program, with an allow-list for its file system | [`sandbox`] |
+//! | distinguish a resource shortage from a missing ability | [`scarcity`] |
 //!
-//! What the program says is not read here beyond cutting it into bounded [`lines`]. It knows no vendor and no turn.
+//! The crate splits output into bounded [`lines`], and does not interpret it further. It knows no vendor and no turn.
 
 mod capture;
 pub mod containment;

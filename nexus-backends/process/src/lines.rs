@@ -1,25 +1,24 @@
-//! Bytes into bounded lines.
+//! Splits bytes into bounded lines.
 //!
-//! A [`LineSplitter`] takes bytes as they come from a pipe and yields [`Line`]s. It splits on `\n`
-//! alone, because JSON text may hold any other line separator raw. What a line means is left to
-//! its reader.
+//! A [`LineSplitter`] takes bytes as they come from a pipe and yields [`Line`]s. It splits only on `\n`, because JSON
+//! text may contain any other line separator unescaped. The reader interprets the lines.
 
 use std::mem;
 
 use bytes::Bytes;
 use memchr::memchr;
 
-/// Space offered to one read, in bytes: what a Linux pipe holds.
+/// Space for one read, in bytes: the capacity of a Linux pipe.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes that are stored of a line longer than the bound.
+/// Number of bytes stored of a line above the maximum length.
 const TRUNCATED_HEAD_BYTES: usize = 64 << 10;
 
 /// One line of a child's output, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The line without `\n` and without one `\r` before it. It may share a block of up to 64 KiB with its
-    /// neighbours: copy a short line that is stored for long.
+    /// Content of the line, without `\n` and without one `\r` before it. It may share a block of up to 64 KiB with its
+    /// neighbours, so copy a short line that is stored for long.
     pub bytes: Bytes,
     /// End of the line.
     pub ending: LineEnding,
@@ -28,18 +27,18 @@ pub struct Line {
 /// End of a [`Line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnding {
-    /// With a newline, as it should.
+    /// A newline.
     Newline,
-    /// With the output itself: the last line, cut off or merely unterminated.
+    /// The end of the output. The last line is cut off, or lacks its newline.
     EndOfOutput,
-    /// It outgrew the bound. [`Line::bytes`] is its head; the rest was read and thrown away.
+    /// The maximum length. [`Line::bytes`] is the beginning; the rest was read and discarded.
     Truncated {
         /// Length of the whole line, in bytes.
         total_bytes: u64,
     },
 }
 
-/// Cuts bytes into [`Line`]s, none longer than a bound.
+/// Splits bytes into [`Line`]s of bounded length.
 #[derive(Debug)]
 pub struct LineSplitter {
     limit_bytes: usize,
@@ -56,25 +55,25 @@ struct Overlong {
 }
 
 impl LineSplitter {
-    /// Accepts lines of up to `limit_bytes` bytes.
+    /// Creates a splitter for lines of up to `limit_bytes` bytes.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Self {
         Self { limit_bytes, buffer: Vec::new(), searched: 0, overlong: None }
     }
 
-    /// The buffer to append the next bytes to. It has room for at least one full pipe.
+    /// Returns the buffer for the next bytes. It has room for at least one full pipe.
     pub fn space(&mut self) -> &mut Vec<u8> {
         self.buffer.reserve(READ_BYTES);
         &mut self.buffer
     }
 
-    /// The bytes appended since the last call of [`split`](Self::split).
+    /// Returns the bytes appended since the last call of [`split`](Self::split).
     #[must_use]
     pub fn unsplit(&self) -> &[u8] {
         self.buffer.get(self.searched..).unwrap_or_default()
     }
 
-    /// Throws away what was appended and not split.
+    /// Discards all bytes that are not split.
     pub(crate) fn forget(&mut self) {
         self.buffer.clear();
         self.searched = 0;
@@ -116,7 +115,7 @@ impl LineSplitter {
         }
     }
 
-    /// Ends the output: what is left becomes the last line.
+    /// Ends the output: the remaining bytes become the last line.
     pub fn finish(&mut self, lines: &mut Vec<Line>) {
         self.split(lines);
         if let Some(overlong) = self.overlong.take() {
@@ -130,10 +129,10 @@ impl LineSplitter {
         self.searched = 0;
     }
 
-    /// Cuts `buffer[start..end]`, which ends in a newline, and keeps what follows it.
+    /// Splits `buffer[start..end]`, which ends with a newline, and keeps the rest.
     fn cut(&mut self, start: usize, end: usize, lines: &mut Vec<Line>) {
-        // A block that is mostly lines is handed over whole and never copied; a few lines in a
-        // large block are copied out, so that a slow consumer does not hold 64 KiB for each.
+        // If most of a block is lines, pass the block on without copying. Copy a few lines out of a large block, so
+        // that a slow consumer does not keep 64 KiB for each.
         let block = if end >= self.buffer.capacity() / 2 {
             let rest = self.buffer[end..].to_vec();
             let mut block = mem::replace(&mut self.buffer, rest);

@@ -1,4 +1,4 @@
-//! The private folder of one run, gone when the run is.
+//! Private folder of one run, which is removed with the run.
 
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -17,21 +17,20 @@ use rustix::io::Errno;
 
 use crate::run_id::RunId;
 
-/// Longest time that a removal repeats while processes are still writing.
+/// Longest time that a removal is repeated while processes are still writing.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest time that a removal spends on very deep folders.
 const DEEP_PATIENCE: Duration = Duration::from_secs(10);
-/// Deeper folders are moved up before they are emptied, so that depth costs no descriptors.
+/// Depth below which folders are moved up before they are emptied, so that depth costs no descriptors.
 const DEEPEST: usize = 32;
 
-/// A folder that only its owner may enter (0700), for one run's configuration and state.
+/// Folder that only its owner may enter (0700), for one run's configuration and state.
 ///
-/// Dropping it removes it with all it holds. A crash leaves it to
-/// [`sweep`](crate::run_registry::sweep).
+/// Dropping it removes it with its content. After a crash, [`sweep`](crate::run_registry::sweep) removes it.
 #[derive(Debug)]
 pub struct PrivateHome {
     path: PathBuf,
-    /// Set where the folder could not be removed, so that the run's entry stays for the sweep.
+    /// Set if the folder could not be removed, so that the run's entry stays for the sweep.
     is_left: Arc<AtomicBool>,
 }
 
@@ -55,7 +54,7 @@ impl PrivateHome {
         }
     }
 
-    /// Tells `is_left` if the folder cannot be removed when it is dropped.
+    /// Sets `is_left` if the folder cannot be removed when it is dropped.
     pub(crate) fn telling(mut self, is_left: &Arc<AtomicBool>) -> Self {
         self.is_left = Arc::clone(is_left);
         self
@@ -71,22 +70,22 @@ impl PrivateHome {
         &self.path
     }
 
-    /// Creates a folder (0700) in it, with its parents.
+    /// Creates a subfolder (0700) with its parents.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `relative` leaves the home; else any error of the file system.
+    /// `InvalidInput` if `relative` leaves the home; otherwise any error of the file system.
     pub fn folder(&self, relative: impl AsRef<Path>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
         make_private_folder(&path)?;
         Ok(path)
     }
 
-    /// Writes a new file (0600) in it, and creates the folders above it.
+    /// Writes a new file (0600), and creates its parent folders.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `relative` leaves the home, `AlreadyExists` if the path exists; else any error of the
+    /// `InvalidInput` if `relative` leaves the home, `AlreadyExists` if the path exists; otherwise any error of the
     /// file system.
     pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
@@ -98,11 +97,11 @@ impl PrivateHome {
         Ok(path)
     }
 
-    /// Removes it now, and says what kept it from going.
+    /// Removes the folder now.
     ///
     /// # Errors
     ///
-    /// The last obstacle, if it is still there after a second.
+    /// The last error, if the removal still fails after a second.
     pub fn remove(mut self) -> io::Result<()> {
         let removed = remove_tree(&std::mem::take(&mut self.path));
         self.is_left.fetch_or(removed.is_err(), Ordering::Relaxed);
@@ -133,12 +132,12 @@ impl Drop for PrivateHome {
     }
 }
 
-/// Removes a folder and everything in it; a folder that is not there is removed already. Opens what
-/// it may not read, follows no link, and tries again while something is still writing. Blocks.
+/// Removes a folder and its content; a missing folder is a success. Changes the mode of folders that it must not read,
+/// follows no link, and retries while a process still writes. Blocks.
 ///
 /// # Errors
 ///
-/// The last obstacle, if it is still there after a second.
+/// The last error, if the removal still fails after a second.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let until = Instant::now() + REMOVE_PATIENCE;
     let mut pause = Duration::from_millis(1);
@@ -157,11 +156,11 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 fn remove_once(path: &Path) -> Result<(), Errno> {
     let root = match open_folder(CWD, path.as_os_str()) {
         Ok(root) => root,
-        // A file or a link in the folder's place is removed itself.
+        // If a file or a link has replaced the folder, remove it itself.
         Err(Errno::NOTDIR | Errno::LOOP) => return unlinkat(CWD, path, AtFlags::empty()),
         Err(error) => return Err(error),
     };
-    // Each round takes the depth down, so the time is a bound on a disk that is slow, and no more.
+    // Each round reduces the depth. The time limit matters only on a slow disk.
     let until = Instant::now() + DEEP_PATIENCE;
     let moved = Cell::new(0);
     loop {
@@ -176,7 +175,7 @@ fn remove_once(path: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Empties one folder, as far as it goes. What is too deep is moved up into `root`, and counted.
+/// Empties one folder as far as possible. Moves folders that are too deep up into `root`, and counts them.
 fn empty(root: &OwnedFd, folder: &OwnedFd, depth: usize, moved: &Cell<u64>) -> Result<(), Errno> {
     let mut first_error = None;
     for (name, is_folder) in entries(folder)? {
@@ -232,7 +231,7 @@ fn entries(folder: &OwnedFd) -> Result<Vec<(OsString, bool)>, Errno> {
     Ok(found)
 }
 
-/// Opens a folder for emptying, and takes the rights for it first where they are missing.
+/// Opens a folder for emptying. Grants missing rights first.
 fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = match openat(&parent, name, flags, Mode::empty()) {
@@ -242,7 +241,7 @@ fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, 
         }
         other => other?,
     };
-    // Read but not write, or not enter: the owner may grant itself the rest.
+    // The folder can be read but not written or entered: the owner may grant itself these rights.
     let rights = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode);
     if !rights.contains(Mode::RWXU) {
         rustix::fs::fchmod(&folder, Mode::RWXU)?;
@@ -250,7 +249,7 @@ fn open_folder(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, 
     Ok(folder)
 }
 
-/// Grants the owner all rights on a folder that cannot be opened, and on nothing a link leads to.
+/// Grants the owner all rights on a folder that cannot be opened. Never follows a link.
 #[cfg(target_os = "linux")]
 fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
     use std::os::fd::AsRawFd;
@@ -265,7 +264,7 @@ fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
     rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Makes a file that only its owner may read, where nothing was.
+/// Creates an owner-only file at a path that does not exist.
 pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
     open_regular(path, OpenOptions::new().write(true).create_new(true))
 }

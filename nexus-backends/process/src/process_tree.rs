@@ -1,20 +1,18 @@
 //! Every process that descends from one child, including daemons that left its session and parent.
 //!
-//! A descendant is recognised by any of these traces. It has the run's [mark](crate::containment), which is
-//! inherited and cannot be removed. Its parent is a known process. It is in a process group or session that a
-//! known process leads. Its environment has the run's marker, `NEXUS_RUN=<run id>`. If a child could not be
-//! marked, one more trace counts: its environment is unreadable, and neither its parent nor its start time
-//! belong to another run.
+//! Each of these traces identifies a descendant. It has the run's [mark](crate::containment), which is inherited and
+//! cannot be removed. Its parent is a known process. It is in a process group or session that a known process leads.
+//! Its environment has the run's marker, `NEXUS_RUN=<run id>`. If a child could not be marked, one more trace counts:
+//! the environment is unreadable, and neither the parent nor the start time belongs to another run.
 //!
 //! A child that [ends with this program](crate::spawn::Invocation::end_with_host) has its mark before its first
-//! instruction. Any other child is marked some microseconds after its start, together with the processes that
-//! it started meanwhile; a process that it starts, scrubs and orphans within that time leaves none of these
-//! traces. A namespace or a cgroup contains even that.
+//! instruction. Any other child is marked some microseconds after its start, together with the processes that it
+//! started meanwhile. A process that it starts, scrubs and orphans within that time leaves none of these traces. A
+//! namespace or a cgroup contains even such a process.
 //!
-//! A process is identified by its id *and* its start time, and signalled through a pidfd, so that a reused id
-//! is never hit.
+//! A process is identified by its id *and* its start time, and signalled through a pidfd, so a reused id is never hit.
 //!
-//! Linux only, by `/proc`. Elsewhere only the child's process group is known, which is unproven.
+//! Linux only, through `/proc`. On other systems only the child's process group is known, which is untested.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -33,20 +31,20 @@ use crate::containment::core_limit::forbid_core_dumps;
 use crate::containment::tag::RunTag;
 use crate::run_id::RunId;
 
-/// The variable that every child of a run carries.
+/// Variable that every child of a run has.
 pub const RUN_MARKER: &str = "NEXUS_RUN";
 
-/// Further looks while a process shows no environment.
+/// Number of further looks while a process shows no environment.
 const LOOKS_AT_THE_EMPTY: usize = 3;
-/// Further looks after a process was listed alive and found dead: processes that it started meanwhile are not
-/// in the list.
+/// Number of further looks after a process was listed alive and then found dead: the list lacks the processes that it
+/// started meanwhile.
 const LOOKS_AT_THE_VANISHED: usize = 4;
-/// Further looks while a dead process is not yet ours to reap.
+/// Number of further looks while a dead process is not yet a child of this program that it can reap.
 const LOOKS_AT_CORPSES: usize = 40;
-/// The parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
+/// Parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
 const KERNEL_PARENT: u32 = 2;
 
-/// A process, told apart from any other that ever had its id since the machine started.
+/// Identity of a process, distinct from any other process with its id since the machine started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// The process id.
@@ -60,34 +58,34 @@ pub struct ProcessIdentity {
 pub struct LiveProcess {
     /// Identity of the process.
     pub identity: ProcessIdentity,
-    /// Its name as the kernel keeps it, cut to 15 bytes.
+    /// Name that the kernel stores, truncated to 15 bytes.
     pub name: String,
 }
 
-/// The processes of one run.
+/// Processes of one run.
 #[derive(Debug)]
 pub struct ProcessTree {
     run: RunId,
     known: HashMap<u32, u64>,
     groups: HashSet<u32>,
     sessions: HashSet<u32>,
-    /// Nothing older can belong to the run.
+    /// Start time before which no process can belong to the run.
     oldest_start_ticks: u64,
-    /// The one process that a waiter of ours reaps.
+    /// Process that another part of this program reaps.
     child: Option<u32>,
     tag: RunTag,
     /// True if every process of the run is known to have its mark.
     is_marked: bool,
-    /// True if orphans become children of this program, so that no other process has to be looked at.
+    /// True if orphans become children of this program, so that only its descendants must be searched.
     is_below_us: bool,
     /// Processes that were seen dead.
     dead: HashSet<u32>,
-    /// True if the last look ran out of descriptors or memory, so that it may have missed a process.
+    /// True if the last look ran out of descriptors or memory, so it may have missed a process.
     is_unsure: bool,
 }
 
 impl ProcessTree {
-    /// A tree of which only the marker is known.
+    /// Creates a tree of which only the marker is known.
     #[must_use]
     pub fn of_run(run: RunId) -> Self {
         Self {
@@ -105,8 +103,7 @@ impl ProcessTree {
         }
     }
 
-    /// The tree below a child just spawned, which leads its own process group and is not yet
-    /// reaped.
+    /// Creates the tree below a child that was just spawned, leads its own process group and is not yet reaped.
     #[must_use]
     pub fn below(run: RunId, child: u32) -> Self {
         let mut tree = Self::of_run(run);
@@ -115,27 +112,27 @@ impl ProcessTree {
         tree
     }
 
-    /// Says that every process of the tree has the run's mark.
+    /// Sets if every process of the tree has the run's mark.
     pub(crate) fn marked(mut self, is_marked: bool) -> Self {
         self.is_marked = is_marked;
         self
     }
 
-    /// Says that this program is the subreaper of the whole tree.
+    /// Records that this program is the subreaper of the whole tree.
     pub(crate) fn below_us(mut self) -> Self {
         self.is_below_us = true;
         self
     }
 
-    /// Says who the first process of the tree is: nothing older can belong to it. What it started before it could be limited
-    /// is limited.
+    /// Sets the first process of the tree: no older process can belong to it. Limits the processes that it started
+    /// before it could be limited itself.
     pub fn begin_with(&mut self, child: ProcessIdentity) {
         self.limit_from(child.pid);
         self.oldest_start_ticks = child.start_ticks;
         self.remember(child);
     }
 
-    /// Marks a process and everyone below it, if it was marked itself, and forbids them core dumps.
+    /// Forbids core dumps to a process and all processes below it. Also marks them, if the first process was marked.
     pub(crate) fn limit_from(&self, pid: u32) {
         for_each_from(pid, |pid| {
             if self.is_marked {
@@ -150,17 +147,17 @@ impl ProcessTree {
         self.known.insert(identity.pid, identity.start_ticks);
     }
 
-    /// Returns every live process of the run, by every trace. A zombie is not alive; a zombie that the kernel
-    /// gave us to reap is reaped.
+    /// Returns every live process of the run, by all traces. A zombie is not alive; a zombie that became a child of
+    /// this program is reaped.
     #[must_use]
     pub fn alive(&mut self) -> Vec<LiveProcess> {
-        // During an exec a process shows no environment for a moment, so one look is not enough to call it
-        // gone. A dead process becomes ours to reap once its parent is dead too.
+        // During an exec a process shows no environment for a moment, so one look is not enough to call it gone. A dead
+        // process can be reaped here only once its parent is dead too.
         for attempt in 0..LOOKS_AT_CORPSES {
             let snapshot = if self.is_below_us { Snapshot::below_us() } else { Snapshot::now() };
             self.is_unsure = !snapshot.is_whole;
             let look = self.absorb(&snapshot);
-            // Ids of the run's come after the child's.
+            // Processes of the run have higher ids than the child.
             let has_vanished =
                 look.has_newly_dead || self.child.is_some_and(|child| snapshot.last_vanished > child);
             let is_unclear = look.undecided && attempt < LOOKS_AT_THE_EMPTY
@@ -175,14 +172,13 @@ impl ProcessTree {
         Vec::new()
     }
 
-    /// Returns true if the last look ran out of descriptors or memory: a process that it missed may still be
-    /// there.
+    /// Returns true if the last look ran out of descriptors or memory, so a missed process may still exist.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         self.is_unsure
     }
 
-    /// Sends `signal` to every process of the run, and says how many there were.
+    /// Sends `signal` to every process of the run, and returns their number.
     pub fn signal(&mut self, signal: Signal) -> usize {
         #[cfg(not(target_os = "linux"))]
         self.signal_group(signal);
@@ -193,10 +189,10 @@ impl ProcessTree {
         alive.len()
     }
 
-    /// Kills every process of the run: lists, kills, and lists again until none is left or
-    /// `patience` is used up. Blocks for that long at most.
+    /// Kills every process of the run: lists, kills, and lists again until none is left or `patience` has passed.
+    /// Blocks for at most that time.
     ///
-    /// Returns who is still alive, as far as [could be seen](Self::is_unsure).
+    /// Returns the processes that are still alive, as far as they [could be seen](Self::is_unsure).
     #[must_use]
     pub fn kill(&mut self, patience: Duration) -> Vec<LiveProcess> {
         #[cfg(not(target_os = "linux"))]
@@ -223,8 +219,8 @@ impl ProcessTree {
     fn absorb<'a>(&mut self, snapshot: &'a Snapshot) -> LiveProcesses<'a> {
         let start_of: HashMap<u32, u64> =
             snapshot.rows.iter().map(|row| (row.pid, row.start_ticks)).collect();
-        // The id of a group stays taken while the group has a member. An empty group, or a group with another
-        // leader, is not a trace any more.
+        // The id of a group stays reserved while the group has a member. An empty group, or a group with another
+        // leader, is no longer a trace.
         let ours = |id: u32, known: &HashMap<u32, u64>| match (start_of.get(&id), known.get(&id)) {
             (Some(start), Some(known)) => start == known,
             (Some(_), None) => false,
@@ -287,7 +283,7 @@ impl ProcessTree {
         }
     }
 
-    /// Looks whether a process shows on its own that it belongs to the run.
+    /// Decides if a process itself shows that it belongs to the run.
     fn shows(&self, row: &ProcessRow) -> Carries {
         let mark = self.tag.is_on(row.pid);
         if mark == Some(true) {
@@ -298,18 +294,17 @@ impl ProcessTree {
         }
         match carries(row.pid, RUN_MARKER, self.run.as_str()) {
             Some(shown) => shown,
-            // The environment is unreadable. Without a mark the process belongs to the run unless its parent or
-            // its start time, which the caller has compared, show otherwise. If no start time is known, as in a
-            // sweep, only the mark counts.
+            // The environment is unreadable. Without a mark the process belongs to the run, unless its parent or its
+            // start time, which the caller has compared, show otherwise. If no start time is known, as in a sweep, only
+            // the mark counts.
             None if self.is_marked && mark.is_some() => Carries::No,
             None if self.oldest_start_ticks > 0 && row.is_orphan() => Carries::Yes,
             None => Carries::No,
         }
     }
 
-    /// Reaps orphans that became children of this process, as happens if the host is the first process of a
-    /// container or a subreaper. Leaves the direct child to its own waiter. Returns true if a dead process is
-    /// left.
+    /// Reaps orphans that became children of this process. This happens if the host is the first process of a
+    /// container, or a subreaper. Leaves the direct child to its own waiter. Returns true if a dead process is left.
     fn reap_adopted(&self, dead: &[&ProcessRow]) -> bool {
         let Some(child) = self.child else { return false };
         let mut left = false;
@@ -331,14 +326,14 @@ impl ProcessTree {
     }
 }
 
-/// Processes that a look at the system found alive.
+/// Processes that one look at the system found alive.
 struct LiveProcesses<'a> {
     alive: Vec<&'a ProcessRow>,
-    /// True if a young enough process showed no environment at all.
+    /// True if a process of the right age showed no environment at all.
     undecided: bool,
     /// True if a process died since the last look.
     has_newly_dead: bool,
-    /// True if a dead process will become ours to reap.
+    /// True if a dead process will become a child of this program, which must reap it.
     corpses: bool,
 }
 
@@ -352,14 +347,14 @@ pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
     use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
     let Some(pid) = pid(identity.pid) else { return };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        // The descriptor is bound to the present owner of the id; the start time identifies that process.
+        // The descriptor is bound to the current owner of the id; the start time identifies that process.
         Ok(descriptor) => {
             if identity_of(identity.pid) == Some(identity) {
                 let _ = pidfd_send_signal(&descriptor, signal);
             }
         }
-        // Kernels before 5.3, or no descriptor left: the id cannot be reused between these two lines but by a full round
-        // of all ids.
+        // Kernels before 5.3, or no descriptor is left. The id could be reused between these two lines only after a
+        // full round of all ids.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
             if identity_of(identity.pid) == Some(identity) {
                 let _ = kill_process(pid, signal);
@@ -369,7 +364,7 @@ pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
     }
 }
 
-/// Sends `signal` to the process, as far as its id tells it.
+/// Sends `signal` to the process with this id, because other systems offer no stronger identity here.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
     if let Some(pid) = pid(identity.pid) {

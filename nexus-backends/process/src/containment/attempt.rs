@@ -1,4 +1,4 @@
-//! Result of a trial that runs once on this machine.
+//! Cached result of a trial on this machine.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::scarcity::is_scarcity;
 
-/// Pause before a failed trial is repeated: reaching a limit on processes inside of the trial looks like a
-/// missing ability.
+/// Pause before a failed trial is repeated, because reaching a process limit within the trial looks like a missing
+/// ability.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The outcome of a trial: kept if it worked, else for a minute, and not at all in a want.
+/// Cached outcome of a trial. A success is kept for ever, a failure for a minute, and a resource shortage is not
+/// cached.
 #[derive(Debug)]
 pub(super) struct CachedTrial<T>(Mutex<TrialOutcome<T>>);
 
@@ -27,11 +28,11 @@ impl<T: Clone> CachedTrial<T> {
         Self(Mutex::new(TrialOutcome::Untried))
     }
 
-    /// Returns the result of `find`, from now or from an earlier call.
+    /// Returns the result of `find`, from this call or an earlier one.
     ///
     /// # Errors
     ///
-    /// The error that kept `find` from a result: the machine is short of a resource.
+    /// The error that prevented a result of `find`, because the machine is short of a resource.
     pub(super) fn get_or_try(&self, find: impl FnOnce() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         let mut outcome = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*outcome {

@@ -1,4 +1,4 @@
-//! A cgroup of its own for one child, where this program's own cgroup can be written.
+//! A separate cgroup for one child, if this program's own cgroup is writable.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,39 +12,40 @@ use crate::process_tree::{LiveProcess, live, send};
 use crate::run_id::RunId;
 use crate::scarcity::is_scarcity;
 
-/// Moves itself, forbids core dumps, then becomes the command. So the child is inside from its first
-/// instruction.
+/// Script that moves itself into the cgroup, forbids core dumps, and then becomes the command. So the child is inside
+/// from its first instruction.
 const MOVE_AND_BECOME: &str =
     r#"unset PWD OLDPWD SHLVL; ulimit -c 0; echo 0 > "$0/cgroup.procs" && exec "$@""#;
-/// Longest time that a drop kills.
+/// Longest time that a drop spends on killing.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
-/// Prefix of the folders' names, before the id of the run.
+/// Prefix of the cgroups' names, before the id of the run.
 const PREFIX: &str = "nexus-";
 
-/// The cgroup that this program is in, if it may make others below it and they can be killed as a whole.
+/// Cgroup of this program, if it allows child cgroups that can be killed as a whole.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnCgroup(PathBuf);
 
 impl OwnCgroup {
-    /// Looks for it, and tries it with a process.
+    /// Finds this program's cgroup, and tests it with a process.
     ///
     /// # Errors
     ///
-    /// What kept it from being looked for.
+    /// The error that prevented the search.
     pub(crate) fn find() -> io::Result<Option<Self>> {
         let (mounts, own) =
             (fs::read_to_string("/proc/self/mountinfo")?, fs::read_to_string("/proc/self/cgroup")?);
         let Some(own) = Self::in_tables(&mounts, &own) else { return Ok(None) };
-        // Kernels before 5.14 have no such file.
+        // Kernels before 5.14 lack this file.
         Ok(own.works_with(&["cgroup.kill"])?.then_some(own))
     }
 
-    /// A place for cgroups that the kernel limits: this program's own, or, since a cgroup that has processes hands no limits on,
-    /// the one above it, as a person's session on a machine with systemd has it.
+    /// Finds a cgroup in which the kernel can limit child cgroups. It is this program's own, or the one above it, as in
+    /// a person's session on a machine with systemd. The second case is needed because a cgroup with processes cannot
+    /// delegate limits.
     ///
     /// # Errors
     ///
-    /// What kept it from being looked for.
+    /// The error that prevented the search.
     pub(crate) fn find_limiting() -> io::Result<Option<Self>> {
         let (mounts, own) =
             (fs::read_to_string("/proc/self/mountinfo")?, fs::read_to_string("/proc/self/cgroup")?);
@@ -61,7 +62,7 @@ impl OwnCgroup {
         Ok(None)
     }
 
-    /// Returns true if a cgroup below has these files and accepts a process.
+    /// Returns true if a child cgroup has these files and accepts a process.
     fn works_with(&self, files: &[&str]) -> io::Result<bool> {
         let cgroup = Cgroup::make(self, &RunId::new())?;
         if !files.iter().all(|file| cgroup.path.join(file).exists()) {
@@ -80,7 +81,7 @@ impl OwnCgroup {
     }
 }
 
-/// The cgroup of one child; gone with everyone in it when dropped.
+/// Cgroup of one child. Dropping it kills the processes in it and removes it.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
@@ -90,7 +91,7 @@ impl Cgroup {
     pub(crate) fn make(own: &OwnCgroup, run: &RunId) -> io::Result<Self> {
         use std::sync::atomic::{AtomicU64, Ordering};
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        // One run may have several processes, one after the other.
+        // Several processes of one run may follow each other, so the name needs a count.
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = own.0.join(format!("{PREFIX}{run}-{count:x}"));
         fs::create_dir(&path)?;
@@ -101,7 +102,7 @@ impl Cgroup {
         &self.path
     }
 
-    /// The program to start, and its arguments before those of the child.
+    /// Returns the program to start, and its arguments before those of the child.
     pub(crate) fn command(&self) -> (&Path, Vec<OsString>) {
         (Path::new("/bin/sh"), vec!["-c".into(), MOVE_AND_BECOME.into(), self.path.clone().into()])
     }
@@ -168,7 +169,7 @@ fn kill(path: &Path, patience: Duration) -> Vec<LiveProcess> {
 
 fn remove(path: &Path) {
     folders(path).iter().for_each(|below| remove(below));
-    // A zombie keeps it for a moment.
+    // A zombie keeps the cgroup busy for a moment.
     for _ in 0..20 {
         match fs::remove_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -179,9 +180,9 @@ fn remove(path: &Path) {
     }
 }
 
-/// Ends what a dead host left in a cgroup of `run`. Returns how many there were, and who is left.
+/// Kills the processes of a dead host in a cgroup of `run`. Returns their number, and the processes that are left.
 pub(crate) fn end_cgroup(path: &Path, run: &RunId, patience: Duration) -> (usize, Vec<LiveProcess>) {
-    // Another program may have written the entry, so only a name of ours leads to a kill.
+    // Another program may have written the entry, so kill only in a cgroup with our name.
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.starts_with(&format!("{PREFIX}{run}-")) || !path.join("cgroup.procs").exists() {
         return (0, Vec::new());

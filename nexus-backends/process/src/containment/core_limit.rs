@@ -1,9 +1,9 @@
-//! A child writes no core dump: there is a token in its environment or its memory, and a dump is a file.
+//! Core dumps are forbidden, because a dump is a file, and the child has a token in its environment or its memory.
 
-/// Forbids core dumps to a process, and so to all processes that it will start.
+/// Forbids core dumps to a process, and to all processes that it starts from now on.
 ///
-/// The child has been running for some microseconds by then. A spawn must not use `pre_exec`, so nothing
-/// earlier is possible; a child that crashes while it is being loaded may dump.
+/// The child has already run for some microseconds. A spawn must not use `pre_exec`, so an earlier moment is
+/// impossible. A child that crashes while it is being loaded may dump.
 #[cfg(target_os = "linux")]
 pub(crate) fn forbid_core_dumps(child: u32) {
     use rustix::{
@@ -13,15 +13,15 @@ pub(crate) fn forbid_core_dumps(child: u32) {
 
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return };
     match prlimit(Some(pid), Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
-        // The process has ended and cannot dump.
+        // The process has ended, so it cannot dump.
         Ok(_) | Err(Errno::SRCH) => {}
-        // A program with a user of its own, such as a bubblewrap that is root's, takes no limit from us. The kernel
-        // keeps it from dumping where the system is not told otherwise.
+        // The limits of a program with another user, such as a bubblewrap owned by root, cannot be changed. By default
+        // the kernel does not let such a program dump.
         Err(error) => tracing::warn!(pid = child, %error, "the child may dump core"),
     }
 }
 
-/// Only Linux lets a program limit another.
+/// Other systems do not let a program limit another one.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn forbid_core_dumps(_child: u32) {}
 

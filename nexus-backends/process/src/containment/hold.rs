@@ -1,4 +1,4 @@
-//! The processes of one child, under any kind of containment.
+//! Processes of one child, under any kind of containment.
 
 use std::time::Duration;
 
@@ -23,12 +23,13 @@ pub(crate) enum Holding {
 }
 
 impl Holding {
-    /// Holds the child that was just started, and marks it: a host that is killed leaves it to a sweep.
+    /// Contains the child that was just started, and marks it, so that a sweep finds it after the host was killed.
     pub(crate) fn take(self, run: &RunId, child: u32) -> Enclosure {
         let is_marked = RunTag::of(run).mark(child);
         forbid_core_dumps(child);
         let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
-        // A launcher forbids core dumps itself, before the program starts, and its processes need no mark.
+        // In a namespace or a cgroup, the launcher itself forbids core dumps before the program starts, and the
+        // processes need no mark.
         match self {
             Self::Namespace => Enclosure::Namespace(Namespace::below(child)),
             Self::Cgroup(cgroup) => Enclosure::Cgroup(cgroup),
@@ -45,14 +46,14 @@ pub(crate) enum Enclosure {
     Namespace(Namespace),
     /// A cgroup.
     Cgroup(Cgroup),
-    /// This program is their subreaper.
+    /// This program is the subreaper of the processes.
     Subreaper(ProcessTree, Subreaper),
-    /// Nothing.
+    /// No enclosure; the processes are searched for.
     Search(ProcessTree),
 }
 
 impl Enclosure {
-    /// Limits what `child` has started before it was limited itself, as may be on a busy machine.
+    /// Limits the processes that `child` started before it was limited itself, which happens on a busy machine.
     pub(crate) fn limit_the_early(&self, child: u32) {
         if let Self::Subreaper(tree, _) | Self::Search(tree) = self
             && has_children(child)
@@ -61,7 +62,7 @@ impl Enclosure {
         }
     }
 
-    /// Says who the first process is: nothing older can belong to it.
+    /// Sets the first process: no older process can belong to it.
     pub(crate) fn begin_with(&mut self, child: ProcessIdentity) {
         match self {
             Self::Subreaper(tree, _) | Self::Search(tree) => tree.begin_with(child),
@@ -78,7 +79,7 @@ impl Enclosure {
         }
     }
 
-    /// Sends a signal to everyone, and says how many there were.
+    /// Sends a signal to all processes, and returns their number.
     pub(crate) fn signal(&mut self, signal: Signal) -> usize {
         if let Self::Search(tree) | Self::Subreaper(tree, _) = self {
             return tree.signal(signal);
@@ -88,7 +89,7 @@ impl Enclosure {
         alive.len()
     }
 
-    /// Ends everyone. Blocks for `patience` at most, and returns who is left.
+    /// Kills all processes. Blocks for at most `patience`, and returns the processes that are left.
     pub(crate) fn kill(&mut self, patience: Duration) -> Vec<LiveProcess> {
         match self {
             Self::Namespace(namespace) => namespace.kill(patience),
@@ -97,7 +98,7 @@ impl Enclosure {
         }
     }
 
-    /// Returns true if the last look ran out of descriptors or memory and may have missed a process.
+    /// Returns true if the last search ran out of descriptors or memory, so it may have missed a process.
     pub(crate) fn is_unsure(&self) -> bool {
         match self {
             Self::Subreaper(tree, _) | Self::Search(tree) => tree.is_unsure(),
@@ -113,7 +114,7 @@ impl Enclosure {
         }
     }
 
-    /// Returns the program's own part of `said`, the first bytes on standard error.
+    /// Returns the program's own part of the first bytes on standard error.
     pub(crate) fn first_said<'a>(&self, said: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Namespace(_) => Namespace::without_greeting(said),

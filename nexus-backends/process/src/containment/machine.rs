@@ -1,4 +1,4 @@
-//! Abilities of this machine, tried once.
+//! Abilities of this machine, tested once.
 
 use std::io;
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Means {
     }
 }
 
-/// The policy asks for more than this machine allows.
+/// Error for a policy that requires more than this machine supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "this machine can contain processes only with {found}, but the configuration requires more: allow this \
@@ -41,11 +41,11 @@ impl Means {
      `containment: auto`"
 )]
 pub struct NotContained {
-    /// The strongest kind there is.
+    /// Strongest available kind.
     pub found: Containment,
 }
 
-/// Strongest first.
+/// All kinds, the strongest first.
 const KINDS: [Containment; 5] = [
     Containment::PidNamespace,
     Containment::UserNamespace,
@@ -54,19 +54,19 @@ const KINDS: [Containment; 5] = [
     Containment::Search,
 ];
 
-/// Every kind of containment that this machine allows this program, the strongest first. The first call starts some
-/// processes to find out, and blocks for some ten milliseconds.
+/// Returns all kinds of containment that this machine supports for this program, the strongest first. The first call
+/// starts some processes to test them, and blocks for about ten milliseconds.
 #[must_use]
 pub fn available() -> Vec<Containment> {
     KINDS.into_iter().filter(|kind| found(*kind).is_some()).collect()
 }
 
-/// The kind that a child is held by under `policy`, where it does or does not keep its privileges. The first call blocks, as
-/// that of [`available`].
+/// Returns the kind that contains a child under `policy`, depending on the privileges that the child keeps. The first
+/// call blocks like that of [`available`].
 ///
 /// # Errors
 ///
-/// [`NotContained`] if the policy asks for more than there is.
+/// [`NotContained`] if the policy requires more than the machine supports.
 pub fn strongest(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Containment, NotContained> {
     let fit = KINDS.into_iter().filter(|kind| is_fit(policy, keeps_privileges, *kind));
     fit.into_iter().find(|kind| found(*kind).is_some()).ok_or_else(not_contained)
@@ -90,12 +90,12 @@ pub(crate) fn choose(
     Ok(Err(not_contained()))
 }
 
-/// The place for cgroups that the kernel limits, if this machine has one for this program. It is there beside a namespace alone:
-/// a child that a cgroup holds must stay in that.
+/// Returns the cgroup in which the kernel can limit child cgroups, if this program has one. Returns `None` if a child
+/// is contained by a cgroup, which it must not leave.
 ///
 /// # Errors
 ///
-/// In a want of descriptors, processes or memory.
+/// The machine is short of descriptors, processes or memory.
 pub(crate) fn limiting_cgroup() -> io::Result<Option<OwnCgroup>> {
     static LIMITING: CachedTrial<OwnCgroup> = CachedTrial::new();
     let kind = strongest(ContainmentPolicy::Auto, false);
@@ -119,12 +119,12 @@ fn not_contained() -> NotContained {
     NotContained { found: KINDS.into_iter().find(|kind| found(*kind).is_some()).unwrap_or_default() }
 }
 
-/// The means of one kind, as far as they are known now.
+/// Returns the means of one kind, if they are known to work.
 fn found(kind: Containment) -> Option<Means> {
     means(kind).ok().flatten()
 }
 
-/// The means of one kind, if this machine has them.
+/// Returns the means of one kind, if this machine has them.
 fn means(kind: Containment) -> io::Result<Option<Means>> {
     static NAMESPACES: [CachedTrial<NamespaceLauncher>; 2] = [const { CachedTrial::new() }; 2];
     static CGROUP: CachedTrial<OwnCgroup> = CachedTrial::new();
@@ -143,7 +143,7 @@ fn means(kind: Containment) -> io::Result<Option<Means>> {
     })
 }
 
-/// The launcher, if it works: the program runs as one of the first processes, and sees itself in `/proc`.
+/// Returns the launcher if it works: the program runs as one of the first processes, and sees itself in `/proc`.
 fn tried(launcher: Option<NamespaceLauncher>) -> io::Result<Option<NamespaceLauncher>> {
     let Some(launcher) = launcher.filter(|_| lists_children()) else { return Ok(None) };
     let (program, arguments) = launcher.command();

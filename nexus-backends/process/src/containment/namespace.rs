@@ -1,9 +1,9 @@
-//! A PID namespace that ends with its parent.
+//! PID namespace that ends with its parent.
 //!
-//! Two programs of util-linux make it, in 2 ms: `setpriv` has the kernel kill the next one when the thread that started it
-//! is gone; `unshare` enters the namespace and has the kernel kill it in turn. A shell is its first process, since a vendor's
-//! program would not reap what others orphan. `bwrap` takes as long, and would take privileges away from root and
-//! from programs with a set-user-id bit.
+//! Two programs of util-linux create it, in 2 ms. `setpriv` asks the kernel to kill the next program when the thread
+//! that started it is gone. `unshare` enters the namespace, and asks the kernel to kill its child in turn. The first
+//! process inside is a shell, because a vendor's program would not reap orphans. `bwrap` takes as long, but would
+//! remove privileges from root and from programs with a set-user-id bit.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ use super::parent_death::program_of_the_system;
 use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
 use crate::spawn::ExitStatus;
 
-/// Runs the command as its child and stays the first process, which reaps orphans. Messages of the shell
-/// itself, such as "Killed", are kept out of the program's output. Shells export the unset variables on their
-/// own. The script forbids core dumps because the host may be too late for that: a process in the middle of its
+/// Script of the first process. It runs the command as its child and stays the first process, which reaps orphans. It
+/// keeps messages of the shell itself, such as "Killed", out of the program's output, and unsets variables that shells
+/// export on their own. It forbids core dumps because the host may be too late for that: a process in the middle of its
 /// fork passes on the limits that it had before.
 ///
-/// `setpriv` and `unshare` ask the kernel for a signal on the parent's death, which the kernel does not send if
-/// the parent is already gone. So the first process writes [`GREETING`], a line that only a live host reads,
-/// and ends with an error otherwise.
+/// `setpriv` and `unshare` ask the kernel for a signal on the parent's death, which the kernel does not send if the
+/// parent is already gone. So the first process writes [`GREETING`], a line that only a live host reads, and exits with
+/// an error if it cannot.
 const FIRST_PROCESS: &str = r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; echo >&3 || exit 1; ulimit -c 0; (exec "$@" 2>&3 3>&-); exit $?"#;
-/// First byte on standard error, written by the launcher and not by the program.
+/// First byte on standard error, which the launcher writes, not the program.
 const GREETING: u8 = b'\n';
-/// Longest time that a process may take to stop after SIGSTOP.
+/// Longest time that a process may need to stop after SIGSTOP.
 const STOP_PATIENCE: Duration = Duration::from_millis(50);
-/// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.
+/// First exit code that denotes a signal. Source: POSIX, shell command language, 2.8.2.
 const SIGNAL_CODES: i32 = 128;
 
-/// The programs that make a namespace.
+/// Programs that create a namespace.
 #[derive(Clone, Debug)]
 pub(crate) struct NamespaceLauncher {
     setpriv: PathBuf,
@@ -45,23 +45,24 @@ impl NamespaceLauncher {
         Some(Self { setpriv, unshare, with_user_namespace })
     }
 
-    /// The program to start, and its arguments before those of the child.
+    /// Returns the program to start, and its arguments before those of the child.
     pub(crate) fn command(&self) -> (&Path, Vec<OsString>) {
         let mut arguments: Vec<OsString> =
             vec!["--pdeathsig".into(), "KILL".into(), self.unshare.clone().into()];
         if self.with_user_namespace {
             arguments.extend(["--user", "--map-current-user"].map(Into::into));
         }
-        // Mounts of the host's still arrive, those from inside stay there.
+        // Later mounts of the host become visible inside, but mounts from inside stay inside.
         let rest = ["--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave"];
         arguments.extend(rest.into_iter().chain(["/bin/sh", "-c", FIRST_PROCESS, "sh"]).map(Into::into));
         (&self.setpriv, arguments)
     }
 }
 
-/// The processes of one namespace, seen from outside.
+/// Processes of one namespace, seen from outside.
 ///
-/// What was started stays outside and waits; its one child is the first process inside, and everybody else's ancestor.
+/// The started process stays outside and waits. Its only child is the first process inside, and the ancestor of all
+/// others.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     /// The started process.
@@ -87,13 +88,13 @@ impl Namespace {
         children_of(self.first()?.pid).first().copied().and_then(identity_of)
     }
 
-    /// Everyone inside but the first.
+    /// Returns all live processes inside except the first.
     pub(crate) fn alive(&self) -> Vec<LiveProcess> {
         self.first().map(|first| Snapshot::below(first.pid).alive()).unwrap_or_default()
     }
 
-    /// Ends the first process, and with it all others. Returns the processes that are left after `patience`:
-    /// the kernel cannot kill them.
+    /// Kills the first process, and so all others. Returns the processes that are left after `patience`, which the
+    /// kernel cannot kill.
     pub(crate) fn kill(&self, patience: Duration) -> Vec<LiveProcess> {
         let until = Instant::now() + patience;
         let Some(outer) = identity_of(self.outer) else { return Vec::new() };
@@ -102,7 +103,7 @@ impl Namespace {
                 Some(first) => send(first, Signal::KILL),
                 None => self.kill_unborn(outer),
             }
-            // It waits for the first, and the first is gone only after everyone inside.
+            // The outer process waits for the first, which ends only after all others inside.
             if matches!(state_of(self.outer), None | Some(b'Z' | b'X')) {
                 return Vec::new();
             }
@@ -113,7 +114,7 @@ impl Namespace {
         }
     }
 
-    /// Ends what has no child yet, and must not get one meanwhile.
+    /// Kills an outer process that has no child yet, and stops it first so that it gets none meanwhile.
     fn kill_unborn(&self, outer: ProcessIdentity) {
         let until = Instant::now() + STOP_PATIENCE;
         send(outer, Signal::STOP);
@@ -127,9 +128,9 @@ impl Namespace {
     }
 }
 
-/// Turns the exit code of a launcher into the status of the program: a shell, or bubblewrap, which follows the
-/// same rule. Some programs end on their own with such a code when they receive a polite signal, and they keep
-/// it: only signals that no program handles in that way become signals.
+/// Converts the exit code of a launcher into the status of the program. The launcher is a shell, or bubblewrap, which
+/// follows the same rule. Some programs exit by themselves with such a code after a polite signal; they keep it. Only
+/// signals that no program handles like this are converted.
 pub(crate) fn signal_in_code(status: ExitStatus) -> ExitStatus {
     const CRASHES: [Signal; 9] = [
         Signal::KILL,

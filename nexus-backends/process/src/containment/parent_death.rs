@@ -1,8 +1,8 @@
-//! Asks the kernel to end a program when its host is killed, for containment without a namespace.
+//! Ends a program when its host is killed, through the kernel, for containment without a namespace.
 //!
-//! `PR_SET_PDEATHSIG` belongs to one process: its own children stay for the next sweep. But the program sends
-//! no further request to a model, so it costs no more money. The kernel watches the *thread* that started the
-//! program, so that thread has to serve it too. A program with a set-user-id bit loses the setting. Source:
+//! `PR_SET_PDEATHSIG` applies to one process: its own children stay until the next sweep. But the program sends no
+//! further request to a model, so it costs no more money. The kernel watches the *thread* that started the program, so
+//! that thread must also serve it. A program with a set-user-id bit loses the setting. Source:
 //! `PR_SET_PDEATHSIG(2const)`.
 
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use super::attempt::CachedTrial;
 use super::tag::RunTag;
 use crate::run_id::RunId;
 
-/// `setpriv` of util-linux: sets the signal and becomes the program, under the same process id.
+/// `setpriv` of util-linux, which sets the signal and becomes the program, under the same process id.
 ///
-/// Where the mark is all that tells whose a process is, `prlimit` of util-linux goes before it: the program has the mark before
-/// its first instruction, and not some microseconds after, in which it may start what has none.
+/// If only the mark identifies the child's processes, `prlimit` of util-linux precedes `setpriv`. The program then has
+/// the mark before its first instruction. Otherwise it could start unmarked processes in its first microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct ParentDeath {
     setpriv: PathBuf,
@@ -25,11 +25,12 @@ pub(crate) struct ParentDeath {
 }
 
 impl ParentDeath {
-    /// The programs, if this machine has them and they work; others of this name cannot do it.
+    /// Returns the programs, if this machine has them and they work. Other programs of these names may lack the
+    /// feature.
     ///
     /// # Errors
     ///
-    /// In a want of descriptors, processes or memory.
+    /// The machine is short of descriptors, processes or memory.
     pub(crate) fn find() -> io::Result<Option<Self>> {
         static FOUND: CachedTrial<ParentDeath> = CachedTrial::new();
         FOUND.get_or_try(|| {
@@ -53,7 +54,7 @@ impl ParentDeath {
         Ok(command.status()?.success().then_some(self))
     }
 
-    /// The program to start, and its arguments before those of the child, which is to have the mark `tag`.
+    /// Returns the program to start, and its arguments before those of the child, which gets the mark `tag`.
     pub(crate) fn command(&self, tag: Option<RunTag>) -> (&Path, Vec<OsString>) {
         let setpriv = ["--pdeathsig", "KILL", "--"].map(OsString::from);
         match (&self.prlimit, tag.and_then(RunTag::limit)) {
@@ -67,8 +68,8 @@ impl ParentDeath {
     }
 }
 
-/// Returns a program of the system's own folders. `PATH` is not used: another user may have written a folder of
-/// it.
+/// Returns a program of the system's own folders. Ignores `PATH`, because another user may be able to write to one of
+/// its folders.
 pub(crate) fn program_of_the_system(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())

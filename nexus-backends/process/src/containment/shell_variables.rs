@@ -1,7 +1,7 @@
-//! Variables that a launcher's shell would lose or change, carried around it.
+//! Transport of variables that a launcher's shell would lose or change.
 //!
-//! A shell passes on only variables whose names are identifiers, and it sets some on its own. `env -S` reads such
-//! an assignment from another variable, so no value appears in an argument list, which other users can read.
+//! A shell passes on only variables whose names are identifiers, and it sets some itself. `env -S` reads an assignment
+//! from another variable, so no value appears in an argument list, which other users can read.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,9 +13,9 @@ use super::attempt::CachedTrial;
 use super::parent_death::program_of_the_system;
 use crate::environment::Environment;
 
-/// Prefix of the names that carry one assignment each.
+/// Prefix of the variables that each contain one assignment.
 const CARRIER: &str = "NEXUS_CARRIED_";
-/// Identifiers that shells set, unset, interpret or do not let a script change.
+/// Identifiers that shells set, unset or interpret, or that a script cannot change.
 const SHELLS_OWN: [&str; 22] = [
     "_",
     "BASHOPTS",
@@ -41,11 +41,11 @@ const SHELLS_OWN: [&str; 22] = [
     "UID",
 ];
 
-/// Programs that assign the carried variables after the shell.
+/// Programs that assign the transported variables after the shell.
 #[derive(Clone, Debug)]
 struct CarrierPrograms {
     env: PathBuf,
-    /// Starts a program whose path has a `=`, which `env` would read as an assignment.
+    /// Starts a program whose path contains `=`, which `env` would read as an assignment.
     nice: PathBuf,
 }
 
@@ -53,12 +53,12 @@ struct CarrierPrograms {
 #[derive(Debug)]
 pub(crate) struct ShellVariables {
     variables: Vec<(OsString, OsString)>,
-    /// Arguments before the program. Empty if nothing is carried.
+    /// Arguments before the program; empty if no variable needs transport.
     pub(crate) restore: Vec<OsString>,
 }
 
 impl ShellVariables {
-    /// Prepares an environment for a launcher that ends in a shell. `program` is what the shell starts.
+    /// Prepares an environment for a launcher that ends in a shell. `program` is the program that the shell starts.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl ShellVariables {
         Ok(Self { variables, restore })
     }
 
-    /// Variables of the launcher.
+    /// Returns the variables of the launcher.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
         self.variables.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()))
     }
@@ -116,7 +116,7 @@ impl CarrierPrograms {
     }
 }
 
-/// Returns true if every shell passes a variable on unchanged.
+/// Returns true if every shell passes the variable on unchanged.
 fn is_passed_on(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';

@@ -1,21 +1,21 @@
-//! This program as the subreaper of its descendants, while a child needs it.
+//! Makes this program the subreaper of its descendants, while a child needs it.
 
 use std::sync::{Mutex, PoisonError};
 
 /// Number of children that need the setting, and true if this library set it and has to revert it.
 static HELD: Mutex<(usize, bool)> = Mutex::new((0, false));
 
-/// Orphans come to this program while one of these lives.
+/// Guard: while one exists, orphans become children of this program.
 #[derive(Debug)]
 pub(crate) struct Subreaper(());
 
 #[cfg(target_os = "linux")]
 impl Subreaper {
-    /// Makes this program the subreaper, unless it is. `None` where the system has none.
+    /// Makes this program the subreaper, unless it already is. Returns `None` if the system does not support it.
     pub(crate) fn hold() -> Option<Self> {
         use rustix::process::{child_subreaper, getpid, set_child_subreaper};
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        // If the host set it, it stays when the last child ends.
+        // If the host itself has set it, the setting stays when the last child ends.
         if held.0 == 0 && child_subreaper().ok()?.is_none() {
             set_child_subreaper(Some(getpid())).ok()?;
             held.1 = true;

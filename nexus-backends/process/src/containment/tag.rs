@@ -1,17 +1,17 @@
-//! The mark of a run. Every descendant of a child inherits it and cannot remove it by changing its environment,
+//! The mark of a run. Every descendant of a child inherits it, and cannot remove it by changing its environment,
 //! session or parent.
 //!
-//! The mark is a limit that a process inherits over `fork` and `exec`, cannot raise again without privilege,
-//! and any user may read of any process: `RLIMIT_RTTIME`, the processor time that a real-time process may take
-//! without a system call. The values are about 73,000 years, so it limits no process.
+//! The mark is a resource limit, which a process inherits over `fork` and `exec`, cannot raise again without privilege,
+//! and any user may read of any process. It is `RLIMIT_RTTIME`, the processor time that a real-time process may use
+//! without a system call. The values are about 73,000 years, so the mark limits no process.
 //!
 //! Linux only.
 
 use crate::run_id::RunId;
 
-/// The bits of a limit that name the run.
+/// Number of bits of the limit that identify the run.
 const NAME_BITS: u32 = 48;
-/// The highest bit of the first mark. A run within a run has a lower one, since limits only shrink.
+/// Highest bit of the first mark. A run within a run uses a lower bit, because limits can only shrink.
 const FIRST_BIT: u32 = 61;
 
 /// Mark of one run.
@@ -19,7 +19,7 @@ const FIRST_BIT: u32 = 61;
 pub(crate) struct RunTag(u64);
 
 impl RunTag {
-    /// The mark of `run`; the same for everybody who knows its name.
+    /// Returns the mark of `run`, which is a pure function of its name.
     pub(crate) fn of(run: &RunId) -> Self {
         // FNV-1a. Source: draft-eastlake-fnv, 64 bits.
         let hash = run.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -32,7 +32,7 @@ impl RunTag {
         limit != u64::MAX && limit >> NAME_BITS != 0 && limit & ((1 << NAME_BITS) - 1) == self.0
     }
 
-    /// The limit of a child, soft and hard; `None` if the host's own limit leaves no room for a mark.
+    /// Returns the soft and hard limit of a child; `None` if the host's own limit leaves no room for a mark.
     #[cfg(target_os = "linux")]
     pub(super) fn limit(self) -> Option<(u64, u64)> {
         use rustix::process::{Resource, getrlimit};
@@ -40,7 +40,7 @@ impl RunTag {
         let bit =
             outer.map_or(FIRST_BIT, |outer| outer.checked_ilog2().unwrap_or_default().saturating_sub(1));
         let mark = (1 << bit) | self.0;
-        // The mark of a run that this program itself is part of stays.
+        // Keep the hard limit, which may be the mark of a run that contains this program.
         (bit >= NAME_BITS).then(|| (mark, outer.unwrap_or(mark)))
     }
 
@@ -49,7 +49,7 @@ impl RunTag {
         None
     }
 
-    /// Marks a child that was just started. Returns whether it worked.
+    /// Marks a child that was just started. Returns true on success.
     #[cfg(target_os = "linux")]
     pub(crate) fn mark(self, child: u32) -> bool {
         use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -65,7 +65,7 @@ impl RunTag {
         false
     }
 
-    /// Returns true if the process has this mark; `None` if this user may not read it.
+    /// Returns true if the process has this mark; `None` if this user must not read it.
     pub(crate) fn is_on(self, pid: u32) -> Option<bool> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
         let values = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
