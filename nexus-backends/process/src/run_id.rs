@@ -1,19 +1,19 @@
-//! The name of one run: what marks its processes, its folders and its entry in the run registry.
+//! The name of one run, which marks its processes, its folders and its entry in the run registry.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names one run on this machine. Has only letters, digits and `-`, so that it fits into a file name and a
+/// Name of one run on this machine. It contains only letters, digits and `-`, so it fits into a file name and a
 /// variable.
 ///
-/// Every process that carries a run's name ends when a process of that run ends, so two processes that live at
-/// the same time have two names.
+/// The end of one process of a run ends every process with that run's name. So two processes with overlapping lives
+/// need two names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(String);
 
 impl RunId {
-    /// A name that no other run has: the time, the process, and a count. It is not a secret.
+    /// Creates a unique name from the time, the process and a count. It is not a secret.
     #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -22,7 +22,7 @@ impl RunId {
         Self(format!("{:x}-{:x}-{count:x}", time.as_nanos(), std::process::id()))
     }
 
-    /// Takes back a name from where it was written down; `None` if it cannot be one.
+    /// Parses a stored name; `None` for an invalid one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=64).contains(&text.len())
@@ -30,7 +30,7 @@ impl RunId {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

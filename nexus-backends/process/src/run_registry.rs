@@ -1,11 +1,11 @@
-//! Registry of runs on disk, so that a host that is killed leaves no process for ever.
+//! Registry of runs on disk, so that a killed host leaves no process for ever.
 //!
-//! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process starts. The
-//! owner locks the file for as long as it lives; the kernel releases the lock when the owner dies for any
-//! reason. [`sweep`] ends the processes of a dead owner. It touches nothing of a live owner, which it
-//! recognises by the lock, or by process id, start time and boot.
+//! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process starts. The owner locks
+//! the file as long as it lives; the kernel releases the lock when the owner dies for any reason. [`sweep`] ends the
+//! processes of a dead owner. It touches nothing of a live owner, which it recognises by the lock, or by process id,
+//! start time and boot.
 //!
-//! A network file system for `$NEXUS_HOME` is unproven.
+//! A network file system for `$NEXUS_HOME` is untested.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -23,18 +23,18 @@ use crate::private_home::{PrivateHome, remove_tree};
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
 use crate::run_id::RunId;
 
-/// The folder of the entries, below `$NEXUS_HOME`.
+/// Folder of the entries, below `$NEXUS_HOME`.
 const RUNS: &str = "runs";
-/// The folder of the runs' homes, below `$NEXUS_HOME`.
+/// Folder of the runs' homes, below `$NEXUS_HOME`.
 const HOMES: &str = "tmp";
-/// Longest entry that is read, in bytes.
+/// Maximum size of an entry that is read, in bytes.
 const ENTRY_BYTES: u64 = 1 << 20;
-/// Longest time that the sweep spends on killing one run.
+/// Longest time that a sweep spends on killing one run.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
-/// An unfinished entry younger than this is left alone.
+/// Age below which a sweep ignores an unfinished entry.
 const UNFINISHED_AGE: Duration = Duration::from_secs(60);
 
-/// One run in the registry. Clones are the same entry; the last one dropped takes it out.
+/// Registry entry of one run. Clones share the entry; dropping the last clone removes it.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
     inner: Arc<RegisteredRun>,
@@ -48,7 +48,7 @@ struct RegisteredRun {
     path: PathBuf,
     lock: FileLock,
     written: Mutex<RunInventory>,
-    /// True if a process of the run is left for a sweep.
+    /// True if a process or a folder of the run is left for a sweep.
     is_left: Arc<AtomicBool>,
 }
 
@@ -76,7 +76,7 @@ struct Owner {
 pub struct Swept {
     /// Runs whose owner was dead.
     pub runs: Vec<RunId>,
-    /// Number of their processes that were still alive.
+    /// Number of processes of these runs that were still alive.
     pub killed: usize,
     /// Processes that survived the kill.
     pub survivors: Vec<LiveProcess>,
@@ -103,7 +103,7 @@ impl RunEntry {
             cgroups: Vec::new(),
         };
         let path = runs.join(format!("{run}.json"));
-        // Locked under another name first: a sweep must never see the entry unlocked.
+        // Lock the file under another name first: a sweep must never see the entry unlocked.
         let unfinished = runs.join(format!("{run}.new"));
         let file = open_regular(&unfinished, OpenOptions::new().read(true).write(true).create_new(true))?;
         let locked = FileLock::try_lock_open(&unfinished, file)
@@ -124,7 +124,7 @@ impl RunEntry {
         Ok(Self { inner: Arc::new(entry) })
     }
 
-    /// The name of the run.
+    /// Returns the name of the run.
     #[must_use]
     pub fn run(&self) -> &RunId {
         &self.inner.run
@@ -146,7 +146,7 @@ impl RunEntry {
         Ok(home)
     }
 
-    /// Keeps the entry for the next sweep, whether or not this program lives on.
+    /// Keeps the entry for the next sweep, even if this program lives on.
     pub(crate) fn leave_to_sweep(&self) {
         self.inner.is_left.store(true, Ordering::Relaxed);
     }
@@ -169,8 +169,7 @@ impl RunEntry {
         self.keep(&written);
     }
 
-    /// The child is found by its marker too, so an entry that cannot be brought up to date is
-    /// worth a warning and no more.
+    /// Writes the entry. A failure causes only a warning, because a sweep also finds the child by its marker.
     fn keep(&self, written: &RunInventory) {
         if let Err(error) = self.inner.write(written) {
             tracing::warn!(run = %self.inner.run, %error, "the run registry could not be updated");
@@ -203,15 +202,14 @@ impl Drop for RegisteredRun {
     }
 }
 
-/// Ends every run below `nexus_home` whose owner is dead: kills what carries its marker or is known
-/// from its entry, removes its folders, and takes the entry out.
+/// Ends every run below `nexus_home` whose owner is dead: kills the processes with its marker or in its entry, removes
+/// its folders, and deletes the entry.
 ///
-/// Blocks; milliseconds when there is nothing to do.
+/// Blocks; takes milliseconds if there is nothing to do.
 ///
 /// # Errors
 ///
-/// Only if the registry's folder cannot be read. What went wrong with one entry is in
-/// [`Swept::failures`].
+/// Only if the registry's folder cannot be read. Errors of single entries are in [`Swept::failures`].
 pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
     let mut swept = Swept::default();
     let entries = match fs::read_dir(nexus_home.join(RUNS)) {
@@ -238,7 +236,7 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     let Some(entry) = abandoned(path)? else { return Ok(()) };
     let mut text = Vec::new();
     entry.file().take(ENTRY_BYTES).read_to_end(&mut text)?;
-    // A file that cannot be read was torn when the machine went down: its name still identifies the run.
+    // An unreadable file was truncated when the machine went down. Its name still identifies the run.
     let written: Option<RunInventory> = serde_json::from_slice(&text).ok();
     let boot_id = boot_id()?;
     let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id);
@@ -269,8 +267,7 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
             return Err(io::Error::other("processes of the run cannot be killed"));
         }
     }
-    // Folders are known by their name alone: nothing that stands in the entry makes us remove
-    // anything elsewhere.
+    // Folders are identified only by their name, so the content of an entry cannot cause a removal elsewhere.
     let homes = nexus_home.join(HOMES);
     for entry in fs::read_dir(&homes).into_iter().flatten().flatten() {
         if PrivateHome::belongs_to(&entry.file_name(), run) {
@@ -292,7 +289,7 @@ fn sweep_unfinished(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks an entry that exists. Returns `None` if its owner lives, or if it is gone.
+/// Locks an existing entry. Returns `None` if its owner lives, or if the entry is gone.
 fn abandoned(path: &Path) -> io::Result<Option<FileLock>> {
     match FileLock::try_lock_existing(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,10 +1,10 @@
-//! Errors of a machine that is short of a resource. They are temporary and do not describe the program.
+//! Errors of a machine that is short of a resource. They are temporary, and no fault of the program.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Returns true if the system refused because descriptors, processes, threads or memory ran out.
+/// Returns true if the system rejected an operation because descriptors, processes, threads or memory ran out.
 #[must_use]
 pub fn is_scarcity(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))

@@ -1,4 +1,4 @@
-//! Asks a CLI for its version, once per state of its file.
+//! Determines the version of a CLI, once per state of its file.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,27 +12,27 @@ use crate::executable::{Executable, ExecutableError, ExecutableStamp};
 use crate::scarcity::is_scarcity;
 use crate::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
 
-/// How long a CLI may take to tell its version.
+/// Time limit for a CLI to print its version.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// How long a CLI that hung is not asked again: it would cost each turn [`TIME_LIMIT`]. Source: our own bound, the time after
-/// which a turn that fell silent is tried again.
+/// Time during which a CLI that hung is not run again for its version. Otherwise each turn would wait for
+/// [`TIME_LIMIT`]. Source: our own bound, equal to the time after which a silent turn is retried.
 const HUNG_FOR: Duration = Duration::from_secs(30);
-/// Longest version line, in bytes.
+/// Maximum length of the version line, in bytes.
 const LINE_BYTES: usize = 4 << 10;
-/// How many lines are looked at for one that is not blank.
+/// Maximum number of lines that are searched for one that is not blank.
 const LINES: usize = 100;
 
-/// Why a version is not known.
+/// Reason why a version is not known.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum VersionError {
-    /// The program is not there any more, or was not runnable.
+    /// The program no longer exists, or cannot be executed.
     #[error(transparent)]
     Executable(#[from] ExecutableError),
-    /// It could not be started.
+    /// The program could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// It took too long, now or a moment ago.
+    /// The program took too long, now or a moment ago.
     #[error(
         "the program did not print its version within {} s; the next attempt is after {} s, or when the \
         program changes",
@@ -40,20 +40,20 @@ pub enum VersionError {
         HUNG_FOR.as_secs()
     )]
     TooSlow,
-    /// It ended without telling.
+    /// The program ended without printing a version.
     #[error("the program printed no version ({status:?}): {stderr_tail}")]
     Silent {
-        /// How it ended.
+        /// Exit status of the program.
         status: ExitStatus,
-        /// The end of its standard error, redacted.
+        /// End of its standard error, redacted.
         stderr_tail: String,
     },
 }
 
-/// The first line that `executable --version` prints, as it prints it.
+/// Returns the first line that `executable --version` prints, unchanged.
 ///
-/// The answer is remembered for this path, modification time, size and inode, so a replaced CLI is
-/// asked again. Of failures, that it hung is remembered for 30 seconds. Any number of callers at once start one process.
+/// The result is cached for this path, modification time, size and inode, so a replaced CLI is queried again. Of the
+/// failures, only a hang is cached, for 30 seconds. Concurrent callers share one process.
 ///
 /// # Errors
 ///
@@ -71,11 +71,11 @@ pub async fn version_line(
     known.line(executable, environment).await
 }
 
-/// What is known of one state of a file.
+/// Cached result for one state of a file.
 #[derive(Debug, Default)]
 struct ToldVersion {
     line: OnceCell<String>,
-    /// When it last hung.
+    /// Time of the last hang.
     hung: Mutex<Option<Instant>>,
 }
 
@@ -100,7 +100,7 @@ impl ToldVersion {
 }
 
 impl VersionError {
-    /// Whether the machine was in want of something, and the program may be as it should.
+    /// Returns true if the machine was short of a resource, so the program itself may work.
     #[must_use]
     pub fn is_scarcity(&self) -> bool {
         match self {
@@ -127,7 +127,7 @@ async fn ask(executable: &Executable, environment: &Environment) -> Result<Strin
             break;
         }
     }
-    // A program that says more would wait for its reader.
+    // Read the remaining output, because the program would otherwise block on it.
     while process.next_line().await.is_some() {}
     let exit = process.wait().await;
     match version {

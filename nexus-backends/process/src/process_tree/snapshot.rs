@@ -1,4 +1,4 @@
-//! All processes of the machine at one moment, from `/proc`. Empty on systems without it.
+//! Snapshot of all processes of the machine, from `/proc`. Empty on systems without it.
 
 use std::cell::Cell;
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::Path;
 use super::{LiveProcess, ProcessIdentity};
 use crate::scarcity::is_scarcity;
 
-/// Most descendants that are looked at; children of theirs are seen at the next look.
+/// Maximum number of descendants in one snapshot. Children of further descendants appear in the next one.
 const MOST_DESCENDANTS: usize = 1 << 16;
-/// Most that is read of the list of a thread's children.
+/// Maximum size of the list of a thread's children, in bytes.
 const MOST_LISTED_BYTES: u64 = 64 << 20;
-/// Most attempts to list children while the lists differ.
+/// Maximum number of attempts to list children while the lists differ.
 const MOST_LISTS: usize = 8;
 
 /// Content of `/proc/PID/stat` for one process.
@@ -36,8 +36,8 @@ impl ProcessRow {
         LiveProcess { identity: self.identity(), name: self.name.clone() }
     }
 
-    /// Returns true if its parent adopts orphans: the first process, this program, or a child of the first
-    /// process such as a person's session manager.
+    /// Returns true if the parent adopts orphans: the first process, this program, or a child of the first process such
+    /// as a person's session manager.
     pub(super) fn is_orphan(&self) -> bool {
         self.parent <= 1
             || self.parent == std::process::id()
@@ -53,14 +53,14 @@ impl ProcessRow {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(super) rows: Vec<ProcessRow>,
-    /// True if no process is missing because descriptors ran out.
+    /// True if no process is missing because of a resource shortage.
     pub(super) is_whole: bool,
-    /// The highest id that was listed but gone when it was looked at. That process may have started another
-    /// process, which is not in the list.
+    /// Highest id that was listed but gone when it was examined. That process may have started another process, which
+    /// is not in the list.
     pub(super) last_vanished: u32,
 }
 
-/// Completeness of a look: a process that is missing because a resource ran out is not gone.
+/// Completeness of a look. A process that is missing because of a resource shortage does not count as gone.
 #[derive(Debug, Default)]
 struct Sight {
     is_short: Cell<bool>,
@@ -76,7 +76,7 @@ impl Sight {
 }
 
 impl Snapshot {
-    /// All processes of the machine.
+    /// Takes a snapshot of all processes of the machine.
     pub(super) fn now() -> Self {
         let sight = Sight::default();
         let entries = sight.of(fs::read_dir("/proc")).into_iter().flatten();
@@ -96,7 +96,7 @@ impl Snapshot {
         Self::below(std::process::id())
     }
 
-    /// The descendants of one process.
+    /// Takes a snapshot of the descendants of one process.
     pub(crate) fn below(pid: u32) -> Self {
         let sight = Sight::default();
         let rows_below =
@@ -110,7 +110,7 @@ impl Snapshot {
                 break;
             }
         }
-        // Children are listed until nothing changes.
+        // `children_in` lists children until nothing changes, so no process has vanished unseen.
         Self { rows, is_whole: !sight.is_short.get(), last_vanished: 0 }
     }
 
@@ -120,10 +120,10 @@ impl Snapshot {
     }
 }
 
-/// Returns the children of a process, of all its threads; zombies too.
+/// Returns the children of all threads of a process, including zombies.
 ///
-/// A list may miss a child if another child ends while the list is read. A thread that ends passes its children
-/// to another thread, whose list may have been read already. Two equal lists in a row miss no child. Source:
+/// A list may miss a child if another child ends while the list is read. A thread that ends passes its children to
+/// another thread, whose list may have been read already. Two equal lists in a row miss no child. Source:
 /// `proc_tid_children(5)`; `get_children_proc` of Linux.
 pub(crate) fn children_of(pid: u32) -> Vec<u32> {
     children_in(pid, &Sight::default())
@@ -141,10 +141,11 @@ fn children_in(pid: u32, sight: &Sight) -> Vec<u32> {
     all
 }
 
-/// Calls `visit` with a process and with everyone below it.
+/// Calls `visit` with a process and all processes below it.
 ///
-/// A process is visited before its children are listed, so that what they inherit of it hardly anybody lacks. Who was orphaned
-/// before is not found, nor who is in no list yet while its parent is in the middle of a fork.
+/// A process is visited before its children are listed, so nearly all of its children inherit the effect of the visit.
+/// Processes that were orphaned before are not found, nor is a child that is not listed yet because its parent is in
+/// the middle of a fork.
 pub(crate) fn for_each_from(root: u32, mut visit: impl FnMut(u32)) {
     let mut found = vec![root];
     while let Some(pid) = found.pop() {
@@ -153,7 +154,7 @@ pub(crate) fn for_each_from(root: u32, mut visit: impl FnMut(u32)) {
     }
 }
 
-/// Returns true if a process with one thread has children; zombies too. Cheap, because it is called while a
+/// Returns true if a process with one thread has children, including zombies. It is cheap, because it is called while a
 /// child starts.
 pub(crate) fn has_children(pid: u32) -> bool {
     fs::File::open(format!("/proc/{pid}/task/{pid}/children"))
@@ -166,7 +167,7 @@ fn listed_children(pid: u32, sight: &Sight) -> Vec<u32> {
     let mut list = String::new();
     for thread in sight.of(fs::read_dir(format!("/proc/{pid}/task"))).into_iter().flatten().flatten() {
         list.clear();
-        // A thread that has ended meanwhile has no children. The bound saves two questions for the size of the file.
+        // A thread that has ended meanwhile has no children. The limit saves two system calls for the size of the file.
         sight.of(fs::File::open(thread.path().join("children"))
             .and_then(|file| file.take(MOST_LISTED_BYTES).read_to_string(&mut list)));
         all.extend(list.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
@@ -174,22 +175,22 @@ fn listed_children(pid: u32, sight: &Sight) -> Vec<u32> {
     all
 }
 
-/// The state of a process, as in its `stat`; `None` if it is gone.
+/// Returns the state of a process from its `stat`; `None` if it is gone.
 pub(crate) fn state_of(pid: u32) -> Option<u8> {
     row(pid).map(|row| row.state)
 }
 
-/// The process with this id, if it is alive.
+/// Returns the process with this id, if it is alive.
 pub(crate) fn live(pid: u32) -> Option<LiveProcess> {
     row(pid).filter(ProcessRow::is_alive).map(|row| row.live())
 }
 
-/// The process that has this id now, alive or zombie.
+/// Returns the identity of the process that has this id now, alive or zombie.
 pub(crate) fn identity_of(pid: u32) -> Option<ProcessIdentity> {
     row(pid).map(|row| row.identity())
 }
 
-/// Names this start of the machine, so that identities from an earlier one are known to be gone. Empty on
+/// Returns an id of this start of the machine, which shows that identities from an earlier start are gone. Empty on
 /// systems without `/proc`.
 ///
 /// # Errors
@@ -203,8 +204,7 @@ pub(crate) fn boot_id() -> io::Result<String> {
     }
 }
 
-/// Looks for `name=value` in the environment that a process was started with; `None` if this user may not read
-/// it.
+/// Searches for `name=value` in the environment with which a process was started; `None` if this user must not read it.
 pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     let environment = match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
         Ok(environment) => environment,
@@ -228,7 +228,7 @@ pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
 pub(super) enum Carries {
     Yes,
     No,
-    /// It shows no environment at all.
+    /// The process shows no environment at all.
     Nothing,
 }
 
@@ -243,7 +243,7 @@ fn row_in(pid: u32, sight: &Sight) -> Option<ProcessRow> {
     parse(pid, buffer.get(..length)?)
 }
 
-/// Reads one `stat` line. The name stands in parentheses and may itself hold any character.
+/// Parses a `stat` line. The name is in parentheses, and may contain any character.
 fn parse(pid: u32, stat: &[u8]) -> Option<ProcessRow> {
     let open = stat.iter().position(|byte| *byte == b'(')?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;

@@ -24,8 +24,9 @@ pub struct SandboxCommand {
 }
 
 impl SandboxCommand {
-    /// Runs the first of `arguments` with the others, in `/`, with empty input. A name without `/` is looked for inside, in the
-    /// folders of the `PATH` of its environment. Every process of the machine can read the arguments: no secret.
+    /// Creates a command that runs the first of `arguments` with the others, in `/`, with empty input. A name without
+    /// `/` is looked up inside, in the folders of its environment's `PATH`. Every process of the machine can read the
+    /// arguments, so they must not contain a secret.
     #[must_use]
     pub fn new(arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
@@ -38,15 +39,15 @@ impl SandboxCommand {
         }
     }
 
-    /// The working folder, by its path inside.
+    /// Sets the working folder, as a path inside.
     #[must_use]
     pub fn folder(mut self, inside: impl Into<PathBuf>) -> Self {
         self.folder = inside.into();
         self
     }
 
-    /// The variables. `HOME` (the home inside) and `PATH` (the folders of the system) are added unless they are here; `PWD` is
-    /// always the working folder.
+    /// Sets the variables. `HOME` (the home inside) and `PATH` (the folders of the system) are added if they are
+    /// missing; `PWD` is always the working folder.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -60,16 +61,16 @@ impl SandboxCommand {
         self
     }
 
-    /// Ends the program when `token` is cancelled. What it wrote until then is in the outcome.
+    /// Ends the program when `token` is cancelled. The outcome contains its output until then.
     #[must_use]
     pub fn cancel(mut self, token: CancelToken) -> Self {
         self.cancel = token;
         self
     }
 
-    /// Runs under an entry of the run registry: what a killed host leaves of it, on a machine that cannot end it by itself, is
-    /// swept at a later start, and so are its few files, in which the variables stand. Without an entry they stay in the
-    /// folder for temporary files.
+    /// Runs under an entry of the run registry. If the host is killed on a machine that cannot end the run by itself, a
+    /// later sweep ends it. The sweep also removes the run's few files, which contain the variables. Without an entry
+    /// these stay in the folder for temporary files.
     #[must_use]
     pub fn entry(mut self, entry: &RunEntry) -> Self {
         self.entry = Some(entry.clone());

@@ -1,4 +1,4 @@
-//! Why a program did not run in a sandbox.
+//! Errors of running a program in a sandbox.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::scarcity::{is_scarcity, way_out};
 use crate::spawn::SpawnError;
 
-/// Why a program did not run in a sandbox. Nothing of it was executed.
+/// Reason why a program did not run in a sandbox. No part of the program was executed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SandboxError {
@@ -20,55 +20,55 @@ pub enum SandboxError {
          bubblewrap` (Alpine)"
     )]
     BubblewrapMissing,
-    /// Its bubblewrap lacks an option that is needed.
+    /// The installed bubblewrap lacks a required option.
     #[error("{} is too old for the sandbox, which needs bubblewrap 0.8: {said}", .program.display())]
     BubblewrapTooOld {
-        /// The program.
+        /// Path of bubblewrap.
         program: PathBuf,
-        /// Its output.
+        /// Output of bubblewrap.
         said: String,
     },
-    /// This machine has no shell that can close every descriptor.
+    /// The machine has no shell that can close every descriptor.
     #[error("the sandbox needs a shell that can close descriptors; install `bash`: {said}")]
     ShellMissing {
         /// Output of the installed shell, if one is installed.
         said: String,
     },
-    /// This user may not make the namespaces that a sandbox consists of.
+    /// This user must not create the namespaces that a sandbox needs.
     #[error(
         "the sandbox needs namespaces, which this user may not create: {way_out} (bwrap reported: {said})"
     )]
     NamespacesForbidden {
-        /// The setting that forbids it, and the command that allows it.
+        /// Setting that forbids it, and the command that allows it.
         way_out: &'static str,
         /// Output of bubblewrap.
         said: String,
     },
-    /// A file or folder that was to be shown inside cannot be used.
+    /// A file or folder to show inside cannot be used.
     #[error("{} cannot be put into the sandbox", .path.display())]
     Path {
-        /// The path outside.
+        /// Path outside.
         path: PathBuf,
         /// Error of the operating system.
         source: io::Error,
     },
-    /// A path that no sandbox may have.
+    /// Path that no sandbox may show.
     #[error("{} cannot be put into the sandbox: {reason}", .path.display())]
     PathRefused {
-        /// The path as it was given.
+        /// Path as given.
         path: PathBuf,
-        /// The fault.
+        /// Reason for the rejection.
         reason: &'static str,
     },
-    /// Something is to lie below a folder that cannot be written and does not have the place.
+    /// A mount needs a path that does not exist in a read-only folder.
     #[error(
         "{} does not exist in {}, which is read-only in the sandbox: create it, or make the folder writable",
         .path.display(), .below.display()
     )]
     NoMountPoint {
-        /// The path inside.
+        /// Path inside.
         path: PathBuf,
-        /// The folder outside that it would lie in.
+        /// Folder outside that should contain the path.
         below: PathBuf,
     },
     /// The command is empty.
@@ -81,15 +81,15 @@ pub enum SandboxError {
         .program.display()
     )]
     DidNotStart {
-        /// The program as it was named.
+        /// Program as given.
         program: OsString,
         /// Output of bubblewrap.
         said: String,
     },
-    /// The working folder is not there inside.
+    /// The working folder does not exist inside.
     #[error("the working folder {} does not exist in the sandbox: {said}", .folder.display())]
     FolderMissing {
-        /// The folder as it was named.
+        /// Folder as given.
         folder: PathBuf,
         /// Output of bubblewrap.
         said: String,
@@ -97,18 +97,18 @@ pub enum SandboxError {
     /// Bubblewrap failed for another reason.
     #[error("the sandbox could not be created: {said}")]
     Unusable {
-        /// Its output.
+        /// Output of bubblewrap.
         said: String,
         /// True if processes, memory or descriptors ran out.
         is_scarcity: bool,
     },
-    /// The process that makes the sandbox could not be started.
+    /// The process that creates the sandbox could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// The files that describe the sandbox could not be written.
     #[error("the sandbox could not be prepared in {}{}", .folder.display(), hint(.source))]
     Prepare {
-        /// Where.
+        /// Folder of the files.
         folder: PathBuf,
         /// Error of the operating system.
         source: io::Error,
@@ -116,7 +116,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    /// Returns true if a resource of the machine ran out, so that a later attempt may work.
+    /// Returns true if a resource of the machine ran out, so a later attempt may work.
     #[must_use]
     pub fn is_scarcity(&self) -> bool {
         match self {
@@ -128,7 +128,7 @@ impl SandboxError {
     }
 }
 
-/// Advice for a resource that ran out, appended to the message.
+/// Returns advice for an exhausted resource, to append to the message.
 fn hint(error: &io::Error) -> String {
     way_out(error).map(|way_out| format!("; {way_out}")).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The `/etc` of a sandbox: some files of the machine's that name no person, and a generated rest.
+//! The `/etc` of a sandbox: shared files of the machine that contain no names of persons, and generated files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::layout::Layout;
 use crate::private_home::PrivateHome;
 
-/// The host name inside.
+/// Host name inside.
 pub(super) const HOST_NAME: &str = "sandbox";
-/// Owner that files of unknown users show. Source: Linux, `/proc/sys/kernel/overflowuid`.
+/// User id that files of unknown users have. Source: Linux, `/proc/sys/kernel/overflowuid`.
 const NOBODY: u32 = 65534;
-/// Parts of the machine's own `/etc` that programs need, if they exist. They contain no private keys: only the
-/// certificates of `/etc/ssl`.
+/// Parts of the machine's own `/etc` that programs need, if they exist. They contain no private keys; of `/etc/ssl`
+/// only the certificates are included.
 const SHARED: [&str; 17] = [
     "alternatives",
     "ca-certificates/extracted",
@@ -46,7 +46,7 @@ pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> 
         NOBODY => "nobody",
         _ => HOST_NAME,
     };
-    // A line of the table has no room for a colon or a line break.
+    // A field of the table must not contain a colon or a line break.
     let home = home.to_str().filter(|home| !home.contains([':', '\n'])).unwrap_or("/");
     let mut users = format!("{}:x:{user}:{group}::{home}:/bin/sh\n", name(user));
     let mut groups = format!("{}:x:{group}:\n", name(group));

@@ -20,11 +20,12 @@ use crate::executable::Executable;
 use crate::private_home::PrivateHome;
 use crate::run_id::RunId;
 
-/// Ends with an error whenever it cannot do all of it. Its arguments: the folder of the run, a cgroup or nothing, the
-/// largest file in blocks, processor time in seconds, and what follows.
+/// Script of the launcher. Exits with an error if any step fails. Its arguments: the folder of the run, a cgroup or
+/// nothing, the maximum file size in blocks, the processor time in seconds, and the command.
 ///
-/// A descriptor of the host's that is to survive `exec` would be there inside, where bubblewrap closes none. A hard
-/// limit that cannot be set is lower already. What is passed by file stands in no list of arguments that others read.
+/// It closes descriptors that the host leaves open over `exec`, because bubblewrap would pass them on to the inside. A
+/// hard limit that cannot be set is already lower. Data passed by file appears in no argument list, which others can
+/// read.
 const STAGE: &str = r#"
 fail() { echo "nexus-sandbox: $*" >&2; exit 125; }
 [ -e /proc/self/fd/0 ] || fail "/proc is not there"
@@ -41,18 +42,19 @@ ulimit -c 0
 exec 3<"$folder/arguments" 4>"$folder/status" 5<"$folder/filter" || fail "a file is missing"
 exec "$@"
 "#;
-/// Root owns the devices of the machine, of which a sandbox shows some: it could take their modes and times for everyone. A
-/// device can be written where its folder is mounted read-only, and that cannot be undone in a namespace further in.
+/// Script that makes `/dev` read-only. Root owns the devices of the machine, some of which a sandbox shows, and could
+/// change their modes and times for all users. On a read-only mount devices can still be written to, and a nested
+/// namespace cannot undo the mount.
 const CLOSED_DEVICES: &str = r#"
 unset PWD OLDPWD SHLVL
 "$0" -o rbind /dev /dev && "$0" -o remount,bind,ro /dev || exit 125
 exec "$@"
 "#;
-/// Before that: namespaces of its own, so that it is so there alone.
+/// Arguments of `unshare` that run that script in separate namespaces, so that it affects nothing else.
 const ASIDE: [&str; 6] = ["--map-root-user", "--mount", "--propagation", "slave", "/bin/sh", "-c"];
-/// Prefix of the shell's own messages.
+/// Prefix of the launcher's own messages.
 pub(super) const STAGE_SAYS: &str = "nexus-sandbox: ";
-/// The descriptors that the stage leaves to bubblewrap, which closes them.
+/// Descriptors that the launcher leaves to bubblewrap, which closes them.
 const DESCRIPTORS: [&str; 4] = ["--args", "3", "--json-status-fd", "4"];
 /// Namespaces of a sandbox.
 const NAMESPACES: [&str; 13] = [
@@ -70,21 +72,21 @@ const NAMESPACES: [&str; 13] = [
     "--hostname",
     etc::HOST_NAME,
 ];
-/// Files of `/proc` that root could write to without a capability, and so change the machine: the kernel
-/// compares owners.
+/// Files of `/proc` that root could write to without a capability, and so change the machine, because the kernel
+/// compares only owners.
 const KERNEL_SETTINGS: [&str; 9] =
     ["acpi", "asound", "driver", "fs", "mtrr", "pressure", "scsi", "sys", "sysrq-trigger"];
 /// Files of `/proc` that show other processes or the kernel's memory.
 const KERNEL_SECRETS: [&str; 7] =
     ["kcore", "key-users", "keys", "kpagecount", "latency_stats", "sched_debug", "timer_list"];
-/// Settings for everyone below the system's folders, such as a `npmrc` with a token.
+/// Global settings below the system's folders, such as a `npmrc` with a token.
 const SETTINGS: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
 /// Search path of programs, unless the command sets its own.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// The room of `/run`.
+/// Size of `/run`, in bytes.
 const RUN_BYTES: u64 = 1 << 20;
 
-/// Everything that one run needs, and its files, which are gone with it.
+/// Everything that one run needs. Dropping it removes its files.
 #[derive(Debug)]
 pub(super) struct Launch {
     pub(super) shell: Executable,
@@ -101,12 +103,12 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// Every [`SandboxError`] that can be known before something is started.
+    /// Every [`SandboxError`] that can be detected before a process is started.
     pub(super) fn new(sandbox: &Sandbox, command: &SandboxCommand) -> Result<Self, SandboxError> {
         if command.arguments.first().is_none_or(|program| program.is_empty()) {
             return Err(SandboxError::NoCommand);
         }
-        // Bubblewrap reads its arguments as a list with NUL between them.
+        // Bubblewrap parses its arguments as a list with NUL separators.
         if !command.folder.is_absolute() || command.folder.as_os_str().as_bytes().contains(&0) {
             let folder = command.folder.clone();
             return Err(SandboxError::FolderMissing {
@@ -155,7 +157,7 @@ impl Launch {
     }
 }
 
-/// A cgroup that keeps the limits, if one can be had.
+/// Returns a cgroup that enforces the limits, if one is available.
 fn cgroup(run: &RunId, limits: &SandboxLimits) -> io::Result<Option<Cgroup>> {
     let Some(place) = limiting_cgroup()? else { return Ok(None) };
     let cgroup = Cgroup::make(&place, run)?;
@@ -171,7 +173,7 @@ fn arguments_of_stage(
     bubblewrap: &Path,
     command: &SandboxCommand,
 ) -> Vec<OsString> {
-    // Source: `bash(1)`, `ulimit`: 1024 bytes, and 512 where it follows POSIX, as other shells do.
+    // Source: `bash(1)`, `ulimit`: a block has 1024 bytes, or 512 in POSIX mode and in other shells.
     let block = if shell.file_name() == "bash" { 1024 } else { 512 };
     let blocks = sandbox.limits.file() / block;
     let seconds = sandbox.limits.cpu_seconds();
@@ -245,7 +247,7 @@ fn lay_out(
     Ok(layout.with(["--chdir".into(), command.folder.clone().into()]))
 }
 
-/// A file or folder of `/proc`, if it is there: closed to writing, or covered by another.
+/// Makes a file or folder of `/proc` read-only, or covers it with `by`, if it exists.
 fn covered(layout: Layout, name: &str, by: Option<&PathBuf>) -> Layout {
     let path = Path::new("/proc").join(name);
     match path.exists() {

@@ -1,4 +1,4 @@
-//! The arguments of bubblewrap that say what a program sees.
+//! Arguments of bubblewrap that define the visible file tree.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,14 +8,14 @@ use std::path::Path;
 pub struct Layout(Vec<OsString>);
 
 impl Layout {
-    /// Nothing at all.
+    /// Returns a layout without files.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The whole machine, read-only, with its network; processes and devices of its own, and an empty `/tmp`. For a program
-    /// that is trusted with what it can read.
+    /// Returns a layout with the whole machine, read-only, and its network, but separate processes and devices and an
+    /// empty `/tmp`. For a program that is trusted with everything it can read.
     #[must_use]
     pub fn whole_machine() -> Self {
         Self::empty()
@@ -32,13 +32,13 @@ impl Layout {
         self.with(["--ro-bind".into(), outside.as_ref().into(), inside.as_ref().into()])
     }
 
-    /// Shows it so that it can be written.
+    /// Shows the file or folder `outside` at the path `inside`, writable.
     #[must_use]
     pub fn writable(self, outside: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
         self.with(["--bind".into(), outside.as_ref().into(), inside.as_ref().into()])
     }
 
-    /// An empty folder in memory, of `bytes` at most. Without that, of half of the machine's memory.
+    /// Adds an empty folder in memory with a size of `bytes`. Without a size, it may use half of the machine's memory.
     #[must_use]
     pub fn scratch(mut self, inside: impl AsRef<Path>, bytes: Option<u64>) -> Self {
         if let Some(bytes) = bytes {
@@ -47,17 +47,17 @@ impl Layout {
         self.with(["--tmpfs".into(), inside.as_ref().into()])
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub(super) fn link(self, target: impl AsRef<Path>, inside: impl AsRef<Path>) -> Self {
         self.with(["--symlink".into(), target.as_ref().into(), inside.as_ref().into()])
     }
 
-    /// The least of devices.
+    /// Adds a minimal set of devices.
     pub(super) fn devices(self) -> Self {
         self.options(["--dev", "/dev"])
     }
 
-    /// The processes of the namespace.
+    /// Adds a `/proc` with the processes of the namespace.
     pub(super) fn processes(self) -> Self {
         self.options(["--proc", "/proc"])
     }
@@ -76,7 +76,7 @@ impl Layout {
         self
     }
 
-    /// The arguments before `--`, the program and its own.
+    /// Returns the arguments before `--`, the program and the program's own arguments.
     #[must_use]
     pub fn arguments(self) -> Vec<OsString> {
         self.0

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 /// Limits on the resources of one program in a sandbox and of all its descendants.
 ///
-/// The kernel limits the processes, memory and processor time of all together if a [control
-/// group](LimitedBy::Cgroup) is available; otherwise a [watchdog](LimitedBy::Watchdog) does.
+/// If a [control group](LimitedBy::Cgroup) is available, the kernel limits the processes, memory and processor time of
+/// all together. Otherwise a [watchdog](LimitedBy::Watchdog) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SandboxLimits {
-    /// From its start to its end. Default 10 minutes.
+    /// Time from the program's start to its end. Default 10 minutes.
     pub wall: Duration,
     /// Processor time of all processes together. Default 20 minutes.
     pub cpu: Duration,
-    /// Processes at once. Default 512.
+    /// Number of processes at the same time. Default 512.
     pub processes: usize,
     /// Memory of all processes together, in bytes. Default 4 GiB.
     ///
@@ -23,16 +23,16 @@ pub struct SandboxLimits {
     pub memory_bytes: u64,
     /// Standard output and standard error together, in bytes. Default 256 MiB.
     pub output_bytes: u64,
-    /// Bytes stored of each of the two outputs: half from the beginning, half from the end. Default 1 MiB.
+    /// Number of bytes stored of each of the two outputs: half from the beginning, half from the end. Default 1 MiB.
     pub kept_bytes: usize,
-    /// The largest file that can be written, in bytes; at least 64 KiB. Default 4 GiB.
+    /// Maximum size of a written file, in bytes; at least 64 KiB. Default 4 GiB.
     ///
-    /// The writer gets SIGXFSZ. A writer that ignores the signal, as Python does, gets the error `EFBIG` and
-    /// may continue.
+    /// The writer gets SIGXFSZ. A writer that ignores the signal, as Python does, gets the error `EFBIG` and may
+    /// continue.
     pub file_bytes: u64,
-    /// Bytes that may be added to each writable tree, and never more than half of the free space of its disk.
-    /// Default 8 GiB. A look at the disk every 20 ms finds a violation; `fallocate` is refused, so that space
-    /// is taken no faster than bytes are written.
+    /// Number of bytes that may be added to each writable tree, but never more than half of the free space of its disk.
+    /// Default 8 GiB. The disk is checked every 20 ms. `fallocate` is rejected, so space is used no faster than bytes
+    /// are written.
     pub disk_bytes: u64,
     /// Size of each folder in memory, in bytes: the home, `/tmp`, `/dev/shm`, each scratch folder. Default 1
     /// GiB. `/run` has 1 MiB.
@@ -66,12 +66,12 @@ impl SandboxLimits {
         self.wall.min(LONGEST)
     }
 
-    /// The processor time of one process in whole seconds, which the kernel keeps by itself.
+    /// Returns the processor time limit of a single process in whole seconds, which the kernel enforces.
     pub(super) fn cpu_seconds(&self) -> u64 {
         self.cpu.min(LONGEST).as_secs() + 1
     }
 
-    /// The largest file. Bubblewrap writes some itself.
+    /// Returns the maximum file size. Bubblewrap also writes some files, so it has a minimum.
     pub(super) fn file(&self) -> u64 {
         self.file_bytes.clamp(64 << 10, 1 << 60)
     }
@@ -80,7 +80,7 @@ impl SandboxLimits {
 /// Ten years.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86400);
 
-/// A limit that a program reached, and was ended for.
+/// Limit that a program reached, for which it was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SandboxLimit {
@@ -118,9 +118,9 @@ impl fmt::Display for SandboxLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitedBy {
-    /// A control group: the kernel lets nothing beyond the limits come into being.
+    /// A control group. The kernel never lets usage exceed the limits.
     Cgroup,
-    /// A look at all processes every 20 ms: what is beyond the limits is ended, and may have been beyond them for that long.
+    /// A check of all processes every 20 ms. Usage may exceed a limit for that long before the program is ended.
     Watchdog,
 }
 

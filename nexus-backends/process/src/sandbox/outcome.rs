@@ -12,18 +12,19 @@ use crate::spawn::{ExitStatus, KeptOutput};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SandboxOutcome {
-    /// Why it ended.
+    /// Reason of the end.
     pub end: SandboxEnd,
-    /// Its exit code or signal. A code of 128 and more may stand for a signal of something that a shell had started.
-    /// [`ExitStatus::Signal`] of 9 where it was ended.
+    /// Exit code or signal of the program. A code of 128 and more may denote a signal of a process that a shell had
+    /// started. [`ExitStatus::Signal`] of 9 if Nexus ended the program.
     pub status: ExitStatus,
-    /// Standard output: [`SandboxLimits::kept_bytes`](super::SandboxLimits::kept_bytes) of its beginning and its end.
+    /// Standard output: [`SandboxLimits::kept_bytes`](super::SandboxLimits::kept_bytes), from its beginning and its
+    /// end.
     pub stdout: KeptOutput,
     /// Standard error, stored in the same way.
     pub stderr: KeptOutput,
-    /// From the start of the sandbox to the end of the last process in it.
+    /// Time from the start of the sandbox to the end of its last process.
     pub elapsed: Duration,
-    /// Containment of its processes around the sandbox's own namespace.
+    /// Containment of the processes around the sandbox's own namespace.
     pub containment: Containment,
     /// Mechanism that enforced the limits on processes, memory and processor time.
     pub limited_by: LimitedBy,
@@ -39,14 +40,14 @@ impl SandboxOutcome {
     }
 }
 
-/// Why a program in a sandbox ended.
+/// Reason why a program in a sandbox ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxEnd {
-    /// By itself, or by a signal from inside.
+    /// The program exited, or a process inside sent it a signal.
     Exited,
-    /// It reached a limit.
+    /// The program reached a limit.
     Limit(SandboxLimit),
-    /// Its token was cancelled.
+    /// The command's token was cancelled.
     Cancelled,
 }

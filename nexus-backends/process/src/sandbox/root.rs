@@ -1,4 +1,4 @@
-//! The parts of this machine that a sandbox shows.
+//! Parts of this machine that a sandbox shows.
 
 mod mount_point;
 
@@ -14,21 +14,21 @@ use super::limits::SandboxLimits;
 use super::secrets::{self, HiddenCredential};
 use crate::private_home::PrivateHome;
 
-/// Folders of the system that are shown, or links to them, if they exist.
+/// Folders of the system, or links to them, that are shown if they exist.
 pub(super) const SYSTEM: [&str; 10] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix/store", "/gnu/store"];
-/// Places that a sandbox makes itself, with all below them.
+/// Paths that a sandbox creates itself, with everything below them.
 const OWN: [&str; 3] = ["/proc", "/dev", "/sys"];
-/// Folders of which everything would be far too much for a tool chain.
+/// Folders that contain far too much for a tool chain.
 const WIDE: [&str; 16] = [
     "/", "/boot", "/dev", "/etc", "/home", "/media", "/mnt", "/opt", "/proc", "/root", "/run", "/srv",
     "/sys", "/tmp", "/var", "/var/lib",
 ];
-/// The home inside, unless the caller chooses another.
+/// Default path of the home inside.
 const HOME: &str = "/home/sandbox";
 
-/// A root for untrusted programs: described once, then used for any number of [runs](Self::run). Each run gets
-/// fresh writable folders of its own.
+/// Root for untrusted programs: described once, then used for any number of [runs](Self::run). Each run gets fresh
+/// scratch folders.
 ///
 /// The order of the caller's mounts does not matter: a deeper path covers the path above it.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ enum Given {
     Outside { path: PathBuf, is_writable: bool },
     /// An empty folder in memory.
     Scratch,
-    /// Nothing, where the folder above has something.
+    /// Nothing, although the mounted folder has a file or folder at this path.
     Hidden,
 }
 
@@ -60,11 +60,11 @@ enum Mount {
         is_writable: bool,
     },
     Scratch,
-    /// A folder that reads as empty.
+    /// A folder that appears empty.
     EmptyFolder,
-    /// A file that reads as empty.
+    /// A file that appears empty.
     EmptyFile,
-    /// A file of settings that reads without its credentials.
+    /// A settings file without its credentials.
     Settings(String),
 }
 
@@ -75,13 +75,13 @@ impl Default for Sandbox {
 }
 
 impl Sandbox {
-    /// The system's folders, and nothing of this machine beside them.
+    /// Creates a sandbox that shows only the system's folders.
     #[must_use]
     pub fn new() -> Self {
         Self { bubblewrap: None, home: HOME.into(), limits: SandboxLimits::default(), given: Vec::new() }
     }
 
-    /// Uses this bubblewrap, and not the one of the system's folders for programs.
+    /// Sets the path of bubblewrap, in place of the one in the system's folders for programs.
     #[must_use]
     pub fn bubblewrap(mut self, program: impl Into<PathBuf>) -> Self {
         self.bubblewrap = Some(program.into());
@@ -102,10 +102,12 @@ impl Sandbox {
         self
     }
 
-    /// Shows the folder of a tool chain, such as `~/.cargo`, `~/.rustup`, a pyenv or a `GOROOT`, at its own path and read-only.
-    /// Files that are known to hold credentials, such as `credentials.toml`, `.npmrc` and `.git/config`, are empty inside, down to
-    /// the third level; files of settings that may hold some among others, such as cargo's `config.toml`, are shown without these lines.
-    /// Others are to be [hidden](Self::hidden). A link is followed; a home or a folder of the system's is refused.
+    /// Shows the folder of a tool chain, such as `~/.cargo`, `~/.rustup`, a pyenv or a `GOROOT`, read-only at its own
+    /// path. A link is followed; a home or a folder of the system is rejected.
+    ///
+    /// Files that are known to contain credentials, such as `credentials.toml`, `.npmrc` and `.git/config`, appear
+    /// empty, down to the third level. Settings files that may contain credentials, such as cargo's `config.toml`,
+    /// appear without the affected lines. The caller must [hide](Self::hidden) all other credentials.
     #[must_use]
     pub fn tool_chain(self, folder: impl Into<PathBuf>) -> Self {
         self.with(folder.into(), Given::ToolChain)
@@ -117,22 +119,22 @@ impl Sandbox {
         self.with(inside.into(), Given::Outside { path: outside.into(), is_writable: false })
     }
 
-    /// Shows it so that it can be written: what is written is outside too, and stays. Where something else is put below it and
-    /// the place for that is missing, the place is made, outside too.
+    /// Shows the file or folder `outside` writable at the path `inside`. Changes are made outside and persist. If a
+    /// mount below it needs a path that does not exist, the path is created, also outside.
     #[must_use]
     pub fn writable(self, outside: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
         self.with(inside.into(), Given::Outside { path: outside.into(), is_writable: true })
     }
 
-    /// An empty folder in memory that can be written and is gone after the run. It holds
+    /// Adds an empty writable folder in memory, which is removed after the run. Its size is
     /// [`SandboxLimits::scratch_bytes`].
     #[must_use]
     pub fn scratch(self, inside: impl Into<PathBuf>) -> Self {
         self.with(inside.into(), Given::Scratch)
     }
 
-    /// Makes a file or folder of what was put in read as empty. It need not be there. In a folder that can be written, the
-    /// folders above it can be neither moved nor removed, so that a later run finds it where it was.
+    /// Makes a mounted file or folder appear empty. The path need not exist. In a writable folder, the folders above it
+    /// can be neither moved nor removed, so a later run finds it at the same path.
     #[must_use]
     pub fn hidden(self, inside: impl Into<PathBuf>) -> Self {
         self.with(inside.into(), Given::Hidden)
@@ -151,11 +153,13 @@ impl Sandbox {
         })
     }
 
-    /// Adds what was given to a layout that has the system's folders; `empty` is an empty file, and `folder` takes the files of the run.
+    /// Adds the caller's mounts to a layout that has the system's folders. `empty` is an empty file, and `folder`
+    /// receives the files of the run.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::Path`], [`PathRefused`](SandboxError::PathRefused) and [`NoMountPoint`](SandboxError::NoMountPoint).
+    /// [`SandboxError::Path`], [`PathRefused`](SandboxError::PathRefused) and
+    /// [`NoMountPoint`](SandboxError::NoMountPoint).
     pub(super) fn lay_out(
         &self,
         mut layout: Layout,
@@ -183,11 +187,11 @@ impl Sandbox {
                 }
             };
         }
-        // Last, as something may lie below.
+        // Close the folders last, because other mounts may be below them.
         Ok(closed.into_iter().fold(layout, Layout::closed))
     }
 
-    /// Everything that was given, by its path, so that what is above comes before what is below.
+    /// Returns all mounts by path, so that a folder precedes the paths below it.
     fn mounts(&self) -> Result<BTreeMap<PathBuf, Mount>, SandboxError> {
         let home = inside(&self.home)?;
         let (mut mounts, mut covered) = (BTreeMap::new(), BTreeMap::new());
@@ -243,11 +247,11 @@ impl Sandbox {
     }
 }
 
-/// The least that a folder in memory can hold.
+/// Minimum size of a folder in memory.
 const PAGE_BYTES: u64 = 4096;
 
-/// Covers `secret`, which is in the folder `shown` that lies at `place` inside, with nothing or with the text that is left of it. A link
-/// is left alone if what it leads to is not shown; else that is covered.
+/// Covers `secret`, which is in the folder `shown` that is mounted at `place`, with nothing or with the remaining text
+/// `left`. For a link, covers its target if the target is shown; otherwise leaves the link alone.
 fn cover(
     mounts: &mut BTreeMap<PathBuf, Mount>,
     shown: &Path,
@@ -257,7 +261,7 @@ fn cover(
 ) -> Result<(), SandboxError> {
     let real = match secret.canonicalize() {
         Ok(real) => real,
-        // A link to nowhere, or what this user cannot reach, inside or outside.
+        // A dangling link, or a path that this user cannot reach, neither inside nor outside.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             return Ok(());
         }
@@ -271,7 +275,7 @@ fn cover(
             None => Mount::EmptyFile,
         };
         let inside = if relative.as_os_str().is_empty() { place.into() } else { place.join(relative) };
-        // A path that is covered completely stays covered under its other names too.
+        // A completely covered path must stay so, even if another name of it needs only a partial cover.
         let is_whole = matches!(mounts.get(&inside), Some(Mount::EmptyFile | Mount::EmptyFolder));
         if !(is_whole && matches!(mount, Mount::Settings(_))) {
             mounts.insert(inside, mount);
@@ -280,7 +284,8 @@ fn cover(
     Ok(())
 }
 
-/// A path inside: absolute, without `..`, and not where the sandbox has its own.
+/// Returns a normalised path inside. It must be absolute, without `..`, and outside of the paths that the sandbox
+/// creates itself.
 fn inside(path: &Path) -> Result<PathBuf, SandboxError> {
     let plain: PathBuf = path.components().collect();
     let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
@@ -299,7 +304,7 @@ fn inside(path: &Path) -> Result<PathBuf, SandboxError> {
     Ok(plain)
 }
 
-/// A file or folder outside, which is what it seems to be.
+/// Checks a file or folder outside, which must not be a link.
 fn outside(path: &Path) -> Result<PathBuf, SandboxError> {
     let unusable = |source| SandboxError::Path { path: path.to_owned(), source };
     if !path.is_absolute() {
@@ -315,7 +320,7 @@ fn outside(path: &Path) -> Result<PathBuf, SandboxError> {
     Ok(path.to_owned())
 }
 
-/// The folder of a tool chain, where it really lies.
+/// Returns the canonical path of a tool chain's folder.
 fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
     let real = path.canonicalize().map_err(|source| SandboxError::Path { path: path.to_owned(), source })?;
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);

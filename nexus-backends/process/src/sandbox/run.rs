@@ -14,7 +14,7 @@ use crate::spawn::{Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, Proc
 use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
-/// Messages of `unshare` of util-linux when its child is killed, through no fault of the program: it writes in
+/// Messages of `unshare` of util-linux when its child is killed, without a fault of the program. `unshare` writes in
 /// pieces, and may be killed after any of them. Source: observed; glibc's `err`.
 const UNSHARE_SAYS: [&[u8]; 4] = [
     b"unshare: sigprocmask unblock failed: Invalid argument\n",
@@ -22,18 +22,19 @@ const UNSHARE_SAYS: [&[u8]; 4] = [
     b"unshare: sigprocmask unblock failed",
     b"unshare: ",
 ];
-/// Longest excerpt of bubblewrap's messages in an error, in characters.
+/// Maximum length of bubblewrap's messages in an error, in characters.
 const SAID_CHARACTERS: usize = 500;
 
 impl Sandbox {
-    /// Runs a program, and waits until it and all that it started are gone. Dropping the future ends all of it before the drop
-    /// returns, which takes some milliseconds.
+    /// Runs a program, and waits until it and all its descendants have ended. Dropping the future ends all of them
+    /// before the drop returns, which takes some milliseconds.
     ///
-    /// Must be called in a runtime of tokio's.
+    /// Must be called within a Tokio runtime.
     ///
     /// # Errors
     ///
-    /// A [`SandboxError`], in which case nothing of the program was executed. A program that ran and failed is an outcome.
+    /// A [`SandboxError`], in which case no part of the program was executed. A program that ran and failed is an
+    /// outcome, not an error.
     pub async fn run(&self, command: SandboxCommand) -> Result<SandboxOutcome, SandboxError> {
         let (sandbox, command) = (self.clone(), command);
         let prepared = run_blocking(move || {
@@ -119,7 +120,7 @@ impl RunningProgram {
             _ if is_cancelled && exit.ended_by == EndedBy::Stop => SandboxEnd::Cancelled,
             _ => SandboxEnd::Exited,
         };
-        // Bubblewrap tells an exit code only of a program that was started.
+        // Bubblewrap reports an exit code only for a program that was started.
         if end == SandboxEnd::Exited && !self.launch.status().contains("\"exit-code\"") {
             return Err(failure(command, &self.launch, &stderr.text()));
         }
@@ -147,9 +148,9 @@ impl RunningProgram {
     }
 }
 
-/// Turns the last messages of the shell or of bubblewrap into an error.
+/// Converts the last messages of the launcher or of bubblewrap into an error.
 fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxError {
-    // A stage of its own has an empty environment, so these are the words of the C locale.
+    // The launcher has an empty environment, so these are the texts of the C locale.
     const WANTS: [&str; 4] = [
         "Resource temporarily unavailable",
         "Cannot allocate memory",

@@ -1,14 +1,14 @@
-//! Credentials in the folders of tool chains, which are covered.
+//! Credentials in the folders of tool chains, which a sandbox covers.
 //!
-//! A tool chain keeps its credentials beside its programs. They are known by their names, down to a depth; a credential
-//! under a name of its own is the caller's to [hide](super::Sandbox::hidden).
+//! A tool chain stores its credentials beside its programs. They are recognised by their names, down to a maximum
+//! depth. The caller must [hide](super::Sandbox::hidden) a credential with another name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use nexus_core::looks_like_key;
 
-/// Files and folders that hold credentials, wherever they lie.
+/// Names of files and folders that contain credentials, in any folder.
 const NAMES: [&str; 39] = [
     "credentials",
     "credentials.toml",
@@ -50,10 +50,11 @@ const NAMES: [&str; 39] = [
     ".bash_history",
     ".python_history",
 ];
-/// Files that hold credentials in a folder of this name.
+/// Files that contain credentials if they are in a folder of this name.
 const IN_FOLDERS: [(&str, &str); 3] =
     [(".git", "config"), (".bundle", "config"), (".composer", "config.json")];
-/// Files of settings with lines that may have credentials, each in a folder of the second name if it has one.
+/// Settings files with lines that may contain credentials. If a second name is given, the file must be in a folder of
+/// that name.
 const SETTINGS: [(&str, Option<&str>); 7] = [
     ("config.toml", None),
     ("config", Some(".cargo")),
@@ -63,20 +64,20 @@ const SETTINGS: [(&str, Option<&str>); 7] = [
     ("uv.toml", None),
     ("env", Some("go")),
 ];
-/// Words of a line that may hold a credential.
+/// Words in a line that may contain a credential.
 const TELLING: [&str; 8] = ["token", "secret", "passw", "credential", "api-key", "api_key", "apikey", "auth"];
-/// Largest file of settings that is looked into, in bytes; a larger one is covered. Source: our own bound.
+/// Maximum size of a settings file that is filtered, in bytes; a larger file is covered. Source: our own bound.
 const SETTINGS_BYTES: u64 = 256 << 10;
-/// Depth to which a tool chain is searched. `registry/src/INDEX` of cargo's home is at 3; below it are
-/// thousands of folders.
+/// Depth to which a tool chain is searched. `registry/src/INDEX` of cargo's home is at level 3; below it are thousands
+/// of folders.
 const DEPTH: usize = 3;
 
 /// A path with credentials.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HiddenCredential {
-    /// A file or folder that holds nothing else.
+    /// A file or folder that must be covered completely.
     Whole(PathBuf),
-    /// A file of settings, and its text without them.
+    /// A settings file, and its text without the credentials.
     Lines(PathBuf, String),
 }
 
@@ -89,7 +90,7 @@ impl HiddenCredential {
     }
 }
 
-/// The credentials in `folder`, by their names, and those among settings.
+/// Returns the credentials in `folder`: files with a known name, and settings files that contain credentials.
 pub(super) fn in_folder(folder: &Path) -> Vec<HiddenCredential> {
     let mut found = Vec::new();
     look(folder, DEPTH, &mut found);
@@ -98,7 +99,7 @@ pub(super) fn in_folder(folder: &Path) -> Vec<HiddenCredential> {
 
 fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
     let Ok(entries) = fs::read_dir(folder) else {
-        // A folder that cannot be listed may still let a program read a file by its name.
+        // A folder that cannot be listed may still let a program open a file by its name.
         let by_name = NAMES.iter().chain(SETTINGS.iter().map(|(name, _)| name));
         let there = by_name.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
         return found.extend(there.map(HiddenCredential::Whole));
@@ -109,7 +110,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
         let is_secret = NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
             || IN_FOLDERS.iter().any(|(within, secret)| parent == *within && name == *secret);
         let is_settings = SETTINGS.iter().any(|(known, within)| name == *known && within.is_none_or(|within| parent == within))
-                // The home of cargo itself may have any name.
+                // Cargo's home may have any name, but it contains `registry`.
                 || name == "config" && folder.join("registry").is_dir();
         if is_secret {
             found.push(HiddenCredential::Whole(path));
@@ -121,7 +122,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
     }
 }
 
-/// Returns a file of settings if it has credentials. An unreadable file counts as having some.
+/// Returns a settings file if it contains credentials. An unreadable file counts as one.
 fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     if path.metadata().is_ok_and(|found| found.len() > SETTINGS_BYTES) {
         return Some(HiddenCredential::Whole(path));
@@ -134,7 +135,8 @@ fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     if !text.lines().any(may_hold_credential) {
         return None;
     }
-    // A text over several lines may have the credential in any of them, and an escape may spell the word.
+    // A multi-line text may have the credential in any line, and an escape may spell the word. So cover such a file
+    // completely.
     if ["\"\"\"", "'''", "\\u", "\\U"].iter().any(|sign| text.contains(sign)) {
         return Some(HiddenCredential::Whole(path));
     }
@@ -142,11 +144,11 @@ fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     Some(HiddenCredential::Lines(path, left.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// Returns true if a line of settings may have a credential: by its words, by a text that looks like a key, or
-/// by a user before a host.
+/// Returns true if a line of settings may contain a credential: by its words, by a text that looks like a key, or by a
+/// user before a host.
 fn may_hold_credential(line: &str) -> bool {
     let line = line.trim();
-    // A line that begins a table holds no value.
+    // A table header contains no value.
     if line.is_empty()
         || line.starts_with('#') && !line.contains('=')
         || line.starts_with('[') && !line.contains('=')

@@ -1,14 +1,14 @@
-//! The filter of system calls, for everything that no namespace contains.
+//! System call filter, for everything that no namespace contains.
 //!
-//! Keyrings belong to the session, which a program inherits across all namespaces. Sockets of some families
-//! (`AF_VSOCK`, which connects a virtual machine to its host) belong to no network namespace. `io_uring`
-//! creates sockets that no filter of system calls sees. `bpf` and `perf_event_open` run programs in the kernel,
-//! on machines that allow it to every user.
+//! Keyrings belong to the session, which a program inherits across all namespaces. Sockets of some families belong to
+//! no network namespace, such as `AF_VSOCK`, which connects a virtual machine to its host. `io_uring` creates sockets
+//! that no system call filter sees. `bpf` and `perf_event_open` run programs in the kernel, on machines that allow it
+//! to every user.
 //!
-//! A file in a writable tree outlives the run, and its owner is this program's user: with a set-user-id bit it
-//! would give that user's rights, even root's, to any user who runs it outside.
+//! A file in a writable tree outlives the run, and its owner is this program's user. With a set-user-id bit it would
+//! give that user's rights, even root's, to any user who runs it outside.
 //!
-//! System calls of another architecture have other numbers, so all of them are refused.
+//! System calls of another architecture have other numbers, so all of them are rejected.
 
 /// One instruction of classic BPF. Source: `linux/filter.h`, `struct sock_filter`.
 type Instruction = (u16, u8, u8, u32);
@@ -26,20 +26,21 @@ const ARCHITECTURE: u32 = 4;
 const ARGUMENTS: u32 = if cfg!(target_endian = "little") { 16 } else { 20 };
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;
-/// Not permitted.
+/// Error "operation not permitted".
 const EPERM: u32 = 1;
-/// No such call.
+/// Error "no such system call".
 const ENOSYS: u32 = 38;
-/// Not supported: the error by which file systems refuse an operation. Programs continue without it.
+/// Error "not supported", with which file systems reject an operation. Programs continue without it.
 const EOPNOTSUPP: u32 = 95;
-/// `fallocate`, which takes room on a disk faster than any watch sees. Source: `asm/unistd_64.h`; `asm-generic/unistd.h`.
+/// Number of `fallocate`, which allocates disk space faster than the watch can see. Source: `asm/unistd_64.h`;
+/// `asm-generic/unistd.h`.
 const FALLOCATE: u32 = if cfg!(target_arch = "x86_64") { 285 } else { 47 };
-/// No such family of addresses.
+/// Error "no such address family".
 const EAFNOSUPPORT: u32 = 97;
-/// `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`.
+/// Allowed address families: `AF_UNIX`, `AF_INET`, `AF_INET6`, `AF_NETLINK`.
 const FAMILIES: [u32; 4] = [1, 2, 10, 16];
 
-/// The numbers of this machine: its architecture (`linux/audit.h`), `socket`, and the calls that are refused: `add_key`,
+/// Numbers of this machine: its architecture (`linux/audit.h`), `socket`, and the rejected calls `add_key`,
 /// `request_key`, `keyctl`, `bpf`, `perf_event_open` (`asm/unistd_64.h`; `asm-generic/unistd.h`).
 #[cfg(target_arch = "x86_64")]
 const NATIVE: Option<(u32, u32, [u32; 5])> = Some((0xc000_003e, 41, [248, 249, 250, 321, 298]));
@@ -54,14 +55,16 @@ const NATIVE: Option<(u32, u32, [u32; 5])> = None;
 /// Programs work without them, as in many containers.
 const IO_URING: [u32; 3] = [425, 426, 427];
 
-/// Set-user-id and set-group-id.
+/// Mode bits set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
 /// `O_CREAT` and `O_TMPFILE`: without either of them, `open` ignores its mode. Source: `asm-generic/fcntl.h`.
 const CREATES: u32 = 0o100 | 0o20_000_000;
-/// Its mode lies behind a pointer, which no filter sees. Programs do without, as on Linux before 5.6.
+/// Number of `openat2`. Its mode is behind a pointer, which no filter sees, so the call is rejected. Programs work
+/// without it, as on Linux before 5.6.
 const OPENAT2: u32 = 437;
-/// The calls that give a file its mode, and which arguments are the flags, if they say whether it counts, and the mode:
-/// `chmod`, `fchmod`, `fchmodat`, `fchmodat2`, `mknod`, `mknodat`, `creat`, `open`, `openat`; those of them that there are.
+/// Calls that set the mode of a file: `chmod`, `fchmod`, `fchmodat`, `fchmodat2`, `mknod`, `mknodat`, `creat`, `open`,
+/// `openat`, as far as the architecture has them. Each has the number of its flags argument, if the flags decide
+/// whether the mode counts, and the number of its mode argument.
 #[cfg(target_arch = "x86_64")]
 const GIVE_MODE: [(u32, Option<u32>, u32); 9] = [
     (90, None, 1),
@@ -83,7 +86,7 @@ const fn argument(number: u32) -> u32 {
     ARGUMENTS + 8 * number
 }
 
-/// The filter as bubblewrap takes it (`--seccomp`); `None` on an architecture whose numbers are not known here.
+/// Returns the filter in bubblewrap's format (`--seccomp`); `None` on an architecture whose numbers are not known here.
 pub(super) fn filter() -> Option<Vec<u8>> {
     let (architecture, socket, refused) = NATIVE?;
     let answer = |errno: u32| (RETURN, 0, 0, ERROR | errno);
@@ -93,7 +96,7 @@ pub(super) fn filter() -> Option<Vec<u8>> {
         answer(ENOSYS),
         (LOAD, 0, 0, NUMBER),
     ];
-    // The calls of x32 have the same architecture and a bit in their numbers.
+    // Calls of x32 have the same architecture, and an additional bit in their numbers.
     #[cfg(target_arch = "x86_64")]
     program.extend([(JUMP_IF_AT_LEAST, 0, 1, 0x4000_0000), answer(ENOSYS)]);
     for number in refused.into_iter().chain(IO_URING).chain([OPENAT2]) {

@@ -1,4 +1,4 @@
-//! Resources of a program, measured from outside, and the check against its limits.
+//! Resource usage of a program, measured from outside, and the check against its limits.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::containment::{Cgroup, Enclosure};
 use crate::disk_watch::DiskWatch;
 use crate::process_tree::ProcessIdentity;
 
-/// From one look to the next.
+/// Pause between two checks.
 pub(super) const EVERY: Duration = Duration::from_millis(20);
-/// The processes of bubblewrap: one outside, one as the first inside.
+/// Number of bubblewrap's processes: one outside, and the first process inside.
 const BUBBLEWRAP: usize = 2;
-/// Source: Linux, `USER_HZ`, in which `/proc` counts processor time.
+/// Unit of processor time in `/proc`. Source: Linux, `USER_HZ`.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// Looks at what a program uses, and remembers the limit that it reached.
+/// Measures the usage of a program, and stores the limit that it reached.
 #[derive(Debug)]
 pub(super) struct Meter {
     limits: SandboxLimits,
@@ -28,7 +28,7 @@ pub(super) struct Meter {
     reached: Arc<Mutex<Option<SandboxLimit>>>,
 }
 
-/// Measurements of a [`Meter`], which outlive it.
+/// The reached limit of a [`Meter`], which outlives it.
 #[derive(Clone, Debug)]
 pub(super) struct Reached(Arc<Mutex<Option<SandboxLimit>>>);
 
@@ -39,7 +39,7 @@ impl Reached {
 }
 
 impl Meter {
-    /// Measures by the cgroup if it is available; else by `/proc`.
+    /// Creates a meter. Measures with the cgroup if it is available, otherwise through `/proc`.
     pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>, disk: Option<DiskWatch>) -> Self {
         Self { limits, cgroup, disk, spent: ProcessorTime::default(), reached: Arc::default() }
     }
@@ -67,7 +67,7 @@ impl Meter {
 }
 
 impl Drop for Meter {
-    /// The kernel may have ended everyone before there was another look.
+    /// Checks once more, because the kernel may have ended all processes since the last check.
     fn drop(&mut self) {
         if self.disk.as_ref().is_some_and(DiskWatch::look_again) {
             self.reached.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(SandboxLimit::Disk);
@@ -85,17 +85,18 @@ impl Drop for Meter {
 ///
 /// An error of the kernel.
 pub(super) fn limit(cgroup: &Path, limits: &SandboxLimits) -> std::io::Result<()> {
-    // Two processes are not the program's: bubblewrap and its outer process, which was the shell.
+    // Two processes do not belong to the program: bubblewrap, and its outer process, which was the launcher.
     let write = |name: &str, value: String| fs::write(cgroup.join(name), value);
     write("pids.max", limits.processes.saturating_add(BUBBLEWRAP).to_string())?;
     write("memory.max", limits.memory_bytes.to_string())?;
-    // Kernels without swap accounting have no such file.
+    // Kernels without swap accounting lack this file.
     let _ = write("memory.swap.max", "0".to_owned());
     let _ = write("memory.oom.group", "1".to_owned());
     Ok(())
 }
 
-/// Source: `Documentation/admin-guide/cgroup-v2.rst`: `memory.events`, `pids.events`, `cpu.stat`.
+/// Returns the limit that a cgroup reached. Source: `Documentation/admin-guide/cgroup-v2.rst`: `memory.events`,
+/// `pids.events`, `cpu.stat`.
 fn in_cgroup(path: &Path, limits: &SandboxLimits) -> Option<SandboxLimit> {
     let count = |file: &str, name: &str| -> u64 {
         let text = fs::read_to_string(path.join(file)).unwrap_or_default();
@@ -128,8 +129,8 @@ fn in_processes(
     }
     let page = rustix::param::page_size() as u64;
     let is_beyond = |bytes: u64| bytes > limits.memory_bytes;
-    // The sum counts what processes share as often as they are. Only where that is too much is it worth asking the kernel for
-    // each one's share, which takes it a while.
+    // The sum counts shared memory once per process. Only if it exceeds the limit, ask the kernel for each process's
+    // share, which is slow.
     let is_over = is_beyond(used.iter().map(|used| used.resident_pages * page).sum())
         && is_beyond(pids().map(|pid| share_of(pid).unwrap_or_default()).sum());
     is_over.then_some(SandboxLimit::Memory)
@@ -138,7 +139,7 @@ fn in_processes(
 /// Usage of one process.
 struct ProcessUsage {
     identity: ProcessIdentity,
-    /// Its own processor time.
+    /// Processor time of the process itself.
     own_ticks: u64,
     /// Processor time of the children that it has waited for, and of their children.
     waited_ticks: u64,
@@ -148,15 +149,15 @@ struct ProcessUsage {
 /// Processor time of all processes that were seen.
 #[derive(Debug, Default)]
 struct ProcessorTime {
-    /// Processor time of each process at the last look.
+    /// Processor time of each process at the last check.
     seen: HashMap<ProcessIdentity, u64>,
     /// Processor time of the processes that had ended by then.
     gone: u64,
 }
 
 impl ProcessorTime {
-    /// Returns the processor time so far, from all live processes. A parent that waits for a child gets the
-    /// child's time. A parent that lets the kernel reap it does not, so only the time at the last look counts.
+    /// Returns the processor time so far, from all live processes. A parent that waits for a child inherits the child's
+    /// time. A parent that lets the kernel reap its child does not; then only the time at the last check counts.
     fn ticks(&mut self, used: &[ProcessUsage]) -> u64 {
         let now: HashMap<_, _> = used.iter().map(|used| (used.identity, used.own_ticks)).collect();
         let gone = self.seen.iter().filter(|(identity, _)| !now.contains_key(identity));
@@ -168,7 +169,8 @@ impl ProcessorTime {
     }
 }
 
-/// Source: `proc_pid_stat(5)`: fields 14 to 17, 22 and 24; the name may hold anything.
+/// Returns the usage of a process. Source: `proc_pid_stat(5)`: fields 14 to 17, 22 and 24; the name may contain any
+/// character.
 fn used(pid: u32) -> Option<ProcessUsage> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
@@ -181,8 +183,8 @@ fn used(pid: u32) -> Option<ProcessUsage> {
     Some(ProcessUsage { identity, own_ticks, waited_ticks, resident_pages: fields.nth(1)? })
 }
 
-/// The memory of one process in bytes, where each page counts by how many share it. Source: `proc_pid_smaps(5)`, `Pss`. Where it
-/// cannot be read, what is resident.
+/// Returns the memory of one process in bytes, in which each page is divided by the number of processes that share it.
+/// Source: `proc_pid_smaps(5)`, `Pss`. If it cannot be read, returns the resident memory.
 fn share_of(pid: u32) -> Option<u64> {
     let Ok(text) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else {
         return used(pid).map(|used| used.resident_pages * rustix::param::page_size() as u64);

@@ -1,22 +1,22 @@
-//! The bounds of one process.
+//! Limits of one process.
 
 use std::time::Duration;
 
-/// The bounds of one process. Source: our own, not the vendors'.
+/// Limits of one process. Source: our own, not the vendors'.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Bounds {
-    /// Longest line delivered whole, in bytes. Default 64 MiB.
+    /// Maximum length of a complete line, in bytes. Default 64 MiB.
     pub line_bytes: usize,
-    /// Bytes that are stored of the end of standard error. Default 64 KiB.
+    /// Number of bytes stored from the end of standard error. Default 64 KiB.
     pub stderr_tail_bytes: usize,
-    /// Bytes of output that may wait for the consumer before reading stops. The child then waits as soon as its
-    /// pipe is full, and no output is lost. At most twice as many bytes are in memory, since lines that the
-    /// consumer has taken do not count. Default 8 MiB.
+    /// Number of bytes of output that may wait for the consumer before reading pauses. The child then blocks once its
+    /// pipe is full, and no output is lost. At most twice as many bytes are in memory, because lines that the consumer
+    /// has taken do not count. Default 8 MiB.
     pub queue_bytes: usize,
     /// Longest time that the output may stay open after the child has ended. Default 500 ms.
     pub drain_grace: Duration,
-    /// Longest life of the process. Default: unlimited.
+    /// Longest run time of the process. Default: unlimited.
     pub time_limit: Option<Duration>,
 }
 

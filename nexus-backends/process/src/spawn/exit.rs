@@ -1,11 +1,10 @@
-//! End of a process, and the processes that it left.
+//! End of a process, and the descendants that it left.
 
 use std::time::Duration;
 
 use crate::process_tree::LiveProcess;
 
-/// End of one process. By the time it is known, its whole tree is gone, except the
-/// [`survivors`](Self::survivors).
+/// End of one process. By the time it is known, the whole tree has ended, except the [`survivors`](Self::survivors).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exit {
@@ -13,26 +12,26 @@ pub struct Exit {
     pub status: ExitStatus,
     /// Cause of its end.
     pub ended_by: EndedBy,
-    /// True if another process still had the child's output open when the grace time was over, so that it was
+    /// True if another process still had the child's output open at the end of the grace time, so reading was
     /// abandoned.
     pub output_held_open: bool,
     /// Descendants that were still alive when the child had ended, and were then killed.
     pub left_behind: Vec<LiveProcess>,
     /// Processes of this run that outlived even SIGKILL. Empty unless the system is in trouble.
     pub survivors: Vec<LiveProcess>,
-    /// From spawn to the end.
+    /// Time from spawn to the end.
     pub elapsed: Duration,
 }
 
 /// The system's report on the child's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited with this code.
+    /// The child exited with this code.
     Code(i32),
-    /// It died by this signal.
+    /// This signal killed the child.
     Signal(i32),
-    /// The system gave no status: the child cannot be killed, or the host ignores `SIGCHLD`, so that it cannot
-    /// wait for children.
+    /// The system gave no status: the child cannot be killed, or the host ignores `SIGCHLD` and so cannot wait for
+    /// children.
     Unknown,
 }
 
@@ -40,22 +39,22 @@ pub enum ExitStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndedBy {
-    /// The child, or a stranger's signal.
+    /// The child itself, or a signal from another program.
     Itself,
-    /// [`Process::stop`](super::Process::stop).
+    /// A call of [`Process::stop`](super::Process::stop).
     Stop,
-    /// The invocation's time limit.
+    /// The time limit of the invocation.
     TimeLimit,
-    /// The bound on what a program in a [sandbox](crate::sandbox) may write.
+    /// The limit on the output of a program in a [sandbox](crate::sandbox).
     OutputLimit,
-    /// The watchdog of a [sandbox](crate::sandbox): a resource limit was reached.
+    /// The watchdog of a [sandbox](crate::sandbox), because a resource limit was reached.
     Watch,
-    /// The handle was dropped.
+    /// The drop of the handle.
     Drop,
 }
 
 impl ExitStatus {
-    /// Returns true if it exited with code 0: evidence of success, never a verdict on its own.
+    /// Returns true if the child exited with code 0. This alone does not prove success.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Code(0)

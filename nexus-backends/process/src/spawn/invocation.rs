@@ -1,4 +1,4 @@
-//! A program to run, and the bounds of its run.
+//! A program to run, and the limits of its run.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,12 +23,12 @@ use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::Redactor;
 
-/// From one look to the next, where nothing is looked for: a day.
+/// Check interval of a watch without a condition: a day.
 const NEVER: Duration = Duration::from_secs(86400);
 /// Device that reads as empty.
 const NULL_DEVICE: &str = "/dev/null";
 
-/// One process to run: built, then spent by [`spawn`](Self::spawn).
+/// Description of one process to run; [`spawn`](Self::spawn) consumes it.
 ///
 /// `Debug` shows neither arguments nor values of variables.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub struct Invocation {
     watch: Option<EndWatch>,
 }
 
-/// Arguments whose `Debug` shows how many there are.
+/// Arguments. `Debug` shows only their number.
 struct Arguments(Vec<OsString>);
 
 impl std::fmt::Debug for Arguments {
@@ -59,8 +59,8 @@ impl std::fmt::Debug for Arguments {
 }
 
 impl Invocation {
-    /// Runs `executable` in `working_directory`, with no argument, no variable but the run's
-    /// marker, and empty input.
+    /// Creates an invocation of `executable` in `working_directory`, without arguments, with the run's marker as the
+    /// only variable, and with empty input.
     #[must_use]
     pub fn new(executable: Executable, working_directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -81,21 +81,21 @@ impl Invocation {
         }
     }
 
-    /// Adds one argument. Every process of the machine can read it: no prompt, no secret.
+    /// Adds one argument. Every process of the machine can read it, so it must not contain a prompt or a secret.
     #[must_use]
     pub fn argument(mut self, argument: impl Into<OsString>) -> Self {
         self.arguments.0.push(argument.into());
         self
     }
 
-    /// Adds arguments, see [`argument`](Self::argument).
+    /// Adds arguments; see [`argument`](Self::argument).
     #[must_use]
     pub fn arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.arguments.0.extend(arguments.into_iter().map(Into::into));
         self
     }
 
-    /// Sets the child's whole environment. Only the run's marker is added.
+    /// Sets the child's complete environment. Only the run's marker is added.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -106,7 +106,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// As [`Environment::set`].
+    /// Those of [`Environment::set`].
     pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Result<Self, EnvironmentError> {
         self.environment.set(name, value)?;
         Ok(self)
@@ -119,22 +119,22 @@ impl Invocation {
         self
     }
 
-    /// Replaces the bounds.
+    /// Replaces the limits.
     #[must_use]
     pub fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }
 
-    /// Names the run. Without this, a new name is made.
+    /// Sets the name of the run. Default: a new name.
     #[must_use]
     pub fn run(mut self, run: RunId) -> Self {
         self.run = run;
         self
     }
 
-    /// Runs under an entry of the run registry, whose run this becomes: the child is written down there, and is
-    /// swept at a later start if this program dies.
+    /// Runs under an entry of the run registry, and adopts its run. The entry records the child, so a later sweep ends
+    /// it if this program dies.
     #[must_use]
     pub fn entry(mut self, entry: &RunEntry) -> Self {
         self.run = entry.run().clone();
@@ -149,7 +149,7 @@ impl Invocation {
         self
     }
 
-    /// Keeps what the child writes, redacted, in a new folder at this path.
+    /// Records the child's output, redacted, in a new folder at this path.
     #[must_use]
     pub fn capture(mut self, folder: impl Into<PathBuf>) -> Self {
         self.capture = Some(folder.into());
@@ -163,45 +163,45 @@ impl Invocation {
         self
     }
 
-    /// Leaves the child what it may do outside of a user namespace, such as `sudo` and `ssh`. It is held by the next
-    /// weaker kind then, unless containment is required.
+    /// Lets the child keep the rights that it would lose in a user namespace, for example for `sudo` and `ssh`. The
+    /// next weaker kind then contains it, unless containment is required.
     #[must_use]
     pub fn keep_privileges(mut self) -> Self {
         self.keeps_privileges = true;
         self
     }
 
-    /// Has the kernel end the child when this program is killed, also where no namespace does, so that it does not go on
-    /// by itself until the next sweep. Where the child's mark is all that tells whose a process is, it is there before the
-    /// child's first instruction. Costs the start of one small program, of two with the mark; without util-linux it changes
-    /// nothing.
+    /// Asks the kernel to end the child when this program is killed, even without a namespace. The child then does not
+    /// continue by itself until the next sweep. If only the mark identifies the child's processes, the child has it
+    /// before its first instruction.
+    ///
+    /// The cost is the start of one small program, or two with the mark. Without util-linux it has no effect.
     #[must_use]
     pub fn end_with_host(mut self) -> Self {
         self.ends_with_host = true;
         self
     }
 
-    /// Keeps both outputs as bytes, in place of lines and a tail: `kept_bytes` of each, half of them from its beginning and half
-    /// from its end. Once the process has written more than `most_bytes` to both together it is
+    /// Stores both outputs as bytes, in place of lines and a tail: `kept_bytes` of each, half from its beginning and
+    /// half from its end. Once the process has written more than `most_bytes` in total, it is
     /// [ended](super::EndedBy::OutputLimit). See [`Process::take_kept`].
     #[must_use]
     pub fn keep_output(self, most_bytes: u64, kept_bytes: usize) -> Self {
         self.watch(EndWatch::new(NEVER, |_| false).output(most_bytes, kept_bytes))
     }
 
-    /// Keeps the output as bytes, and looks at the process while it runs.
+    /// Stores the output as bytes, and watches the process while it runs.
     #[must_use]
     pub(crate) fn watch(mut self, watch: EndWatch) -> Self {
         self.watch = Some(watch);
         self
     }
 
-    /// Starts the process. Must not be called where blocking for a millisecond is not allowed;
-    /// needs no async runtime.
+    /// Starts the process. Blocks for about a millisecond; needs no async runtime.
     ///
     /// # Errors
     ///
-    /// A [`SpawnError`]. No process exists then.
+    /// A [`SpawnError`]. Then no process exists.
     pub fn spawn(self) -> Result<Process, SpawnError> {
         self.executable.check()?;
         self.check_working_directory()?;
@@ -247,7 +247,7 @@ impl Invocation {
             .env(RUN_MARKER, self.run.as_str())
             .current_dir(&self.working_directory)
             .stdin(match self.stdin {
-                // Opened here, as its own failure would pass for the program's.
+                // Open it here, because std would report its failure as the program's.
                 StdinMode::Empty => std::fs::File::open(NULL_DEVICE).map_err(SpawnError::NullDevice)?.into(),
                 _ => Stdio::piped(),
             })
@@ -260,8 +260,7 @@ impl Invocation {
             command,
             holding,
             containment,
-            // The kernel watches the *thread* that started such a process, so the serving thread has to start
-            // it.
+            // The kernel watches the *thread* that started such a process, so the serving thread must start it.
             is_in_thread: containment >= Containment::UserNamespace || parent_death.is_some(),
             executable: self.executable,
             stdin: self.stdin,
@@ -278,7 +277,8 @@ impl Invocation {
     fn means(&self) -> Result<Means, SpawnError> {
         let means =
             choose(self.containment, self.keeps_privileges).map_err(|source| self.refused(source))??;
-        // Between us and a contained child are programs that would not say what is wrong with it. What is promised is kept.
+        // The launchers between this program and a contained child would hide the reason of its failure. But
+        // containment that was requested explicitly is kept.
         match (&means, self.containment) {
             (Means::Namespace(..) | Means::Cgroup(_), ContainmentPolicy::Auto)
                 if !self.executable.is_plain() =>
@@ -293,7 +293,8 @@ impl Invocation {
         SpawnError::System { executable: self.executable.path().into(), source }
     }
 
-    /// Between us and such a child is a program too.
+    /// Returns true if the child needs a launcher that ends it with this program. A launcher would hide the failure of
+    /// a program that the system cannot run, so such a program gets none.
     fn needs_parent_death(&self, containment: Containment) -> bool {
         self.ends_with_host && containment < Containment::UserNamespace && self.executable.is_plain()
     }

@@ -1,8 +1,8 @@
-//! Output that is kept as bytes, for a program whose lines mean nothing to its host.
+//! Output stored as bytes, for a program whose lines the host does not interpret.
 
 use std::collections::VecDeque;
 
-/// The beginning and the end of what a program wrote to one of its outputs. What lies between is counted and thrown away.
+/// Beginning and end of a program's output. The bytes between them are counted and discarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeptOutput {
     head: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct KeptOutput {
 }
 
 impl KeptOutput {
-    /// Keeps `bound` bytes at most: the first half of them from the beginning, the other from the end.
+    /// Creates a buffer of at most `bound` bytes: half of them for the beginning, the rest for the end.
     pub(crate) fn new(bound: usize) -> Self {
         Self { bound, ..Self::default() }
     }
@@ -30,7 +30,7 @@ impl KeptOutput {
         self.tail.extend(bytes);
     }
 
-    /// Takes `end` off the end, if it is there, and says whether it was.
+    /// Removes `end` from the end of the output. Returns true if it was there.
     pub(crate) fn remove_end(&mut self, end: &[u8]) -> bool {
         let bytes = self.head.iter().chain(&self.tail).rev();
         let is_there =
@@ -44,7 +44,7 @@ impl KeptOutput {
         is_there
     }
 
-    /// Everything that was written, in bytes.
+    /// Returns the number of bytes that were written.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.total_bytes
@@ -56,7 +56,7 @@ impl KeptOutput {
         self.total_bytes - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// The beginning; all that was written, or its first part if something was left out.
+    /// Returns the beginning: all output, or its first part if bytes were discarded.
     #[must_use]
     pub fn head(&self) -> Vec<u8> {
         let mut head = self.head.clone();
@@ -66,7 +66,7 @@ impl KeptOutput {
         head
     }
 
-    /// The end, if something was left out before it; else empty.
+    /// Returns the end if bytes were discarded before it; otherwise empty.
     #[must_use]
     pub fn tail(&self) -> Vec<u8> {
         if self.omitted_bytes() == 0 { Vec::new() } else { self.tail.iter().copied().collect() }

@@ -1,4 +1,4 @@
-//! The handle on one running process.
+//! Handle of one running process.
 
 use std::collections::VecDeque;
 use std::process::{Child, Command};
@@ -32,11 +32,11 @@ const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One process with everything that it starts.
 ///
-/// All methods take `&self`, so that reading, waiting and stopping may go on side by side. Each
-/// future may be dropped at any time and asked for again: no line is lost.
+/// All methods take `&self`, so reading, waiting and stopping may run concurrently. Each future may be dropped and
+/// created again at any time; no line is lost.
 ///
-/// Dropping the handle kills the whole tree with SIGKILL and reaps the child *before* the drop
-/// returns. That blocks for a few milliseconds, and for two seconds at most.
+/// Dropping the handle kills the whole tree with SIGKILL and reaps the child *before* the drop returns. The drop blocks
+/// for a few milliseconds, and for at most two seconds.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
@@ -55,7 +55,7 @@ pub struct StdinWriter {
     shared: Arc<ChildChannel>,
 }
 
-/// A child to be started, and what it is served by.
+/// Child to start, with everything that its serving thread needs.
 pub(super) struct Start {
     pub(super) command: Command,
     pub(super) holding: Holding,
@@ -72,8 +72,8 @@ pub(super) struct Start {
 }
 
 impl Process {
-    /// Starts a child and serves it from a thread of its own. If the thread cannot be started, neither is the
-    /// child.
+    /// Starts a child and serves it from a separate thread. If the thread cannot be started, the child is not started
+    /// either.
     pub(super) fn start(start: Start) -> Result<Self, SpawnError> {
         let Start { command, holding, containment, executable, stdin, bounds, run, .. } = start;
         let span = tracing::info_span!(
@@ -112,16 +112,16 @@ impl Process {
         .watched(start.watch);
 
         let mut birth = Birth { unborn: Some((command, holding)), child: None, run: run.clone() };
-        // Any child that need not be started by the serving thread is there sooner if it is started first.
+        // A child that the serving thread need not start is started first, because it then runs sooner.
         let is_in_thread = start.is_in_thread;
         let (born, started) = std::sync::mpsc::sync_channel(1);
-        // If the starting thread is gone, no receiver waits and no handle exists; the sender learns it by
+        // If the starting thread is gone, no receiver and no handle exist. The serving thread learns that through
         // `kill_now`.
         let tell = move |spawned| drop(born.send(spawned));
         if !is_in_thread {
             tell(Ok(birth.spawn().map_err(refused)?));
         }
-        // It moves into the thread through a slot, so that a thread that cannot be started does not take it along.
+        // A slot holds it, so that it is not lost if the thread cannot be started.
         let slot = Arc::new(Mutex::new(birth));
         let taken = Arc::clone(&slot);
         let serve = move || {
@@ -160,29 +160,29 @@ impl Process {
         self.containment
     }
 
-    /// The id of the process that was started: the child, or in a namespace what waits for it outside.
+    /// Returns the id of the started process: the child, or in a namespace the process that waits for it outside.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The run that every process of the tree is marked with.
+    /// Returns the run whose mark every process of the tree has.
     #[must_use]
     pub fn run(&self) -> &RunId {
         &self.run
     }
 
-    /// The span of this process, for events that belong to it.
+    /// Returns the span of this process, for events that belong to it.
     #[must_use]
     pub fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Returns the next line of standard output as the child wrote it, or `None` at its end. A line may contain
-    /// secrets that were lent to the child: the caller removes them before it passes the line on.
+    /// Returns the next line of standard output as the child wrote it, or `None` at its end. A line may contain secrets
+    /// that were lent to the child, so the caller must redact it before it passes the line on.
     ///
-    /// Unread lines wait: up to [`Bounds::queue_bytes`] here, the rest in the child's pipe, and then the child
-    /// waits too. No line is dropped.
+    /// Unread lines wait: up to [`Bounds::queue_bytes`] here, and the rest in the child's pipe, which then blocks the
+    /// child. No line is dropped.
     pub async fn next_line(&self) -> Option<Line> {
         if let Some(line) = self.ready_line() {
             return Some(line);
@@ -202,14 +202,14 @@ impl Process {
         line
     }
 
-    /// The next line if one has already been handed over. It may give nothing while more is
-    /// waiting; [`next_line`](Self::next_line) is what ends a loop.
+    /// Returns the next line if it has already arrived here. May return `None` while more lines are waiting, so use
+    /// [`next_line`](Self::next_line) to detect the end.
     #[must_use]
     pub fn ready_line(&self) -> Option<Line> {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Returns true if lines wait that the child had written before this call. Such a child is not silent: it
+    /// Returns true if lines are waiting that the child had written before this call. Such a child is not silent: it
     /// may be blocked until they are read.
     pub async fn has_unread_lines(&self) -> bool {
         let asked = {
@@ -224,7 +224,7 @@ impl Process {
         looked.await || !self.batch.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// The end of standard error so far, redacted.
+    /// Returns the end of standard error so far, redacted.
     #[must_use]
     pub fn stderr_tail(&self) -> String {
         let tail = self.shared.lock().stderr.clone();
@@ -238,26 +238,26 @@ impl Process {
         self.shared.lock().kept.take().unwrap_or_default()
     }
 
-    /// The child's standard input.
+    /// Returns the writer of the child's standard input.
     #[must_use]
     pub fn stdin(&self) -> StdinWriter {
         StdinWriter { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits for the end: the child is reaped, its output is read to its end or its grace time is over, and its
-    /// remaining descendants are killed. Lines may still wait to be read after that.
+    /// Waits for the end. By then the child is reaped, its output is read to the end or its grace time is over, and its
+    /// remaining descendants are killed. Unread lines may still be waiting.
     ///
-    /// A child that writes more than [`Bounds::queue_bytes`] and its pipe take does not end before they are
-    /// read: read [`next_line`](Self::next_line) to its end first, or at the same time.
+    /// A child that writes more than [`Bounds::queue_bytes`] and its pipe can hold does not end before the lines are
+    /// read. Read [`next_line`](Self::next_line) to its end first, or concurrently.
     pub async fn wait(&self) -> Exit {
         self.shared.until(&self.shared.ended, |state| state.exit.clone()).await
     }
 
-    /// Stops the whole tree, and waits for the end as [`wait`](Self::wait) does. The stop goes on
-    /// if this future is dropped. A second stop replaces what is left of the first.
+    /// Stops the whole tree, and waits for the end like [`wait`](Self::wait). The stop continues if this future is
+    /// dropped. A second stop replaces the rest of the first.
     ///
-    /// Meanwhile a little more is read than [`Bounds::queue_bytes`], so that a child that waited for its reader can say its
-    /// last words.
+    /// During the stop slightly more than [`Bounds::queue_bytes`] is read, so that a blocked child can write its last
+    /// output.
     pub async fn stop(&self, stop: Stop) -> Exit {
         self.shared.lock().stop = Some(stop);
         self.shared.wake();
@@ -270,8 +270,7 @@ impl Drop for Process {
         self.shared.lock().kill_now = true;
         self.shared.wake();
         let Some(pump) = self.pump.take() else { return };
-        // The thread bounds its own work. Were it gone with its work undone, the tree is still ours
-        // to end.
+        // The thread bounds its own work. If it panicked, the tree must be ended here.
         if pump.join().is_err() {
             let _ = ProcessTree::of_run(self.run.clone()).kill(DROP_PATIENCE);
         }
@@ -279,12 +278,12 @@ impl Drop for Process {
 }
 
 impl StdinWriter {
-    /// Writes all of `bytes`, and returns when the child's pipe has taken them. If the future is
-    /// dropped they are written all the same; two writes never mix.
+    /// Writes all of `bytes`, and returns when the child's pipe has accepted them. If the future is dropped, they are
+    /// still written. Two writes never mix.
     ///
     /// # Errors
     ///
-    /// A [`StdinError`] if not all of them could be written.
+    /// A [`StdinError`] if not all bytes could be written.
     pub async fn write(&self, bytes: impl Into<Bytes>) -> Result<(), StdinError> {
         let target = self.enqueue(bytes.into())?;
         self.shared
@@ -294,7 +293,7 @@ impl StdinWriter {
             .await
     }
 
-    /// Ends the input once everything given so far is written.
+    /// Ends the input once all bytes given so far are written.
     pub fn close(&self) {
         self.shared.lock().stdin.close_when_written = true;
         self.shared.wake();
@@ -318,7 +317,7 @@ impl StdinWriter {
     }
 }
 
-/// A child that no thread serves yet. It is killed if its start fails.
+/// Child that no thread serves yet. It is killed if its start fails.
 struct Birth {
     unborn: Option<(Command, Holding)>,
     child: Option<(Child, Enclosure)>,

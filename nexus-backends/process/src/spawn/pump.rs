@@ -1,8 +1,8 @@
-//! The thread that serves one process: reads both pipes, feeds the third, and carries the process with all that it
-//! started to its end.
+//! Thread that serves one process: reads both output pipes, writes the input pipe, and brings the whole tree to its
+//! end.
 //!
-//! It waits in one `poll` for all of it. While the consumer has enough to read it leaves the lines in the pipe, and serves
-//! everything else.
+//! It waits for all of these in one `poll`. While the consumer has enough lines, the thread leaves further lines in the
+//! pipe, and serves everything else.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,29 +31,30 @@ use crate::lines::{Line, LineSplitter};
 use crate::process_tree::send;
 use crate::run_registry::RunEntry;
 
-/// Delay between the spawn and the child's identification in its run file. Reading about a process while it
-/// starts slows its start, and until then its marker identifies it.
+/// Delay between the spawn and the record of the child's identity in its run file. Reading about a process while it
+/// starts slows its start; until then its marker identifies it.
 const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
-/// Pause between two looks at the tree while it is being stopped.
+/// Pause between two checks of the tree while it is being stopped.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Pause between two looks for an exit, on kernels that do not announce it.
+/// Pause between two checks for an exit, on kernels that do not announce it.
 const EXIT_LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Longest duration of the last kill. It ends as soon as no process is left, which takes a while on a busy
 /// machine.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes that are read from one pipe before the consumer is notified.
 const READ_AT_ONCE_BYTES: usize = 256 << 10;
-/// Further bytes that may wait for the consumer while the child is being stopped: room for its last output,
-/// behind the output that blocked it. Source: our own bound, several times the size of a pipe.
+/// Number of additional bytes that may wait for the consumer while the child is being stopped. It leaves room for the
+/// last output, after the output that blocked the child. Source: our own bound, several times the size of a pipe.
 const LAST_WORDS_BYTES: usize = 4 << 20;
-/// The most that a pipe holds, unless its owner has privileges. Source: pipe(7), `pipe-max-size`.
+/// Maximum capacity of a pipe, unless its owner is privileged. Source: pipe(7), `pipe-max-size`.
 const PIPE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Pump {
     shared: Arc<ChildChannel>,
     woken: OwnedFd,
-    /// Kept for the end, when `/proc` has to be read also by a program that has no descriptor left.
+    /// Spare descriptor. It is freed at the end, so that `/proc` can be read even if the program has no descriptor
+    /// left.
     spare: Option<OwnedFd>,
     bounds: Bounds,
     entry: Option<RunEntry>,
@@ -64,25 +65,25 @@ pub(super) struct Pump {
     splitter: LineSplitter,
     lines: Vec<Line>,
     stderr_buffer: Vec<u8>,
-    /// True if the child wrote to standard error.
+    /// True if the child has written to standard error.
     has_said: bool,
     /// True while lines stay in the pipe because the consumer has enough to read.
     is_paused: bool,
-    /// Number of the last look at the pipes that the consumer asked for, and that was taken.
+    /// Number of the last finished check of the pipes that the consumer requested.
     looks_taken: u64,
 }
 
 /// Phase of a stop.
 #[derive(Debug)]
 enum StopPhase {
-    /// Asked politely; the rest of the steps follow.
+    /// A polite step is running; `left` are the remaining steps.
     Polite { left: std::vec::IntoIter<(Polite, Duration)>, until: Instant, stop: Stop },
     /// SIGTERM was sent.
     Terminating { until: Instant, stop: Stop },
 }
 
 impl Pump {
-    /// The second of the descriptors is a spare one.
+    /// Creates a pump. The second descriptor is the spare one.
     pub(super) fn new(
         shared: Arc<ChildChannel>,
         [woken, spare]: [OwnedFd; 2],
@@ -112,13 +113,13 @@ impl Pump {
         }
     }
 
-    /// Has the process looked at while it runs.
+    /// Sets the watch over the running process.
     pub(super) fn watched(mut self, watch: Option<EndWatch>) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Serves `child` until everyone in `hold` is gone.
+    /// Serves `child` until all processes in `hold` have ended.
     pub(super) fn serve(mut self, child: Child, hold: Enclosure) {
         let shared = Arc::clone(&self.shared);
         let started = self.started;
@@ -143,9 +144,9 @@ impl Pump {
             elapsed_ms = u64::try_from(exit.elapsed.as_millis()).unwrap_or(u64::MAX),
             "process ended"
         );
-        // Dropping the watchdog makes it look a last time.
+        // Dropping the watch makes it check once more.
         drop(self.watch.take());
-        // The pipes close before the end is announced: who sees it may count descriptors.
+        // Close the pipes before the end is announced, because a consumer may then count descriptors.
         drop(serving);
         last_word.say(exit);
     }
@@ -153,7 +154,7 @@ impl Pump {
     fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
         let mut stopping: Option<StopPhase> = None;
         let mut ended_by = EndedBy::Itself;
-        // The moment at which the output is abandoned, once the child has ended.
+        // Time at which reading of the output is abandoned, after the child has ended.
         let mut drained_by: Option<Instant> = None;
         let mut next_look = self.started;
         loop {
@@ -162,7 +163,7 @@ impl Pump {
                 let mut state = self.shared.lock();
                 (state.kill_now, state.stop.take(), state.looks_asked)
             };
-            // The drop of the `Process` waits for this thread.
+            // The drop of the `Process` waits for this thread, so end everything at once.
             if kill_now {
                 ended_by = EndedBy::Drop;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
@@ -179,7 +180,7 @@ impl Pump {
                 self.identify(serving);
             }
             if let Some(stop) = stop {
-                // After the exit it ends what the program left behind, not the program.
+                // After the exit, a stop ends only the descendants that the program left behind.
                 if is_running {
                     ended_by = EndedBy::Stop;
                 }
@@ -192,7 +193,8 @@ impl Pump {
                     Err(patience) => return self.finish(serving, ended_by, patience),
                 },
                 None => {
-                    // A descendant may hold the pipes open long after the program is gone: it gets the grace, no more.
+                    // A descendant may hold the pipes open long after the program has ended, so wait only for the grace
+                    // time.
                     let is_drained = serving.stdout.is_none() && serving.stderr.is_none();
                     if let Some(until) = &mut drained_by {
                         if is_drained || now >= *until && !self.holds_up(serving) {
@@ -204,7 +206,7 @@ impl Pump {
                     }
                 }
             }
-            // Every change wakes the poll, so without a deadline any bound will do.
+            // Every change wakes the poll, so any long timeout works without a deadline.
             let mut until = now + Duration::from_secs(3600);
             if serving.status.is_none() {
                 if !serving.identified {
@@ -251,7 +253,7 @@ impl Pump {
         self.is_paused && !serving.hold.alive().is_empty()
     }
 
-    /// Looks at what is watched. Returns what ends it, if anything does.
+    /// Checks the watch. Returns the reason to end the process, if there is one.
     fn watch(&mut self, serving: &mut Serving, now: Instant, next: &mut Instant) -> Option<EndedBy> {
         let watch = self.watch.as_mut()?;
         let written = |kept: &[KeptOutput; 2]| kept.iter().map(KeptOutput::total_bytes).sum::<u64>();
@@ -262,7 +264,7 @@ impl Pump {
             return None;
         }
         let is_over = (watch.look)(&mut serving.hold);
-        // From its end, so that a look that takes long leaves time for the pipes.
+        // Count from the end of the check, so that a slow check leaves time for the pipes.
         *next = Instant::now() + watch.every;
         is_over.then_some(EndedBy::Watch)
     }
@@ -274,7 +276,7 @@ impl Pump {
         }
     }
 
-    /// Takes a stop as far as it can go now. The error is how long the final killing may take.
+    /// Advances a stop as far as possible now. The error is the time limit of the final kill.
     fn advance(
         &mut self,
         step: StopPhase,
@@ -324,9 +326,9 @@ impl Pump {
         }
     }
 
-    /// Ends what is left, takes the last of the output, and closes everything.
+    /// Kills the remaining processes, reads the last output, and closes all pipes.
     fn finish(&mut self, serving: &mut Serving, ended_by: EndedBy, patience: Duration) -> Exit {
-        // The next step reads `/proc`, which needs two descriptors.
+        // Free two descriptors, because the next step reads `/proc`.
         (self.spare, serving.exit_signal) = (None, None);
         serving.identify();
         let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());
@@ -338,7 +340,8 @@ impl Pump {
             (Vec::new(), serving.hold.kill(patience))
         };
         serving.reap(patience);
-        // After the kill: what the processes wrote last is still in the pipes. No more than that, as a survivor may write on.
+        // Read after the kill, because the last output of the processes is still in the pipes. Read only that much,
+        // because a survivor may continue to write.
         let left = serving.stdout.as_ref().map(rustix::io::ioctl_fionread);
         let left = left.and_then(Result::ok).unwrap_or(PIPE_BYTES);
         self.read_stdout(serving, usize::try_from(left).unwrap_or(usize::MAX));
@@ -356,14 +359,14 @@ impl Pump {
         }
     }
 
-    /// Waits for input, output, a change of the child, or the time, and serves what came. Output is read where the consumer
-    /// has room for it, `extra` bytes beyond the bound included. Returns whether the child may have ended.
+    /// Waits for input, output, a change of the child, or the timeout, and handles the events. Reads output only if the
+    /// consumer has room for it, with `extra` bytes beyond the limit. Returns true if the child may have ended.
     fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration, extra: usize) -> bool {
         self.write_stdin(serving);
         let (feeding, room) = {
             let mut state = self.shared.lock();
             let room = state.queue.room(extra);
-            // The consumer wakes this thread once it has made some.
+            // The consumer wakes this thread once it has made room.
             self.is_paused = room == 0 && serving.stdout.is_some();
             state.queue.is_waited_for = self.is_paused;
             (!state.stdin.pending.is_empty(), room)
@@ -386,7 +389,7 @@ impl Pump {
             .iter()
             .map(|(_, descriptor, flags)| PollFd::from_borrowed_fd(*descriptor, *flags))
             .collect();
-        // Rounded up, so that a deadline has passed when this returns.
+        // Round up, so that the deadline has passed when `poll` returns.
         let timeout = Timespec::try_from(patience + Duration::from_micros(50)).ok();
         if poll(&mut polled, timeout.as_ref()).is_err() {
             return true;
@@ -411,7 +414,7 @@ impl Pump {
         serving.exit_signal.is_none() || ready.contains(&PollSource::Exit)
     }
 
-    /// Reads what is there, up to about `bound` bytes, and hands over the lines.
+    /// Reads available output, up to about `bound` bytes, and passes the lines on.
     fn read_stdout(&mut self, serving: &mut Serving, bound: usize) {
         let Some(stdout) = &serving.stdout else { return };
         let mut total = 0;
@@ -509,7 +512,7 @@ impl Pump {
         }
     }
 
-    /// Gives the child as much as its pipe takes.
+    /// Writes as much input as the child's pipe accepts.
     fn write_stdin(&mut self, serving: &mut Serving) {
         loop {
             let next: Option<Bytes> = {
@@ -571,7 +574,7 @@ enum PollSource {
     Exit,
 }
 
-/// Announces the end, also if the serving thread panics.
+/// Announces the end, even if the serving thread panics.
 struct LastWord<'a> {
     shared: &'a ChildChannel,
     started: Instant,

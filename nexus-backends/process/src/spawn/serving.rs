@@ -1,4 +1,4 @@
-//! The child of one pump: our ends of its pipes, who it is, and how it ended.
+//! Child of one pump: its pipes, its identity, and its exit.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin};
@@ -8,7 +8,7 @@ use super::exit::ExitStatus;
 use crate::containment::Enclosure;
 use crate::process_tree::{ProcessIdentity, identity_of};
 
-/// The child and our ends of its pipes.
+/// Child, and this program's ends of its pipes.
 #[derive(Debug)]
 pub(super) struct Serving {
     child: Child,
@@ -25,7 +25,7 @@ pub(super) struct Serving {
 impl Serving {
     pub(super) fn new(mut child: Child, hold: Enclosure) -> Self {
         let pid = child.id();
-        // In this thread, which has nothing to do until the child says something.
+        // Do this in the serving thread, which is idle until the child writes something.
         hold.limit_the_early(pid);
         let nonblocking = |descriptor: OwnedFd| {
             let _ = rustix::io::ioctl_fionbio(&descriptor, true);
@@ -48,7 +48,7 @@ impl Serving {
         }
     }
 
-    /// Learns who the child is. That must be before it is reaped.
+    /// Determines the identity of the child, which must happen before it is reaped.
     pub(super) fn identify(&mut self) {
         if self.identity.is_none() && self.status.is_none() {
             self.identity = identity_of(self.child.id());
@@ -57,7 +57,7 @@ impl Serving {
         self.identified = true;
     }
 
-    /// Reaps the child if it has ended. Returns whether it has.
+    /// Reaps the child if it has ended. Returns true if it has.
     pub(super) fn look_for_exit(&mut self) -> bool {
         self.identify();
         match self.child.try_wait() {
@@ -68,11 +68,11 @@ impl Serving {
         true
     }
 
-    /// Reaps the killed child. A waiter of its own gets a child that cannot die.
+    /// Reaps the killed child. A separate waiter takes over a child that cannot be killed.
     pub(super) fn reap(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
-        // Without a readable `/proc` the containment could not see the child. Its id is also its group's, and
-        // stays reserved until here.
+        // Without a readable `/proc` the containment could not see the child. The child's id is also the id of its
+        // group, and stays reserved until the child is reaped.
         if self.status.is_none()
             && !self.look_for_exit()
             && let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed())
@@ -88,7 +88,7 @@ impl Serving {
     }
 }
 
-/// Becomes readable when the process ends.
+/// Returns a descriptor that becomes readable when the process ends.
 #[cfg(target_os = "linux")]
 fn exit_signal(pid: u32) -> Option<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;

@@ -1,4 +1,4 @@
-//! State that the consumer shares with the thread that serves the pipes.
+//! State shared between the consumer and the serving thread.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use super::stop::Stop;
 use crate::lines::Line;
 use nexus_core::redact::Tail;
 
-/// Cost of keeping one line, beside its bytes.
+/// Memory of one stored line, in addition to its bytes.
 const LINE_OVERHEAD_BYTES: usize = size_of::<Line>();
 
 /// State of a child, shared by its thread and its handle.
@@ -33,19 +33,19 @@ pub(super) struct ChildChannel {
 pub(super) struct ChildState {
     pub(super) queue: LineQueue,
     pub(super) stderr: Tail,
-    /// Standard output and standard error, where they are kept as bytes.
+    /// Standard output and standard error, if they are stored as bytes.
     pub(super) kept: Option<[KeptOutput; 2]>,
     pub(super) stdin: StdinState,
     pub(super) kill_now: bool,
     pub(super) stop: Option<Stop>,
     pub(super) exit: Option<Exit>,
-    /// Number of the last look at the pipes that the consumer asked for.
+    /// Number of the last check of the pipes that the consumer requested.
     pub(super) looks_asked: u64,
-    /// Number of the latest finished look.
+    /// Number of the last finished check.
     pub(super) looks_taken: u64,
 }
 
-/// Lines between the reader and the consumer, bounded in bytes.
+/// Lines between the reader and the consumer, limited in bytes.
 #[derive(Debug)]
 pub(super) struct LineQueue {
     lines: VecDeque<Line>,
@@ -60,7 +60,7 @@ pub(super) struct LineQueue {
 #[derive(Debug, Default)]
 pub(super) struct StdinState {
     pub(super) pending: VecDeque<Bytes>,
-    /// Bytes ever accepted, and bytes ever written.
+    /// Total number of accepted bytes, and of written bytes.
     pub(super) accepted: u64,
     pub(super) written: u64,
     pub(super) close_when_written: bool,
@@ -95,7 +95,7 @@ impl LineQueue {
         if self.lines.is_empty() { room.max(1) } else { room }
     }
 
-    /// Takes every line of `incoming`. Returns whether there was any.
+    /// Adds all lines of `incoming`. Returns true if there were any.
     pub(super) fn extend(&mut self, incoming: &mut Vec<Line>) -> bool {
         let added = !incoming.is_empty();
         self.bytes += incoming.iter().map(|line| line.bytes.len() + LINE_OVERHEAD_BYTES).sum::<usize>();
@@ -103,7 +103,7 @@ impl LineQueue {
         added
     }
 
-    /// Moves everything to `batch`, which is empty. Returns whether the reader waits for the room.
+    /// Moves all lines to `batch`, which must be empty. Returns true if the reader waits for room.
     pub(super) fn take(&mut self, batch: &mut VecDeque<Line>) -> bool {
         std::mem::swap(&mut self.lines, batch);
         self.bytes = 0;
@@ -126,18 +126,18 @@ impl ChildChannel {
         }
     }
 
-    /// The state. A panic elsewhere does not poison it: every change is complete in itself.
+    /// Locks the state. A panic elsewhere does not poison it, because every change is complete in itself.
     pub(super) fn lock(&self) -> MutexGuard<'_, ChildState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the serving thread look at the state.
+    /// Wakes the serving thread, which then checks the state.
     pub(super) fn wake(&self) {
-        // A full wake-up pipe is as good as one more byte in it.
+        // If the pipe is full, the thread will wake up anyway.
         let _ = rustix::io::write(&self.wake, &[0]);
     }
 
-    /// Waits until `ready` gives something, looking again after each notification.
+    /// Waits until `ready` returns a value, and calls it after each notification.
     pub(super) async fn until<T>(
         &self,
         notify: &Notify,

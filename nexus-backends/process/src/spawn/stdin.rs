@@ -6,10 +6,10 @@ use bytes::Bytes;
 #[derive(Default)]
 #[non_exhaustive]
 pub enum StdinMode {
-    /// Nothing: it is closed at once.
+    /// No input: it is closed at once.
     #[default]
     Empty,
-    /// These bytes, then the end.
+    /// These bytes, then the end of the input.
     Bytes(Bytes),
     /// Input from [`StdinWriter::write`](super::StdinWriter::write), until it is closed.
     Open,

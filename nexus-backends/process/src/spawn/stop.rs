@@ -1,4 +1,4 @@
-//! The steps by which a process is stopped: politely, by SIGTERM, by SIGKILL.
+//! Steps to stop a process: politely, by SIGTERM, by SIGKILL.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use bytes::Bytes;
 /// Steps to stop a process: the vendor's polite steps, then SIGTERM to every descendant, then SIGKILL to every
 /// descendant until none is left.
 ///
-/// Lines continue to arrive meanwhile, and are worth reading: some CLIs write their last record after a polite
-/// request.
+/// Lines continue to arrive meanwhile, and should be read: some CLIs write their last record after a polite request.
 #[derive(Clone, Debug)]
 pub struct Stop {
     pub(super) polite: Vec<(Polite, Duration)>,
@@ -16,28 +15,28 @@ pub struct Stop {
     pub(super) kill: Duration,
 }
 
-/// One polite way to ask a CLI to end. Which one leaves nothing behind is the vendor's matter.
+/// Polite way to end a CLI. The vendor's folder selects a way that leaves nothing behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Polite {
-    /// SIGINT to the child, and to the child alone. A host that ignores it, as one does that a script began with `&`, passes that on: a
-    /// program that sets no handler of its own does not notice.
+    /// SIGINT, sent only to the child. A host that ignores SIGINT passes that on to the child, as does a host that a
+    /// script started with `&`. Then a program without its own handler does not notice it.
     Interrupt,
-    /// Bytes on its standard input, such as a control message.
+    /// Bytes on standard input, such as a control message.
     Write(Bytes),
-    /// The end of its standard input.
+    /// The end of standard input.
     CloseStdin,
 }
 
 impl Stop {
-    /// No polite step; half a second for SIGTERM to work, and five for SIGKILL: on a busy machine a killed process takes
-    /// a while to be gone.
+    /// Creates a stop without polite steps. SIGTERM gets half a second to work, and SIGKILL five seconds, because a
+    /// killed process takes a while to end on a busy machine.
     #[must_use]
     pub fn new() -> Self {
         Self { polite: Vec::new(), terminate: Duration::from_millis(500), kill: Duration::from_secs(5) }
     }
 
-    /// Adds a polite step, and how long the child may take to end after it.
+    /// Adds a polite step, and the time that the child has to end after it.
     #[must_use]
     pub fn politely(mut self, step: Polite, grace: Duration) -> Self {
         self.polite.push((step, grace));
@@ -51,7 +50,7 @@ impl Stop {
         self
     }
 
-    /// Sets the time for killing. Processes that are left afterwards are reported as survivors.
+    /// Sets the time limit for killing. Processes that are left afterwards are reported as survivors.
     #[must_use]
     pub fn kill_grace(mut self, grace: Duration) -> Self {
         self.kill = grace;

@@ -1,4 +1,4 @@
-//! A look at a running process now and then, which may end it.
+//! Periodic check of a running process, which may end it.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +10,12 @@ type EndCondition = Box<dyn FnMut(&mut Enclosure) -> bool + Send>;
 
 /// Watch over a running process.
 pub(crate) struct EndWatch {
-    /// From one look to the next.
+    /// Pause between two checks.
     pub(super) every: Duration,
     pub(super) look: EndCondition,
-    /// Most bytes that the program may write to both of its outputs together.
+    /// Maximum number of bytes that the program may write to both outputs together.
     pub(super) output_bytes: u64,
-    /// Bytes of each output that are stored, instead of lines and a tail.
+    /// Number of bytes stored of each output, in place of lines and a tail.
     pub(super) kept_bytes: usize,
 }
 
@@ -24,7 +24,7 @@ impl EndWatch {
         Self { every, look: Box::new(look), output_bytes: u64::MAX, kept_bytes: 0 }
     }
 
-    /// Ends the process once it has written more than `most` bytes; `kept` of each output can be read at the end.
+    /// Ends the process once it has written more than `most` bytes. `kept` bytes of each output can be read at the end.
     pub(crate) fn output(mut self, most: u64, kept: usize) -> Self {
         (self.output_bytes, self.kept_bytes) = (most, kept);
         self

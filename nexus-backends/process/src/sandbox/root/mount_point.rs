@@ -1,4 +1,4 @@
-//! The places that mounts need in the folders of this machine.
+//! Mount points in the folders of this machine.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::{Mount, SandboxError, refused, shown_above};
 
-/// Refuses to show the folder of the run's own files, to which `file` belongs: it has the variables of runs and
-/// the arguments of bubblewrap.
+/// Rejects mounts that show the folder of the run's own files, which contains `file`. These files have the variables of
+/// runs and the arguments of bubblewrap.
 pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -> Result<(), SandboxError> {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     for (place, mount) in mounts {
@@ -30,8 +30,8 @@ pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -
     Ok(())
 }
 
-/// Mounts the folders on the way to what is covered in a writable tree over themselves: what is mounted cannot be moved, or the
-/// next run would see under another name what is covered by its old one.
+/// Mounts the folders between a writable tree and a covered path over themselves, because a mount point cannot be
+/// moved. Otherwise a program could rename them, and the next run would show the covered content under another name.
 pub(super) fn hold_in_place(mounts: &mut BTreeMap<PathBuf, Mount>) {
     let mut held = Vec::new();
     for (place, mount) in &*mounts {
@@ -50,8 +50,8 @@ pub(super) fn hold_in_place(mounts: &mut BTreeMap<PathBuf, Mount>) {
     }
 }
 
-/// Sees to it that there is a place to mount on: below a folder of this machine it must be there, without a link on the way,
-/// which would lead elsewhere.
+/// Ensures that a mount point exists. Below a folder of this machine the path must exist without a link in it, which
+/// would lead elsewhere.
 pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Result<(), SandboxError> {
     let Some((above, shown, is_writable)) = shown_above(mounts, place) else { return Ok(()) };
     let is_file = match mounts.get(place) {
@@ -62,7 +62,7 @@ pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Res
     let relative = place.strip_prefix(above).unwrap_or(Path::new(""));
     let unusable =
         |path: &Path, error: Errno| SandboxError::Path { path: path.to_owned(), source: error.into() };
-    // By descriptors: another run may write to the same tree meanwhile, and put links in it.
+    // Walk by descriptors, because another run may write to the same tree meanwhile, and put links in it.
     let walk = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut reached = shown.to_owned();
     let mut folder = open(shown, walk, Mode::empty()).map_err(|error| unusable(shown, error))?;
