@@ -109,7 +109,7 @@ impl Environment {
         Ok(())
     }
 
-    /// Makes the child connect to `host` directly, whatever proxy is set. Adds the host to `NO_PROXY` and `no_proxy`,
+    /// Makes the child connect to `host` directly, with any proxy settings. Adds the host to `NO_PROXY` and `no_proxy`,
     /// unless no proxy is set. Programs differ in which of the two they read.
     ///
     /// # Errors

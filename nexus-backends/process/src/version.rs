@@ -19,7 +19,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(20);
 const HUNG_FOR: Duration = Duration::from_secs(30);
 /// Maximum length of the version line, in bytes.
 const LINE_BYTES: usize = 4 << 10;
-/// Maximum number of lines that are searched for one that is not blank.
+/// Maximum number of lines that are searched for the first nonblank line.
 const LINES: usize = 100;
 
 /// Reason why a version is not known.

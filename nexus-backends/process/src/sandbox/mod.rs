@@ -1,5 +1,5 @@
-//! Runs one program where it sees what it was given and nothing else: no other file, process, socket, variable or descriptor
-//! of this machine, and no network.
+//! Runs one program that sees only what it was given: no other file, process, socket, variable or descriptor of this
+//! machine, and no network.
 //!
 //! ```no_run
 //! # use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError};
@@ -15,25 +15,30 @@
 //! # }
 //! ```
 //!
-//! | what | how |
+//! | resource | treatment |
 //! | --- | --- |
-//! | files | a root that is an allow-list: `/usr` with its links, `/nix/store` and `/gnu/store` where they are, some files of `/etc` that name no person, a generated rest of it; tool chains and trees at the paths that the caller chose; all of it without set-user-id and devices |
-//! | room of its own | empty home, `/tmp`, `/run`, `/dev/shm` and [scratch folders](Sandbox::scratch), in memory and bounded by [`SandboxLimits::scratch_bytes`]; what may be added to a tree that can be written is [bounded](SandboxLimits::disk_bytes); everything else cannot be written |
-//! | processes | namespaces of its own for users, processes, network, IPC, host name and control groups; no capability, no new privileges, no further user namespace; a session without a terminal |
-//! | variables, descriptors | what [`SandboxCommand::environment`] lists, and `HOME`, `PATH` and `PWD`; descriptors 0 to 2, which are pipes |
-//! | the kernel | keyrings, `io_uring`, `bpf`, `perf_event_open`, `fallocate`, sockets other than IP, netlink and Unix, and programs of another architecture are refused by a filter of system calls, and so is a set-user-id or set-group-id bit on any file; devices (`/dev/null` and its like) keep their modes and times, even of root |
-//! | its end | with the future, with this program, or with its main process: by the kernel as a whole, as [`containment`](crate::containment) says |
+//! | files | the root is an allow-list: `/usr` with its links, `/nix/store` and `/gnu/store` if they exist, some files of `/etc` without names of persons, and generated files for the rest of it; tool chains and trees at the paths that the caller chose; all without set-user-id and devices |
+//! | writable space | an empty home, `/tmp`, `/run`, `/dev/shm` and [scratch folders](Sandbox::scratch), in memory and limited by [`SandboxLimits::scratch_bytes`]; growth of a writable tree is [limited](SandboxLimits::disk_bytes); everything else is read-only |
+//! | processes | separate namespaces for users, processes, network, IPC, host name and control groups; no capability, no new privileges, no further user namespace; a session without a terminal |
+//! | variables, descriptors | the variables of [`SandboxCommand::environment`], and `HOME`, `PATH` and `PWD`; descriptors 0 to 2, which are pipes |
+//! | the kernel | a system call filter rejects keyrings, `io_uring`, `bpf`, `perf_event_open`, `fallocate`, sockets other than IP, netlink and Unix, programs of another architecture, and set-user-id or set-group-id bits on files; devices such as `/dev/null` keep their modes and times, even for root |
+//! | the end | with the future, with this program, or with the main process: the kernel ends all processes as a whole, as described in [`containment`](crate::containment) |
 //!
-//! It is made by [bubblewrap](https://github.com/containers/bubblewrap), 0.8 or newer, inside of the strongest containment of
-//! this machine, and by a shell before it that closes descriptors and sets limits: `bash`, or another that can name a descriptor
-//! above 9.
+//! [bubblewrap](https://github.com/containers/bubblewrap), 0.8 or newer, creates the sandbox, inside the strongest
+//! containment of this machine. Before it, a shell closes descriptors and sets limits: `bash`, or another shell that
+//! supports descriptors above 9.
 //!
-//! What is **not** kept: a Unix socket that lies in a folder that the caller put in can be reached by its path. The names of
-//! those folders outside can be read inside (`/proc/self/mountinfo`). How many files a tree may come to hold
-//! is not limited; neither is the number of empty files in a folder in memory, but by the kernel (one for every 8 KiB of memory). Two runs at once
-//! in one writable tree trust each other: the one can swap a folder for a link while something is being mounted below it for the other. The processor and the kernel are shared, so what is measured by
-//! time or breaks the kernel is not held. Root outside is the same root in the eyes of the files that were put in, without its
-//! capabilities: files of other users that their mode closes stay closed.
+//! The sandbox does **not** prevent the following:
+//!
+//! - A Unix socket in a folder that the caller mounted can be reached by its path.
+//! - The outside names of those folders can be read inside (`/proc/self/mountinfo`).
+//! - The number of files in a tree is not limited. In a folder in memory only the kernel limits the number of empty
+//!   files, to one for every 8 KiB of memory.
+//! - Two concurrent runs in one writable tree must trust each other. One can replace a folder by a link while a mount
+//!   below it is created for the other.
+//! - Processor and kernel are shared, so timing attacks and kernel exploits are not contained.
+//! - Outside root has the same user id for mounted files, but without its capabilities: files of other users that their
+//!   mode closes stay closed.
 
 mod command;
 mod error;

@@ -253,7 +253,7 @@ impl Pump {
         self.is_paused && !serving.hold.alive().is_empty()
     }
 
-    /// Checks the watch. Returns the reason to end the process, if there is one.
+    /// Checks the watch. Returns the reason to end the process; `None` if it may continue.
     fn watch(&mut self, serving: &mut Serving, now: Instant, next: &mut Instant) -> Option<EndedBy> {
         let watch = self.watch.as_mut()?;
         let written = |kept: &[KeptOutput; 2]| kept.iter().map(KeptOutput::total_bytes).sum::<u64>();
