@@ -1,13 +1,13 @@
-//! The backends of Nexus: one folder per vendor behind the seam, and what vendors share.
+//! The backends of Nexus: one folder per vendor, and the parts that vendors share.
 //!
-//! | module | holds |
+//! | module | contents |
 //! | --- | --- |
-//! | [`vendors()`], [`registry()`] | the one list of vendors, and every kind of backend of this build |
-//! | a folder for each vendor | `cli/`, `native/` and `login`, as far as it has them |
+//! | [`vendors()`], [`registry()`] | the list of all vendors, and every backend kind of this build |
+//! | a folder for each vendor | `cli/`, `native/` and `login`, as far as the vendor has them |
 //! | [`cli`] | the driver of a line-speaking CLI |
 //! | [`responses`] | the loop over the Responses API |
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |
-//! | [`auth`] | logins and what is lent of them |
+//! | [`auth`] | logins, and the credentials that they lend |
 
 #[cfg(feature = "acp")]
 pub mod acp;

@@ -1,17 +1,18 @@
 //! The caller's tools, served to another program of this machine.
 //!
-//! A vendor's CLI runs its own loop, in a process of its own, and reaches the caller's tools through an MCP server over
-//! streamable HTTP on 127.0.0.1, at a port that the system picks, open for one turn. A call that comes in here passes
-//! [`Session::authorize`](nexus_core::Session::authorize) like a call of our own loop, and is recorded alike.
+//! A vendor's CLI runs its own loop in its own process. It reaches the caller's tools through an MCP server over
+//! streamable HTTP on 127.0.0.1. The system assigns the port, which is open for one turn. Every call passes
+//! [`Session::authorize`](nexus_core::Session::authorize), like a call of Nexus's own loop, and is recorded in the same
+//! way.
 //!
-//! Nothing is spawned. Listener, connections and calls live in the future of [`McpServer::serve`]; dropped with the
-//! server, it closes the port and every connection and drops the tools that run, at once.
+//! The server spawns nothing. Listener, connections and calls live in the future of [`McpServer::serve`]. Dropping the
+//! server closes the port and every connection, and drops running tools, at once.
 //!
-//! A request must carry the session's token, name the server's own address as its host, and not come from a web page.
-//! Any other is refused before a byte of its body is read, with an answer that says nothing of the server, and its
-//! connection is closed. How a program is told of address and token is left to the vendor's folder.
+//! A request must contain the session's token, name the server's own address as its host, and not come from a web page.
+//! Any other request is rejected before a byte of its body is read. The response reveals nothing about the server, and
+//! the connection is closed. The vendor's folder decides how a program gets the address and the token.
 //!
-//! The same server serves a program of one's own:
+//! The same server can serve a program of the caller:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -44,11 +45,11 @@ use nexus_mcp::{JsonObject, SessionServer};
 
 use crate::wire_names::MAX_RESULT_CHARACTERS;
 
-/// Serves the tools of one session, by MCP over streamable HTTP on loopback.
+/// Server for the tools of one session, with MCP over streamable HTTP on loopback.
 ///
-/// The port is open from [`McpServer::open`] on, so that a program that is started then finds it; answers come while
-/// [`McpServer::serve`] is polled. When the server is dropped the port is closed and every call under way with it.
-/// When the session is closed every request is refused, like one with a wrong token.
+/// The port is open from [`McpServer::open`] on, so a program that starts afterwards finds it. Requests are answered
+/// while [`McpServer::serve`] is polled. Dropping the server closes the port and ends every running call. After the
+/// session is closed, every request is rejected, like one with a wrong token.
 #[derive(Debug)]
 pub struct McpServer(SessionServer);
 
@@ -57,32 +58,30 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// The system's own, if it gives no port.
+    /// The error of the system, if it provides no port.
     pub async fn open(session: Arc<Session>) -> io::Result<Self> {
         let (key, characters) = MAX_RESULT_CHARACTERS;
         let meta = JsonObject::from_iter([(key.to_owned(), characters.into())]);
         SessionServer::open(session, meta).await.map(Self)
     }
 
-    /// Address of the server, such as `http://127.0.0.1:40123/mcp`.
+    /// Returns the URL of the server, such as `http://127.0.0.1:40123/mcp`.
     pub fn url(&self) -> String {
         self.0.url()
     }
 
-    /// The session whose tools are served. Its token is what every request must bear:
-    /// `Authorization: Bearer TOKEN`.
+    /// Returns the session whose tools are served. Every request must contain its token: `Authorization: Bearer TOKEN`.
     pub fn session(&self) -> &Arc<Session> {
         self.0.session()
     }
 
-    /// The activity of the programs that call the tools.
+    /// Returns the activity of the programs that call the tools.
     #[cfg(feature = "cli")]
     pub(crate) fn activity(&self) -> &Arc<nexus_mcp::CallActivity> {
         self.0.activity()
     }
 
-    /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls go on
-    /// where they were.
+    /// Answers requests while it is polled. It may be dropped and called again: connections and calls then continue.
     pub async fn serve(&mut self) -> Infallible {
         self.0.serve().await
     }

@@ -1,4 +1,4 @@
-//! A login that Nexus makes by itself, and the rule by which a backend is lent it.
+//! A login that Nexus owns, and the rule by which a backend borrows it.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -8,7 +8,7 @@ use nexus_auth::{
 };
 use nexus_core::{BuildContext, CredentialSource, SettingsError};
 
-/// A login that Nexus makes by itself: data of its vendor's folder.
+/// Login that Nexus creates and owns, as data of its vendor's folder.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnLogin {
     pub(crate) word: &'static str,
@@ -22,52 +22,53 @@ pub struct OwnLogin {
 }
 
 impl OwnLogin {
-    /// The word for it on the command line.
+    /// Returns the name of the login on the command line.
     pub fn as_str(self) -> &'static str {
         self.word
     }
 
-    /// The name of its file below `$NEXUS_HOME/auth`, without the extension.
+    /// Returns the name of its file below `$NEXUS_HOME/auth`, without the extension.
     pub fn file_name(self) -> &'static str {
         self.file_name
     }
 
-    /// Plan of the login, for help texts.
+    /// Returns the plan of the login, for help texts.
     pub fn plan(self) -> &'static str {
         self.plan
     }
 
-    /// Advice for a missing login.
+    /// Returns the advice for a missing login.
     pub fn remedy(self) -> &'static str {
         self.remedy
     }
 
-    /// Backends that borrow it, for help texts.
+    /// Returns the backends that borrow the login, for help texts.
     pub fn used_by(self) -> &'static str {
         self.used_by
     }
 
-    /// The vendor's issuer.
+    /// Returns the vendor's issuer.
     pub fn issuer(self) -> Issuer {
         (self.issuer)()
     }
 
-    /// Flow that creates, refreshes and revokes it. A caller may change the strategy before a manager gets it.
+    /// Returns the strategy that creates, refreshes and revokes the login. A caller may change it before a manager gets
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for the content of `network`.
+    /// [`SettingsError`] for a fault in `network`.
     pub fn sign_in(self, context: &BuildContext, network: &Network) -> Result<OAuthSignIn, SettingsError> {
         let remedy = format!("run `nexus login {self}`");
         let sign_in = OAuthSignIn::new(self.file_name, remedy, self.issuer(), context, network)?;
         Ok(sign_in.with_method(self.method))
     }
 
-    /// The owner of the login below `context.home`, which refreshes it where it is from.
+    /// Returns the manager of the login below `context.home`, which refreshes the login at its issuer.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for what stands in `network`.
+    /// [`SettingsError`] for a fault in `network`.
     pub fn manager(
         self,
         context: &BuildContext,
@@ -76,14 +77,14 @@ impl OwnLogin {
         Ok(CredentialManager::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
     }
 
-    /// Source that lends it to a backend whose settings name no credential: its owner, where several machines
-    /// share the login. The login need not exist yet. Requests to its issuer take the same way as those to the
-    /// backend's own server.
+    /// Returns the source for a backend whose settings name no credential. If several machines share the login, it is
+    /// the login's owner. The login need not exist yet. Requests to its issuer use the same proxy settings as requests
+    /// to the backend's own server.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for the network settings of the issuer, and for a `base_url` that is neither the
-    /// vendor's nor this machine: a line of configuration must not be enough to send a login somewhere else.
+    /// [`SettingsError`] for the network settings of the issuer. Also for a `base_url` that is neither the vendor's nor
+    /// on this machine, because one line of configuration must not be enough to send a login elsewhere.
     pub(crate) fn source(
         self,
         context: &BuildContext,
@@ -103,7 +104,7 @@ impl OwnLogin {
         Ok(Arc::new(self.manager(context, &network)?))
     }
 
-    /// Returns true if a server may get the token: the vendor's own, by TLS, or one on this machine.
+    /// Returns true if a server may receive the token: the vendor's own over TLS, or one on this machine.
     fn may_be_sent_to(self, url: &str) -> bool {
         url::Url::parse(url).is_ok_and(|url| {
             is_loopback(&url) || (url.scheme() == "https" && url.host_str() == Some(self.host))
@@ -125,17 +126,17 @@ impl fmt::Display for OwnLogin {
     }
 }
 
-/// Settings that decide which servers are reached, and by which way.
+/// Settings that determine the reached servers, and the connection to them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ServerAccess<'s> {
     pub(crate) inherit_proxy: bool,
     pub(crate) proxy: Option<&'s str>,
     pub(crate) ca_file: Option<&'s Path>,
-    /// The server that the token goes to, where the settings name one.
+    /// Server that receives the token, if the settings name one.
     pub(crate) base_url: Option<&'s str>,
 }
 
-/// A word that names no login.
+/// Error for an unknown name of a login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown login `{word}`: write `{}`", .known.join("` or `"))]
 pub struct UnknownLogin {

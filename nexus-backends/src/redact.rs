@@ -1,10 +1,10 @@
-//! Forms of the vendors' own keys, for the [`Redactor`].
+//! Formats of the vendors' own keys, for the [`Redactor`].
 
 use nexus_core::redact::Redactor;
 
 use crate::wire_names::KEY_PREFIXES;
 
-/// Looks for what `redactor` knows and learns, and for what looks like a token of any vendor's.
+/// Returns a redactor with the secrets of `redactor`, which also removes texts that look like a key of any vendor.
 pub(crate) fn with_key_prefixes(redactor: &Redactor) -> Redactor {
     redactor.clone().with_key_prefixes(KEY_PREFIXES)
 }

@@ -1,4 +1,4 @@
-//! The one list of vendors: a line each, from which the kinds of backend, the logins and the words of the command come.
+//! The list of all vendors, one line each. The backend kinds, the logins and the command's names are derived from it.
 
 use nexus_core::Registry;
 
@@ -6,15 +6,15 @@ use nexus_core::Registry;
 use crate::own_login::{OwnLogin, UnknownLogin};
 use crate::vendor::Vendor;
 
-/// A line is a feature, the folder behind it, and the kinds of backend that are there.
+/// Defines the list. A line has a feature, its folder, and the backend kinds in the folder.
 macro_rules! vendors {
     ($($feature:tt => $folder:ident: $($kind:literal),+;)+) => {
-        /// The vendors of this build.
+        /// Returns the vendors of this build.
         pub fn vendors() -> &'static [Vendor] {
             &[$(#[cfg(feature = $feature)] crate::$folder::VENDOR),+]
         }
 
-        /// Every kind that exists, with the feature that brings it.
+        /// Every existing kind, with the feature that includes it.
         const KINDS: &[(&str, &str)] = &[$($(($kind, $feature)),+),+];
     };
 }
@@ -27,9 +27,11 @@ vendors! {
     "responses" => generic: "responses";
 }
 
-/// Every kind of this build; kinds that exist and are not part of it are known by name, so that a
-/// configuration may name them and they are skipped with the reason. Its start ends what a killed program left behind, also
-/// where the configuration has no delegated backend any more.
+/// Returns every kind of this build. Kinds that this build does not include are known by name, so a configuration may
+/// name them; they are then skipped with the reason.
+///
+/// The registry's start ends the processes of killed programs, even if the configuration no longer has a delegated
+/// backend.
 pub fn registry() -> Registry {
     let kinds = vendors().iter().flat_map(Vendor::kinds);
     let registry = kinds.fold(Registry::new(), Registry::with);
@@ -45,13 +47,13 @@ pub fn registry() -> Registry {
     })
 }
 
-/// The logins that Nexus makes by itself.
+/// Returns the logins that Nexus creates and owns.
 #[cfg(feature = "login")]
 pub fn logins() -> impl Iterator<Item = OwnLogin> {
     vendors().iter().flat_map(|vendor| vendor.logins().iter().copied())
 }
 
-/// The login that `word` names on a command line.
+/// Returns the login that `word` names on a command line.
 ///
 /// # Errors
 ///

@@ -1,21 +1,22 @@
-//! The address of a server in one spelling, by its URL alone.
+//! Normalised address of a server, from its URL.
 
 use std::net::IpAddr;
 
 use nexus_core::ServerAddress;
 use url::{Host, Url};
 
-/// The name of every address that leads to this machine itself.
+/// Name for every address of this machine.
 const LOOPBACK: &str = "localhost";
 
-/// The server of a URL. The URL parser already folds case, IDNA, and the decimal, octal and hexadecimal spellings of addresses.
+/// Returns the server of a URL. The URL parser already normalises case, IDNA, and decimal, octal and hexadecimal
+/// addresses.
 pub(crate) fn server_address(url: &str) -> Option<ServerAddress> {
     let url = Url::parse(url.trim()).ok()?;
     let port = url.port_or_known_default()?;
     Some(ServerAddress { host: canonical_host(&url.host()?), port })
 }
 
-/// The server of a URL as the name of its vendor, without a default port of HTTP.
+/// Returns the server of a URL as the name of its vendor, without a default port of HTTP.
 pub(crate) fn vendor_of_server(url: &str) -> Option<String> {
     let ServerAddress { host, port } = server_address(url)?;
     Some(match port {
@@ -25,7 +26,7 @@ pub(crate) fn vendor_of_server(url: &str) -> Option<String> {
     })
 }
 
-/// The name of a vendor in one spelling, where it is that of a server.
+/// Normalises the name of a vendor if it is the name of a server.
 pub(crate) fn vendor_as_named(name: &str) -> String {
     let is_server =
         name == LOOPBACK || name.contains(['.', ':']) && !name.contains(['/', '?', '#', '@', ' ']);

@@ -1,5 +1,5 @@
-//! Settings that every backend shares: reading by key, payer, source of the credential, and paths and URLs in
-//! the notation of `nexus.yaml`.
+//! Settings that every backend shares: reading by key, billing, credential source, and paths and URLs in the notation
+//! of `nexus.yaml`.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -20,7 +20,7 @@ pub(crate) enum Billing {
 }
 
 impl Billing {
-    /// The word in `nexus.yaml`.
+    /// Returns the name in `nexus.yaml`.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Plan => "plan",
@@ -29,8 +29,8 @@ impl Billing {
     }
 }
 
-/// Reads settings; an error names the key that is wrong. `T` takes each key alone: every field has a default. A number below
-/// the minimum that its schema names is refused.
+/// Parses settings; an error names the invalid key. Each key is parsed alone, so every field of `T` needs a default. A
+/// number below the minimum of its schema is rejected.
 pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
     settings: &Map<String, Value>,
 ) -> Result<T, SettingsError> {
@@ -49,9 +49,9 @@ pub(crate) fn read_by_key<T: DeserializeOwned + JsonSchema>(
         .map_err(|error| SettingsError { path: Vec::new(), reason: error.to_string() })
 }
 
-/// Parts what belongs to one kind, `Own`, from what every backend of its sort takes.
+/// Separates the settings of one kind, `Own`, from the settings that all backends of its sort share.
 ///
-/// Fails where a value of the kind's own cannot be used; the error names the key.
+/// Fails if a value of the kind's own settings is invalid; the error names the key.
 pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
     settings: &Map<String, Value>,
 ) -> Result<(Own, Map<String, Value>), SettingsError> {
@@ -61,18 +61,18 @@ pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
     Ok((read_by_key(&own)?, shared))
 }
 
-/// The path, made absolute: what is relative is so to the folder of the configuration.
+/// Makes the path absolute. A relative path is relative to the folder of the configuration.
 pub(crate) fn absolute(path: PathBuf, context: &BuildContext) -> PathBuf {
     context.base_directory.join(path)
 }
 
-/// Refuses a URL that is not one of a web server.
+/// Rejects a URL that does not belong to a web server.
 pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), SettingsError> {
     match url {
         Some(url) if !(url.starts_with("http://") || url.starts_with("https://")) => {
             Err(SettingsError::new(key, "must begin with http:// or https://"))
         }
-        // It would be shown wherever the address is.
+        // The name and password would be shown wherever the address is.
         Some(url) if has_user(url) => {
             Err(SettingsError::new(key, "must not contain a user name or a password; name a `credential`"))
         }
@@ -80,14 +80,14 @@ pub(crate) fn check_web_url(key: &str, url: Option<&str>) -> Result<(), Settings
     }
 }
 
-/// Returns true if an address has a user before its host, with an `@`.
+/// Returns true if the URL has a user before its host, with an `@`.
 fn has_user(url: &str) -> bool {
     let after_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     after_scheme.split(['/', '?', '#', '\\']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 /// Source of a credential: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
-// A key may stand in any of them by mistake, so `Debug` shows only which are there.
+// A user may put a key into any of the fields by mistake, so `Debug` shows only which of them are set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }]))]
@@ -118,7 +118,7 @@ impl fmt::Debug for CredentialSetting {
 }
 
 impl CredentialSetting {
-    /// Refuses a key that stands where the place of one is to be named; the error never repeats it.
+    /// Rejects a key in place of the name of its location. The error never repeats the key.
     fn refuse_keys(&self) -> Result<(), SettingsError> {
         let wrong = |key: &str, reason: &str| SettingsError {
             path: vec!["credential".to_owned(), key.to_owned()],
@@ -135,7 +135,7 @@ impl CredentialSetting {
             ("account", self.account.clone(), "write the name of the account"),
         ];
         for (key, name, advice) in names {
-            // Only the last name of a path counts: folders may have any.
+            // Only the last part of a path matters, because folders may have any name.
             let last = name.as_deref().map(|name| name.rsplit('/').next().unwrap_or_default());
             if last.is_some_and(looks_like_key) {
                 return Err(wrong(key, &format!("looks like a key, and is not shown: {advice}")));
@@ -144,7 +144,7 @@ impl CredentialSetting {
         Ok(())
     }
 
-    /// Looks the variable up, remembers the file, or finds the source; an error names the setting.
+    /// Reads the variable, remembers the file, or finds the source. An error names the setting.
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         self.refuse_keys()?;
         let wrong = |reason: String| SettingsError::new("credential", reason);
@@ -181,8 +181,8 @@ impl CredentialSetting {
     }
 }
 
-/// The credential that the settings name; else the own login, unless the backend is metered: a login is a
-/// subscription's.
+/// Returns the configured credential; otherwise Nexus's own login, unless the backend is metered, because such a login
+/// is a subscription.
 #[cfg(feature = "login")]
 pub(crate) fn credential_source(
     named: Option<&CredentialSetting>,

@@ -1,4 +1,4 @@
-//! A vendor as data: what its folder has, for the one list of them.
+//! A vendor as data: the contents of its folder, for the list of all vendors.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Vendor {
 }
 
 impl Vendor {
-    /// A vendor with these kinds of backend.
+    /// Creates a vendor with these backend kinds.
     pub(crate) const fn new(name: &'static str, kinds: &'static [fn() -> Arc<dyn BackendKind>]) -> Self {
         Self {
             name,
@@ -35,57 +35,57 @@ impl Vendor {
         }
     }
 
-    /// Its agents of the Agent Client Protocol.
+    /// Adds the vendor's agents of the Agent Client Protocol.
     #[cfg(feature = "acp")]
     pub(crate) const fn with_agents(mut self, agents: &'static [KnownAgent]) -> Self {
         self.agents = agents;
         self
     }
 
-    /// Nexus signs in at it by itself, in each of these ways.
+    /// Adds the logins that Nexus creates and owns at this vendor.
     #[cfg(feature = "login")]
     pub(crate) const fn with_logins(mut self, logins: &'static [OwnLogin]) -> Self {
         self.logins = logins;
         self
     }
 
-    /// Its program keeps its own login; `command` followed by `login`, `logout` or `status` is how.
+    /// Sets the command of a program that stores its own login. `login`, `logout` or `status` follows `command`.
     pub(crate) const fn with_program_login(mut self, command: &'static str) -> Self {
         self.program_login = Some(command);
         self
     }
 
-    /// Its name, the word for it on a command line.
+    /// Returns the name of the vendor, also used on a command line.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Its kinds of backend.
+    /// Returns the backend kinds of the vendor.
     pub fn kinds(&self) -> impl Iterator<Item = Arc<dyn BackendKind>> {
         self.kinds.iter().map(|kind| kind())
     }
 
-    /// Its agents of the Agent Client Protocol.
+    /// Returns the vendor's agents of the Agent Client Protocol.
     #[cfg(feature = "acp")]
     pub(crate) fn agents(&self) -> &'static [KnownAgent] {
         self.agents
     }
 
-    /// The logins of it that Nexus makes by itself.
+    /// Returns the vendor's logins that Nexus creates and owns.
     #[cfg(feature = "login")]
     pub fn logins(&self) -> &'static [OwnLogin] {
         self.logins
     }
 
-    /// The command that owns the login of its program, if Nexus never opens that: `login`, `logout` or `status`
-    /// follows it.
+    /// Returns the command that manages the login of the vendor's program, if Nexus never opens that login: `login`,
+    /// `logout` or `status` follows it.
     pub fn program_login(&self) -> Option<&'static str> {
         self.program_login
     }
 }
 
-/// Declares a kind of backend whose vendor is always the same: the type, its name, the vendor, the JSON Schema of its
-/// settings, and what builds a backend of it.
+/// Declares a backend kind with a fixed vendor: the type, its name, the vendor, the JSON Schema of its settings, and
+/// the function that builds a backend.
 #[cfg_attr(not(feature = "every-vendor"), allow(unused_macros, reason = "each vendor uses its part of it"))]
 macro_rules! backend_kind {
     ($(#[$doc:meta])* $kind:ident = $name:literal of $vendor:literal, settings $schema:expr, built by $build:expr) => {
@@ -123,7 +123,7 @@ macro_rules! backend_kind {
 )]
 pub(crate) use backend_kind;
 
-/// Makes a kind of backend.
+/// Creates a backend kind.
 pub(crate) fn kind<K: BackendKind + Default + 'static>() -> Arc<dyn BackendKind> {
     Arc::new(K::default())
 }

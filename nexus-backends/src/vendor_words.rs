@@ -1,6 +1,6 @@
-//! Words by which servers of any vendor say what went wrong, where they give it no code.
+//! Error messages that servers of any vendor send without a code.
 
-/// Words for a conversation that is too long, in lower case.
+/// Messages about a conversation that is too long, in lower case.
 const TOO_LONG: [&str; 10] = [
     "prompt is too long",                 // vendors' programs look for it
     "too long for this model",            // vendors' programs look for it
@@ -20,8 +20,8 @@ pub(crate) fn speaks_of_length(words: &str) -> bool {
     TOO_LONG.iter().any(|too_long| words.contains(too_long))
 }
 
-/// Returns true if the message is about bytes in a stream that are not UTF-8. Source: observed with a vendor's
-/// program, whose parser of event streams others use, too.
+/// Returns true if the message is about bytes in a stream that are not UTF-8. Source: observed with a vendor's program,
+/// whose event stream parser other programs also use.
 pub(crate) fn speaks_of_invalid_text(words: &str) -> bool {
     let words = words.to_lowercase();
     words.contains("utf8 error") || words.contains("invalid utf-8")

@@ -1,11 +1,11 @@
-//! Facts about the vendors' names that the common parts need.
+//! Facts about the vendors' names that the shared parts need.
 
-/// Prefixes of the vendors' keys, beyond those that every redactor knows: of all vendors, also those that this
-/// build leaves out, since any program may print any key.
+/// Prefixes of the vendors' keys, in addition to the prefixes that every redactor knows. They include all vendors, even those
+/// outside this build, because any program may print any key.
 #[cfg(any(feature = "cli", feature = "native"))]
 pub(crate) const KEY_PREFIXES: &[&str] = &["xai-"];
 
-/// The key by which a tool says how long a result may be shown to the model, and how many characters that is. Source:
-/// observed with claude 2.1.197; the other programs pass over it.
+/// Key with which a tool states how many characters of a result the model may see, and that number. Source: observed
+/// with claude 2.1.197; the other programs ignore it.
 #[cfg(feature = "mcp-server")]
 pub(crate) const MAX_RESULT_CHARACTERS: (&str, u32) = ("anthropic/maxResultSizeChars", 500_000);

@@ -1,4 +1,4 @@
-//! Any server that speaks the Responses API: `responses`.
+//! `responses`: a backend for any server that speaks the Responses API.
 
 pub mod native;
 mod stream_decoder;

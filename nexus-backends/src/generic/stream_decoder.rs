@@ -1,4 +1,4 @@
-//! Decodes a recorded stream, outside of any turn: for tests, fuzzing and tools that read recordings.
+//! Decoder for a recorded stream, outside of any turn: for tests, fuzzing and tools that read recordings.
 
 use std::{fmt, mem, sync::Arc};
 
@@ -32,33 +32,33 @@ pub struct StreamDecoder {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The texts of its messages, in order.
+    /// Texts of the messages, in order.
     pub messages: Vec<String>,
-    /// The calls that a client has to answer, in order.
+    /// Calls that a client must answer, in order.
     pub calls: Vec<DecodedCall>,
-    /// The types of all items, in order.
+    /// Types of all items, in order.
     pub items: Vec<String>,
     /// True if the model refused.
     pub refused: bool,
-    /// Tokens.
+    /// Token counts.
     pub usage: Option<Usage>,
-    /// The price that the server named.
+    /// Cost that the server reported.
     pub cost: Option<Cost>,
-    /// The model that the server says it was.
+    /// Model that the server reported.
     pub model: Option<ModelId>,
     /// End of the stream.
     pub ending: DecodedEnding,
 }
 
-/// A call that a client has to answer.
+/// Call that a client must answer.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedCall {
-    /// Pairs it with its output.
+    /// Id that pairs the call with its output.
     pub call_id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments, or the input of a custom tool, as the model wrote them.
+    /// Arguments, or the input of a custom tool, as the model wrote them.
     pub arguments: String,
 }
 
@@ -66,30 +66,30 @@ pub struct DecodedCall {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodedEnding {
-    /// With the answer.
+    /// The answer is complete.
     Completed,
-    /// With the wish for another request.
+    /// The model requests another call.
     Paused,
-    /// Too early, for the vendor's reason.
+    /// The answer is incomplete, for this reason of the vendor.
     Incomplete(String),
-    /// With an error.
+    /// The server reported an error.
     Failed(ErrorKind),
-    /// Without its terminal event.
+    /// The stream has no terminal event.
     Missing,
-    /// Without its terminal event, and with something that cannot be read.
+    /// The stream has no terminal event, and an unreadable event.
     Unreadable,
-    /// With an event longer than the bound.
+    /// An event exceeds the maximum size.
     EventTooLong,
 }
 
 impl StreamDecoder {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder for the start of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::with(CustomCalls::Client)
     }
 
-    /// A decoder for a server that answers custom tool calls itself, as some do.
+    /// Creates a decoder for a server that answers custom tool calls itself.
     #[must_use]
     pub fn with_hosted_custom_calls() -> Self {
         Self::with(CustomCalls::Server)
@@ -103,14 +103,14 @@ impl StreamDecoder {
         }
     }
 
-    /// Decodes the next piece.
+    /// Decodes the next chunk.
     pub fn push(&mut self, chunk: Bytes) -> Vec<TurnEvent> {
         let mut events = Vec::new();
         self.push_into(chunk, &mut events);
         events
     }
 
-    /// Decodes the next piece and appends what it tells to `events`.
+    /// Decodes the next chunk, and appends its turn events to `events`.
     pub fn push_into(&mut self, chunk: Bytes, events: &mut Vec<TurnEvent>) {
         self.splitter.push(chunk);
         loop {
@@ -125,7 +125,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Ends the stream.
+    /// Ends the stream, and returns the remaining events and the decoded content.
     #[must_use]
     pub fn finish(mut self) -> (Vec<TurnEvent>, Decoded) {
         let mut events = Vec::new();

@@ -1,20 +1,20 @@
-//! `responses`: any server that speaks `/v1/responses`, by its base URL.
+//! `responses`: any server that speaks `/v1/responses`, given its base URL.
 //!
-//! A request has what the OpenAI API documents and, of that, what servers of a subset take as well. What one of
-//! them refuses all the same has a setting each. The defaults:
+//! A request contains fields that the OpenAI API documents and that servers of a subset also accept. If a server
+//! rejects one of them anyway, a setting omits or changes it. The defaults:
 //!
-//! | what | default | why |
+//! | field | default | reason |
 //! | --- | --- | --- |
-//! | system text | the field `instructions` | Ollama drops messages of the role `developer` without a word, and others refuse the role |
-//! | effort | the steps that the OpenAI API documents, and only where the request asks for one | models that do not think refuse the field |
-//! | `reasoning.summary` | left out | the OpenAI API refuses it to organisations that are not verified |
-//! | `include` of encrypted reasoning | written | without it the OpenAI API forgets the reasoning between two tool calls; servers that have none pass over it |
-//! | `tool_choice`, `parallel_tool_calls` | left out | what they would say is the default everywhere |
-//! | `text` | written for a schema alone | LM Studio refuses one without a `format` |
-//! | items of the model's own | sent back as they came | every server reads what it wrote itself |
+//! | system text | the field `instructions` | Ollama silently drops messages with the role `developer`, and other servers reject the role |
+//! | effort | the levels that the OpenAI API documents, and only if the request names one | models without reasoning reject the field |
+//! | `reasoning.summary` | omitted | the OpenAI API rejects it for organisations that are not verified |
+//! | `include` of encrypted reasoning | sent | without it the OpenAI API forgets the reasoning between two tool calls; servers without reasoning ignore it |
+//! | `tool_choice`, `parallel_tool_calls` | omitted | their values would be the default of every server |
+//! | `text` | sent only for a schema | LM Studio rejects one without a `format` |
+//! | the model's own items | sent back unchanged | every server accepts its own output |
 //!
-//! Source: the OpenAI API reference, the converter of llama.cpp's server, and public threads about Ollama, vLLM,
-//! LM Studio and OpenRouter.
+//! Source: the OpenAI API reference, the converter of llama.cpp's server, and public threads about Ollama, vLLM, LM
+//! Studio and OpenRouter.
 
 use std::sync::Arc;
 
@@ -43,17 +43,16 @@ use crate::settings::Billing;
 /// Prefix of API keys at most vendors.
 const KEY_PREFIX: &str = "sk-";
 
-/// The steps of effort that the OpenAI API documents.
+/// Effort levels that the OpenAI API documents.
 const EFFORTS: [Effort; 5] = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
 
-/// Hosts whose vendor has a name of its own, so that a panel's spread counts it once.
+/// Hosts whose vendor has its own name, so that a panel counts the vendor only once.
 const VENDORS: [(&str, &str); 2] = [("api.openai.com", "openai"), ("api.x.ai", "xai")];
 
-/// The kind `responses`: a loop of our own at any server that speaks `/v1/responses`.
+/// The backend kind `responses`: Nexus's own loop at any server that speaks `/v1/responses`.
 ///
-/// Settings: those of every native backend, of which `base_url` is required; and
-/// `vendor`, `system`, `structured_output`, `efforts`, `reasoning_summary`, `encrypted_reasoning`,
-/// `prompt_cache_key`, `cost`.
+/// Settings: those of every native backend, of which `base_url` is required; and `vendor`, `system`,
+/// `structured_output`, `efforts`, `reasoning_summary`, `encrypted_reasoning`, `prompt_cache_key`, `cost`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Responses;
 
@@ -62,7 +61,8 @@ impl BackendKind for Responses {
         "responses"
     }
 
-    /// The setting `vendor`, else the host of `base_url`, with its port if it has one of its own; both in one spelling.
+    /// Returns the setting `vendor`, otherwise the host of `base_url`, with its port unless that is a default. Both are
+    /// normalised.
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
         let text = |key: &str| settings.get(key).and_then(Value::as_str);
         if let Some(vendor) = text("vendor") {
@@ -101,8 +101,8 @@ impl BackendKind for Responses {
     }
 }
 
-/// The name of the vendor in traces. A host that is not known is named after the one whose API it speaks: the conventions say
-/// by the name which attributes to expect.
+/// Returns the vendor's name in traces. An unknown host gets the name of the vendor whose API it speaks, because the
+/// name tells a reader of the trace which attributes to expect.
 fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
     let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
     match setting.or_else(|| is_known.then_some(vendor.as_str())) {
@@ -196,12 +196,12 @@ enum Cost {
     Reported,
 }
 
-/// The steps of effort, as the configuration names them.
+/// Returns the schema of the effort levels, under the names of the configuration.
 fn effort_steps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({ "type": "array", "items": { "enum": Effort::ALL.map(Effort::as_str) } })
 }
 
-/// The server's way, as the settings tell it.
+/// Dialect of the server, from the settings.
 #[derive(Debug)]
 pub(crate) struct Generic {
     provider: String,
@@ -260,7 +260,7 @@ impl Generic {
     }
 }
 
-/// With every setting left out.
+/// The dialect without any settings.
 impl Default for Generic {
     fn default() -> Self {
         Self::new(&Own::default(), &NativeSettings::default())
@@ -272,7 +272,7 @@ impl Dialect for Generic {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
         capabilities.output = self.output;
-        // The server is not asked for its list of models.
+        // The server's model list is not requested, so a request must name a model if no default is set.
         capabilities.needs_model = self.default_model.is_none();
         capabilities
     }
@@ -312,16 +312,16 @@ impl Dialect for Generic {
         let words = error.body.words();
         let says = |known| error.body.names(known);
         let (kind, hint) = match error.status? {
-            // The words of the OpenAI API for a model that does not think.
+            // Text of the OpenAI API for a model without reasoning.
             StatusCode::BAD_REQUEST if says("encrypted content is not supported") => {
                 (ErrorKind::InvalidRequest, " (set `encrypted_reasoning: false` for this model)")
             }
-            // The parameter as the OpenAI API and LiteLLM 1.106.2 name it.
+            // Parameter names of the OpenAI API and of LiteLLM 1.106.2.
             StatusCode::BAD_REQUEST if says("reasoning.effort") || says("reasoning_effort") => (
                 ErrorKind::InvalidRequest,
                 " (set `efforts` to the efforts that this model supports, if any)",
             ),
-            // The server of llama.cpp 0.5.0, for a model without eyes: another try would be no better.
+            // Text of the server of llama.cpp 0.5.0, for a model without image input. A retry would not help.
             StatusCode::INTERNAL_SERVER_ERROR if says("image input is not supported") => {
                 (ErrorKind::Unsupported, "")
             }
@@ -335,7 +335,7 @@ impl Dialect for Generic {
     }
 }
 
-/// The setting that leaves out the field that an error is about.
+/// Returns the setting that omits the field that an error concerns.
 fn switch(body: &ErrorBody) -> Option<&'static str> {
     let field = named_field(body)?;
     let is_in_item = |name: &str| name == field && refuses_field(body);
