@@ -62,8 +62,8 @@ impl KeptConversation {
         self
     }
 
-    /// Takes the shared lock for a turn, after a running deletion has ended. If the lock cannot be taken, the turn
-    /// continues without it.
+    /// Takes the shared lock for a turn, after a running deletion has ended. If the lock file cannot be created or
+    /// locked, the turn continues without the lock, and a deletion fails for the same reason.
     pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<FileLock> {
         let path = self.lock_path(nexus_home);
         let lock = run_blocking(move || {

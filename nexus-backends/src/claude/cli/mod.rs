@@ -1,45 +1,47 @@
-//! `claude-cli`: Anthropic's Claude Code runs the loop.
+//! `claude-cli`: a backend in which Anthropic's Claude Code runs the loop.
 //!
-//! One process is one turn, driven by JSON lines in both directions. System text, schema, the caller's tools
-//! and the prompt go by standard input; the billing, and that the tools are connected, is known before the
-//! prompt is sent. `args` builds the command line, `home` the folders and the environment, `wire` has the
-//! vendor's lines, `translate` turns them into events, `mcp_config` names the server of the caller's tools.
+//! One process is one turn, driven by JSON lines in both directions. Standard input carries the system text, the
+//! schema, the address of the caller's tools and the prompt. Before the prompt is sent, the CLI has reported its
+//! billing and connected the tools. `args` builds the command line, `home` the folders and the environment, `wire` has
+//! the vendor's lines, `translate` converts them into events, and `mcp_config` names the server of the caller's tools.
 //!
-//! Two behaviours of the CLI remain. First, the CLI itself repeats a model call whose stream breaks, 2.1.197
-//! without streaming, 2.1.329 mostly with it: the backend retracts the events of the interrupted answer, and
-//! the turn continues. Second, a background task of the agent keeps the turn open, because the CLI reports its
-//! end to the model and the answer changes. 2.1.197 ends a shell command five seconds after the answer; 2.1.329
-//! waits for it, so that only a deadline bounds a task that never ends.
+//! Two behaviours of the CLI remain visible. First, the CLI itself repeats a model call whose stream breaks, 2.1.197
+//! without streaming, 2.1.329 mostly with it. The backend retracts the events of the interrupted answer, and the turn
+//! continues. Second, a background task of the agent keeps the turn open, because the CLI reports the task's end to the
+//! model, which then changes the answer. 2.1.197 ends a shell command five seconds after the answer. 2.1.329 waits for
+//! it, so only a deadline limits a task that never ends.
 //!
-//! The CLI's own rules enforce each access level. `ScopedOnly` and `ReadOnly` are lists of tools, and the list
-//! that the CLI reports is checked before the answer is believed. `WorkspaceWrite` lets the shell run commands
-//! that the CLI recognises as staying inside; it denies other commands, or asks the host about them if the host approves calls.
+//! The CLI's own rules enforce each access level. `ScopedOnly` and `ReadOnly` are lists of tools, and the backend
+//! checks the list that the CLI reports before it accepts the answer. `WorkspaceWrite` lets the shell run commands that
+//! the CLI recognises as staying inside. The CLI denies other commands, or asks the host about them if the host
+//! approves calls.
 //!
-//! The caller's tools are available at every level, as those of the MCP server `nexus` (`mcp__nexus__NAME` to
-//! the model, so a name has 116 characters at most). In `ScopedOnly` the model has them and nothing else,
-//! except `StructuredOutput` where the answer must have a shape: the CLI takes the answer by it, and it reaches
-//! nothing. The CLI itself answers a call of any other tool, as a tool that does not exist; such a call never
-//! runs and never reaches the session. A call may take as long as the turn. The CLI runs calls of read-only
-//! tools at once, and all others one after another. Of an answer of more than 500,000 characters it shows the
-//! model the beginning, which becomes a warning. A rule of the machine's administrator may remove the tools
-//! (`/etc/claude-code/managed-settings.json`): such a turn ends before it is spent, or before an answer is
-//! believed.
+//! The caller's tools are available at every level, as those of the MCP server `nexus`. The model sees them as
+//! `mcp__nexus__NAME`, so a name has at most 116 characters. In `ScopedOnly` the model has no other tool, except
+//! `StructuredOutput` if the answer must have a shape. The CLI receives that answer through this tool, which reaches
+//! nothing else. The CLI itself answers a call of any other tool as one that does not exist; such a call never runs and
+//! never reaches the session.
 //!
-//! The credential is in the environment of the process, never on a command line and in no file. The CLI removes
-//! a subscription's token from the environment of its shell, and leaves an API key in. So at the levels with a
-//! shell the agent can read a key, and with some effort (`/proc`) either. Its own switch against that
+//! A call may take as long as the turn. The CLI runs calls of read-only tools concurrently, and all others one after
+//! another. Of a result of more than 500,000 characters it shows the model only the beginning, which becomes a warning.
+//! A rule of the machine's administrator (`/etc/claude-code/managed-settings.json`) may remove the tools. Such a turn
+//! ends before it costs anything, or before its answer is accepted.
+//!
+//! The credential is in the environment of the process, never on a command line and in no file. The CLI removes a
+//! subscription's token from the environment of its shell, but leaves an API key in it. So at the levels with a shell
+//! the agent can read a key, and with some effort (`/proc`) also a token. The CLI's own switch against that
 //! (`CLAUDE_CODE_SUBPROCESS_ENV_SCRUB`) needs a sandbox that most machines lack, and stops every command there.
 //!
-//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read or write
-//! files, at every level. That rule does not bind programs that its shell runs, unless the CLI can see in the
-//! command that it reads there: at the levels with a shell, a command can read logins that lie in files. A
-//! keyring keeps them from that folder.
+//! The CLI denies its tools that read or write files the folder with Nexus's own logins (`$NEXUS_HOME/auth`), at every
+//! level. That rule does not bind programs that its shell runs, unless the CLI can see in the command that it reads
+//! there. So at the levels with a shell, a command can read logins that are in files. A keyring keeps them out of that
+//! folder.
 //!
-//! Nexus never opens the user's own login; the CLI refreshes it itself. Parallel starts must not race for that
-//! refresh. So the first process runs alone until the model has answered it or its turn has ended, and others
-//! wait for that, each for 15 seconds at most in all. After an answer no process waits for five minutes. A turn
-//! that waits reports it after half a second, can be cancelled, and keeps its deadline; its limits on silence
-//! begin when it may start. With a credential in the configuration no process waits.
+//! Nexus never opens the user's own login; the CLI refreshes it itself. Parallel starts must not race for that refresh.
+//! So the first process runs alone until the model has answered it or its turn has ended. The others wait for that,
+//! each for at most 15 seconds in total. After an answer no process waits for five minutes. A turn that waits reports
+//! the wait after half a second, can be cancelled, and keeps its deadline; its limits on silence begin when it may
+//! start. With a credential in the configuration no process waits.
 
 mod account;
 pub(super) mod args;

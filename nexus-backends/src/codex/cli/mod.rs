@@ -1,53 +1,53 @@
 //! `codex-cli`: OpenAI's Codex CLI, driven through `codex app-server`.
 //!
-//! | module | content |
+//! | module | contents |
 //! | --- | --- |
 //! | `args` | the arguments, and the requests on standard input |
 //! | `home` | the private home of a run: configuration and environment |
 //! | `capabilities` | the program's capabilities, and the part that enforces each level |
-//! | `sandbox` | the program's sandbox at each access level |
-//! | `program`, `models` | path, version and models of the program |
-//! | `wire` | the program's messages, in its words |
-//! | `mcp_config` | the caller's tools: in the configuration, and by the program's names |
-//! | `translate` | the exchange, line by line: `messages`, `items`, `totals`, `limits` and `failure` each read a part |
-//! | `record`, `session` | the program's own record of a conversation: read at the end, stored for later |
+//! | `sandbox`, `switches` | the program's sandbox at each access level, and the check that its own tools are disabled |
+//! | `version`, `models` | path, version and models of the program |
+//! | `wire` | the program's messages, with the vendor's names |
+//! | `mcp_config` | the caller's tools in the configuration, and their names in the program |
+//! | `translate`, `setting` | the exchange, line by line; `messages`, `tool_calls`, `usage`, `rate_limits` and `failure` each read a part |
+//! | `session_log`, `conversation` | the program's own record of a conversation: read at the end, stored for later turns |
 //!
-//! The token reaches the program in its environment alone, by a provider entry of our own. The home has no
-//! `auth.json`, and nothing that could refresh a token. So a run can neither use up nor lose the login. With
-//! `login: chatgpt` the entry leads to the public API, as OpenAI documents it for `codex app-server`
-//! (developers.openai.com, "Sign in with ChatGPT", the page on Codex app-server). The pages warn that a request
-//! with the tool `tool_search` fails there.
+//! The token reaches the program only in its environment, through a provider entry of Nexus. The home has no
+//! `auth.json`, and nothing that could refresh a token, so a run can neither use up nor lose the login. With `login:
+//! chatgpt` the entry leads to the public API, as OpenAI documents it for `codex app-server` (developers.openai.com,
+//! "Sign in with ChatGPT", the page on Codex app-server). The pages warn that a request with the tool `tool_search`
+//! fails there.
 //!
-//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open
-//! without it, and the prompt is not sent before the program has listed every tool of the scope. The server's
-//! token is in the environment alone as well, and no command inherits it. A command that in `Unrestricted`
-//! reads the environment of the program finds it, and reaches the same session with it.
+//! The caller's tools are a server in the program's configuration, on loopback. A conversation does not open without
+//! it, and the prompt is sent only after the program has listed every tool of the scope. The server's token is also
+//! only in the environment, and no command inherits it. In `Unrestricted` a command may read the environment of the
+//! program, and so find the token and reach the same session.
 //!
-//! Every model has the tools in its list, by their names in the namespace `mcp__nexus`. Each letter other than
-//! an ASCII letter, digit or `_` becomes `_`, and two names that become equal each get a hash. A warning lists
-//! the renamed tools. A result begins with the duration of the call, in the program's words. A result of up to
-//! 1 MiB is not cut, but the program first summarises one that exceeds the model's window, with a warning. A
-//! call may take as long as the turn. A sub-agent of the program has the same tools.
+//! Every model has the tools in its list, under their names in the namespace `mcp__nexus`. Each letter other than an
+//! ASCII letter, digit or `_` becomes `_`, and two names that become equal each get a hash. A warning lists the renamed
+//! tools. A result begins with the duration of the call, in the program's words. A result of up to 1 MiB is not cut,
+//! but the program first summarises one that exceeds the model's window, with a warning. A call may take as long as the
+//! turn. A sub-agent of the program has the same tools.
 //!
 //! In `ScopedOnly` the model has no other tools, except three helpers that the program adds to any server:
-//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach that server alone,
-//! which has no resources. A tool of the caller may not have one of these names, because its calls could not be
-//! distinguished from the helpers'. The program itself rejects calls of other tools, so that they reach no
-//! server: with `unsupported call: exec_command`, `unsupported custom tool call: apply_patch`, and for a tool
-//! of the caller out of scope `unsupported call: mcp__nexusNAME`.
+//! `list_mcp_resources`, `list_mcp_resource_templates` and `read_mcp_resource`. They reach only that server, which has
+//! no resources. A tool of the caller must not have one of these names, because its calls could not be distinguished
+//! from the helpers'. The program itself rejects calls of other tools, so they reach no server. It answers `unsupported
+//! call: exec_command`, `unsupported custom tool call: apply_patch`, and for a tool of the caller out of scope
+//! `unsupported call: mcp__nexusNAME`.
 //!
 //! With any content of the home, the program also reads the configuration of the machine's administrator
-//! (`/etc/codex`), and `.codex/config.toml` of a trusted working directory. Tool servers that these name are
-//! disabled when the conversation opens, at every level. A server that is connected nevertheless ends the turn
-//! before the prompt is sent, and the error names it. Other settings of such a configuration stay: an
-//! administrator may, for example, send the program's requests to a provider of their own by the name of ours,
-//! run a notification at the turn's end, or require a narrower sandbox, which ends the turn.
+//! (`/etc/codex`), and `.codex/config.toml` of a trusted working directory. Tool servers that these name are disabled
+//! when the conversation opens, at every level. A server that is connected nevertheless ends the turn before the prompt
+//! is sent, and the error names it. Other settings of such a configuration stay in force. An administrator may, for
+//! example, redirect the program's requests to another provider under the name of ours, run a notification at the
+//! turn's end, or require a narrower sandbox, which ends the turn.
 //!
-//! The program's own sandbox, as the levels require it, bounds writing and the network, not reading. In
-//! `ReadOnly` and `WorkspaceWrite` commands, patches and pictures cannot read logins of Nexus that lie in files
-//! (`$NEXUS_HOME/auth`) when the turn begins: a permission profile denies that folder, and is the same sandbox
-//! otherwise. `Unrestricted` has no such sandbox. A command that may write where the folder lies can move a
-//! folder above it, which a later command reads. A keyring keeps logins out of that folder.
+//! The program's own sandbox limits writing and the network, not reading. In `ReadOnly` and `WorkspaceWrite` commands,
+//! patches and images cannot read logins of Nexus that are in files (`$NEXUS_HOME/auth`) when the turn begins: a
+//! permission profile denies that folder, and otherwise equals the sandbox. `Unrestricted` has no such sandbox. A
+//! command that may write to a parent of that folder can move the parent, and a later command can then read the folder.
+//! A keyring keeps logins out of that folder.
 
 mod args;
 mod capabilities;

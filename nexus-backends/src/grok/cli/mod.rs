@@ -1,32 +1,32 @@
 //! `grok-cli`: xAI's Grok Build CLI, one process per turn.
 //!
-//! The backend reads the output as a stream (`--output-format streaming-json`: deltas, tool calls with their
-//! output, one line per model response), and decides the outcome by the folder that the CLI stores of the
-//! session. The other streaming format hides a running tool's output and the reasoning tokens. It joins an
-//! interrupted answer with the next attempt just the same, and has no text at all when a turn fails.
+//! The backend reads the output as a stream (`--output-format streaming-json`: deltas, tool calls with their output,
+//! one line per model response). The folder that the CLI stores of the session decides the outcome. The other streaming
+//! format hides a running tool's output and the reasoning tokens. It also joins an interrupted answer with the next
+//! attempt, and has no text at all when a turn fails.
 //!
-//! The folder with Nexus's own logins (`$NEXUS_HOME/auth`) is denied to the CLI's tools that read, search or
-//! write files, at every level, and to shell commands that name it; a file `.ignore` in it excludes it from
-//! searches that begin above. At `WorkspaceWrite` it is empty inside the sandbox, for every program.
-//! `Unrestricted` has no sandbox, and a command that finds the folder by another name reads logins that lie in
-//! files. A keyring keeps them from that folder.
+//! The CLI denies its tools that read, search or write files the folder with Nexus's own logins (`$NEXUS_HOME/auth`),
+//! at every level, and denies shell commands that name the folder. A file `.ignore` in the folder excludes it from
+//! searches that begin above it. At `WorkspaceWrite` the folder is empty inside the sandbox, for every program.
+//! `Unrestricted` has no sandbox, so a command that finds the folder under another name can read logins in files. A
+//! keyring keeps them out of that folder.
 //!
-//! **The caller's tools** are the CLI's one server. At `ScopedOnly` its model gets two functions, and reaches
-//! nothing else:
+//! **The caller's tools** are the CLI's only server. At `ScopedOnly` its model gets two functions, and reaches nothing
+//! else:
 //!
 //! - `search_tool` finds the caller's tools in scope, by words. It reads nothing else, and changes nothing.
-//! - `use_tool` calls one. It also takes arguments from a JSON file: at `ScopedOnly` a rule denies it every
-//!   path, at the
-//! other levels the folders that are denied to all tools that read.
+//! - `use_tool` calls one. It also takes arguments from a JSON file. At `ScopedOnly` a rule denies it every path, at
+//!   the other levels the folders that are denied to all tools that read.
 //!
-//! The CLI itself rejects a call of any other tool, with an answer to its model: "Tool not found: NAME"; for a
-//! file "MCP source Read denied: Denied by permission policy". Such calls never reach the caller.
+//! The CLI itself rejects a call of any other tool, with an answer to its model: "Tool not found: NAME"; for a file
+//! "MCP source Read denied: Denied by permission policy". Such calls never reach the caller.
 //!
-//! A tool's pictures reach the model as base64 text, which becomes a warning. A request is rejected if the CLI
-//! would silently leave out one of its tools: a name with `__` in it or `_` before it.
+//! A tool's images reach the model as base64 text, which becomes a warning. A request is rejected if the CLI would
+//! silently leave out one of its tools. It leaves out a tool whose name is too long, contains `__`, begins with `_`, or
+//! has characters other than ASCII letters, digits, `_` and `-`.
 //!
-//! The program does not read `TRACEPARENT`: its own traces are apart from the turn's. With a retry that no line
-//! reports, the model call is one span.
+//! The program does not read `TRACEPARENT`, so its own traces are separate from the turn's. If the program retries a
+//! model call without reporting it, the trace shows one span for the call.
 //!
 //! Source: observed with grok 1.0.41.
 
