@@ -42,7 +42,7 @@ pub(crate) struct NativeSettings {
     pub(crate) network: Network,
 }
 
-// One of them may be a key: `Debug` shows their names only.
+// A header's value may be a key, so `Debug` shows only the headers' names.
 #[derive(Clone, Default, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(crate) struct ExtraHeaders(BTreeMap<String, String>);

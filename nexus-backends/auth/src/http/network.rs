@@ -23,21 +23,21 @@ pub struct Network {
 }
 
 impl Network {
-    /// Says whether the host's proxy variables count.
+    /// Sets if the host's proxy variables are used.
     #[must_use]
     pub fn with_inherited_proxy(mut self, inherit_proxy: bool) -> Self {
         self.inherit_proxy = inherit_proxy;
         self
     }
 
-    /// Names the proxy for every request.
+    /// Sets the URL of the proxy for every request.
     #[must_use]
     pub fn with_proxy(mut self, proxy: impl Into<String>) -> Self {
         self.proxy = Some(proxy.into());
         self
     }
 
-    /// Names a file of certificate authorities, in PEM, to trust as well.
+    /// Sets a PEM file of additional certificate authorities to trust.
     #[must_use]
     pub fn with_ca_file(mut self, ca_file: impl AsRef<Path>) -> Self {
         self.ca_file = Some(ca_file.as_ref().to_owned());
@@ -45,7 +45,7 @@ impl Network {
     }
 }
 
-/// A proxy's URL may hold a password.
+/// Hides the proxy's URL, which may contain a password.
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network")

@@ -218,7 +218,7 @@ impl ManagedLogin {
         let was_logged_in = on_blocking_thread(self.place(), move || {
             let removed = catching_panics(&*managed.store, TokenStore::remove);
             match (&removed, held) {
-                // It is still the current login, so the next attempt needs it.
+                // The pending login is still the current one, so keep it for the next attempt.
                 (Err(_), HeldLock::WithPendingWrite(pending_write)) if !is_revoked => {
                     managed.shared.keep(*pending_write);
                 }

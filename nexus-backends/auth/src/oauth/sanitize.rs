@@ -1,4 +1,4 @@
-//! Makes text from an issuer fit for messages: one line, bounded, without control characters or secrets.
+//! Cleans text from an issuer for messages: one line, truncated, without control characters or secrets.
 
 use nexus_core::redact::Redactor;
 

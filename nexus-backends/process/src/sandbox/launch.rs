@@ -23,7 +23,7 @@ use crate::run_id::RunId;
 /// Script of the launcher. Exits with an error if any step fails. Its arguments: the folder of the run, a cgroup or
 /// nothing, the maximum file size in blocks, the processor time in seconds, and the command.
 ///
-/// It closes descriptors that the host leaves open over `exec`, because bubblewrap would pass them on to the inside. A
+/// The script closes descriptors that the host leaves open over `exec`, because bubblewrap would pass them on to the inside. A
 /// hard limit that cannot be set is already lower. Data passed by file appears in no argument list, which others can
 /// read.
 const STAGE: &str = r#"

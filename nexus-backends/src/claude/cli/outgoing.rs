@@ -20,11 +20,11 @@ pub(super) fn initialize(id: &str, system: System<'_>, schema: Option<&Value>) -
 /// Use of the vendor's own system text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System<'a> {
-    /// These texts replace it.
+    /// These texts replace the vendor's text.
     Replace(&'a [&'a str]),
-    /// It stays, followed by this text.
+    /// The vendor's text stays, followed by this text.
     Append(&'a str),
-    /// It stays unchanged.
+    /// The vendor's text stays unchanged.
     Vendor,
 }
 

@@ -158,7 +158,7 @@ pub(super) fn has(tools: &CallerTools, name: &str) -> bool {
 }
 
 /// The program's own helpers for MCP resources. It adds them whenever a server exists, and no setting removes them.
-/// They reach only that server, and the caller's server has no resources.
+/// The helpers reach only that server, and the caller's server has no resources.
 const HELPERS: [&str; 3] = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource"];
 
 /// Returns true if `name` names a helper of [`HELPERS`].
