@@ -1,8 +1,8 @@
 //! Thread that serves one process: reads both output pipes, writes the input pipe, and brings the whole tree to its
 //! end.
 //!
-//! The thread waits for all pipes, a change of the child and requests of the consumer in one `poll`. While the consumer has enough lines, the thread leaves further lines in the
-//! pipe, and serves everything else.
+//! The thread waits for all pipes, a change of the child and requests of the consumer in one `poll`. While the consumer
+//! has enough lines, the thread leaves further lines in the pipe, and serves everything else.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
