@@ -13,11 +13,11 @@
 //! 1. rejects a turn that it cannot run, before any cost: [`admit`];
 //! 2. reports every event to a [`TurnLog`], which records it and queues it for the sink;
 //! 3. waits with [`TurnLog::wait_for`], which enforces the time limits, cancellation and the sink, and reports signs
-//!   of life to its [`Watch`];
+//!    of life to its [`Watch`];
 //! 4. checks the record against the counted limits: [`over_limit`], and [`Overrun`] for calls beyond a budget;
 //! 5. checks the answer: [`AnswerCheck`];
 //! 6. sends the last events, and ends with a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
-//!   [`TurnLog::into_error`].
+//!    [`TurnLog::into_error`].
 //!
 //! No secret leaves a turn: a backend adds its lent credentials to [`Session::redactor`](crate::Session::redactor)
 //! ([`RunningTurn::hide`]). [`TurnLog`] removes them from all output of the turn, and the session from the arguments
