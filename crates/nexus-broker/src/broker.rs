@@ -1,4 +1,4 @@
-//! The broker: takes messages, finds their queues, and has the turns of agents run.
+//! The broker: accepts messages, selects their queues, and starts the turns of agents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,15 +27,15 @@ use crate::{
     worker::{WorkerOrder, Workers},
 };
 
-/// Longest time after which a message expires. Source: our own bound; it keeps the sum within all clocks.
+/// Maximum time until a message expires. Source: our own bound; it keeps the expiry time within the range of all clocks.
 const MAX_EXPIRY: Duration = Duration::from_secs(365 * 86_400);
-/// Least step of a clock that is taken for one. Source: our own bound, above what a busy machine holds a process up.
+/// Smallest difference that counts as a step of the clock. Source: our own bound; a busy machine delays a process by less.
 const CLOCK_STEP: Duration = Duration::from_secs(20);
 /// Time for which turns of other brokers count as alive after the clock stepped. Source: those brokers renew
 /// their leases within a second.
 const AFTER_CLOCK_STEP: Duration = Duration::from_secs(5);
 
-/// Default maximum number of turns that begin each other by messages.
+/// Default maximum length of a chain of turns in which each turn began by a message of the one before.
 pub(crate) const DEFAULT_MAX_HOPS: u32 = 200;
 /// Default maximum number of turns that result from one message.
 pub(crate) const DEFAULT_MAX_TURNS_PER_MESSAGE: u32 = 200;
@@ -51,12 +51,13 @@ pub struct BrokerOptions {
     pub conversations: Conversations,
     /// Full-text index of the sessions, which the tool `memory_query` searches. None by default.
     pub memory: Option<MemoryIndex>,
-    /// The folder for the trees of workers. Made when it is needed.
+    /// Folder for the trees of workers. The broker creates it when it is needed.
     pub folder: PathBuf,
     /// Clock for all times of the broker.
     pub clock: Arc<dyn Clock>,
-    /// The name of this machine, where brokers of several share the store: it runs the turns of agents that were configured here, and
-    /// its agents' triggers of type `file` watch its files alone. None by default.
+    /// Name of this machine, for a store that brokers of several machines share. This broker then runs the turns of agents
+    /// that were configured here, and only it watches this machine's files for their triggers of type `file`. None by
+    /// default.
     pub machine: Option<String>,
     /// Selects the queue of a message.
     pub route: Arc<dyn Route>,
@@ -64,8 +65,9 @@ pub struct BrokerOptions {
     pub max_turns_at_once: usize,
     /// Deadline of a turn. 30 minutes by default.
     pub turn_deadline: Duration,
-    /// Maximum number of turns that begin each other by messages. The broker rejects messages that the last of
-    /// them sends. 0 lets no agent write to another agent, but answers still go back. 200 by default.
+    /// Maximum length of a chain of turns in which each turn began by a message of the one before. The broker rejects
+    /// messages that the last of these turns sends. 0 lets no agent write to another agent, but answers are still sent.
+    /// 200 by default.
     pub max_hops: u32,
     /// Maximum number of turns that result from one first message, such as the message of a caller. It counts
     /// the turn of that message, and all turns that messages and answers of these turns begin, at any depth.
@@ -98,7 +100,7 @@ impl BrokerOptions {
     }
 }
 
-/// Lets agents reach each other, and runs their turns. Clones are one. Several brokers may share a store.
+/// Delivers messages between agents, and runs their turns. Clones share one broker. Several brokers may share a store.
 #[derive(Clone)]
 pub struct Broker {
     parts: Arc<Parts>,
@@ -108,16 +110,16 @@ struct Parts {
     options: BrokerOptions,
     directory: Directory,
     workers: Workers,
-    /// Tells this broker from others of the store.
+    /// Identifies this broker among the brokers of the store.
     id: String,
-    /// Something was put by this process.
+    /// Notified when this process puts a message.
     woken: Notify,
     here: Mutex<LocalWork>,
     /// Number of turns that wait for messages.
     waiting: AtomicUsize,
 }
 
-/// A turn that waits for a message.
+/// Counts one turn as waiting for a message, until it is dropped.
 pub(crate) struct WaitingTurn(Broker);
 
 impl Drop for WaitingTurn {
@@ -126,11 +128,11 @@ impl Drop for WaitingTurn {
     }
 }
 
-/// Work of this process.
+/// Agents that this process works on or has suspended.
 #[derive(Default)]
 struct LocalWork {
     running: BTreeSet<String>,
-    /// Agents that are left alone for a time, such as those whose backends could not run a turn.
+    /// Agents whose messages this process does not take for a time, for example because no backend could run a turn.
     suspended: BTreeMap<String, Suspension>,
     clock: Option<ClockWatch>,
 }
@@ -142,7 +144,8 @@ struct Suspension {
     latest: Instant,
 }
 
-/// Finds steps of the clock: how far it went, beside the time that this process has seen pass. A machine that sleeps steps its clock, too.
+/// Detects steps of the clock: compares the time that passed by the clock with the time that this process measured.
+/// The clock of a machine that sleeps steps, too.
 struct ClockWatch {
     looked: (SystemTime, Instant),
     stepped: Option<Instant>,
@@ -167,21 +170,21 @@ pub struct SendOptions {
     pub priority: MessagePriority,
     /// Time after which the message expires.
     pub expires_in: Option<Duration>,
-    /// Tells the message from others, for who sends it again. A new one by default.
+    /// Id of the message. A sender that repeats a message passes the same id. A new id by default.
     pub message_id: Option<EnvelopeId>,
-    /// The place of the message whose turn sends it. None for a caller.
+    /// Chain position of the message whose turn sends this one. None for a caller.
     turn: Option<Chain>,
 }
 
 impl SendOptions {
-    /// With this priority.
+    /// Sets the priority of the message.
     #[must_use]
     pub fn with_priority(mut self, priority: MessagePriority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Sent by a turn whose own message has this place.
+    /// Marks the message as sent by a turn whose own message is at this position of the chain.
     #[must_use]
     pub(crate) fn after(mut self, turn: &Chain) -> Self {
         self.turn = Some(turn.clone());
@@ -193,30 +196,31 @@ impl SendOptions {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Tells the message from every other.
+    /// Id of the message.
     pub message_id: EnvelopeId,
-    /// Tells a new message from a repeated one.
+    /// Tells a new message from one that was sent before.
     pub outcome: PutOutcome,
-    /// Expected time of delivery to its target.
+    /// Time at which the target is expected to get the message.
     pub reach: Reach,
 }
 
-/// Expected time of delivery of a message, as far as it is known at sending.
+/// Expected time of delivery of a message, as far as it is known when the message is sent.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The agent does nothing: a turn begins with it, when it is its turn in the queue.
+    /// The agent is idle: a turn begins with the message when the message is first in its queue.
     Now,
-    /// The agent is in a turn whose backend takes input: it has it between two tool calls, else with its next turn.
+    /// The agent is in a turn, and its backend takes input. The agent gets the message between two tool calls, or with its
+    /// next turn.
     RunningTurn,
-    /// The agent is in a turn: the message comes with a later one, or when the agent asks for messages.
+    /// The agent is in a turn. It gets the message with a later turn, or when it asks for messages.
     NextTurn,
-    /// It is for a caller, who asks for it.
+    /// The message is for a caller, who fetches it from its inbox.
     Inbox,
 }
 
 impl Reach {
-    /// In words, for who sent it.
+    /// Returns a description for the sender of the message.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -284,7 +288,7 @@ impl Broker {
         }
         let mut elsewhere = None;
         let changed = self.directory().update(&record.name, |there| {
-            // Another machine may have added it just now.
+            // Another machine may have added the agent since `get`.
             if !self.has_machine_of(there) {
                 elsewhere.clone_from(&there.machine);
                 return Ok(());
@@ -390,10 +394,11 @@ impl Broker {
         self.submit(from, envelope).await
     }
 
-    /// Checks that a message to `to` may answer the message `id`.
+    /// Checks that `to` sent the message `id`, so that a message to `to` may answer it.
     ///
-    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if the store has no such message, or not any more, and with
-    /// [`Invalid`](BrokerErrorKind::Invalid) if another agent than `to` sent it.
+    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if the store does not have the message, or has forgotten it. Fails
+    /// with
+    /// [`Invalid`](BrokerErrorKind::Invalid) if another sender than `to` sent it.
     pub async fn check_reply(&self, id: &EnvelopeId, to: &Address) -> Result<(), BrokerError> {
         let Some(answered) = self.store().message(id).await? else {
             return Err(BrokerError::new(
@@ -477,7 +482,7 @@ impl Broker {
     /// Fails with [`Conflict`](BrokerErrorKind::Conflict) if another message of this id was sent before.
     async fn check_is_same(&self, envelope: &Envelope) -> Result<(), BrokerError> {
         let id = &envelope.message_id;
-        // An unreadable or forgotten message cannot be compared.
+        // The stored message is unreadable or forgotten, so it cannot be compared.
         let Ok(Some(sent)) = self.store().message(id).await else { return Ok(()) };
         let to = |envelope: &Envelope| envelope.target_agent_id.clone();
         // Two messages with the same text are the same, even if they answer different messages.
@@ -566,9 +571,10 @@ impl Broker {
         Ok(found)
     }
 
-    /// Stops an agent and its workers, at any depth: their turns end, and they take no further message. What they did stays.
+    /// Stops an agent and its workers, at any depth: the broker cancels their turns and gives them no further messages.
+    /// Their files and records stay.
     pub async fn stop(&self, name: &str) -> Result<(), BrokerError> {
-        // The agent first: it is not to start another meanwhile.
+        // Stop the agent before its workers, so that it cannot start another one meanwhile.
         self.directory().set_status(name, AgentStatus::Stopped).await?;
         for worker in self.parts.workers.all_below(self.directory(), name).await? {
             self.directory().set_status(&worker, AgentStatus::Stopped).await?;
@@ -576,7 +582,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Has an agent that was stopped take messages again.
+    /// Starts a stopped agent: it takes messages again.
     pub async fn start(&self, name: &str) -> Result<(), BrokerError> {
         let started = self.directory().update(name, |record| {
             if record.status == AgentStatus::Stopped {
@@ -589,19 +595,21 @@ impl Broker {
         Ok(())
     }
 
-    /// Moves the branch that a worker's tree began with to what the worker made, where that is possible; says what was done.
+    /// Moves the branch that a worker's tree began with to the worker's newest commit, if possible. Returns a description
+    /// of the result.
     pub async fn land(&self, name: &str) -> Result<String, BrokerError> {
         self.parts.workers.land(self.directory(), name).await
     }
 
-    /// Removes a worker that has ended, with its tree; the refs that keep its commits stay. Fails with
-    /// [`Conflict`](BrokerErrorKind::Conflict) where it has not ended, and where what it made is not landed, unless `even_unlanded`.
+    /// Removes an ended worker and its tree; the refs of its commits stay. Fails with
+    /// [`Conflict`](BrokerErrorKind::Conflict)
+    /// if the worker has not ended, or if its work is not landed and `even_unlanded` is false.
     pub async fn clean(&self, name: &str, even_unlanded: bool) -> Result<String, BrokerError> {
         self.parts.workers.clean(self.directory(), name, even_unlanded).await
     }
 
-    /// Returns true if this process may start work for an agent: it handles none of its messages, and the agent
-    /// is not suspended.
+    /// Returns true and marks the agent as entered if this process may start work for it: the process handles none of the
+    /// agent's messages, and the agent is not suspended.
     pub(crate) fn enter(&self, name: &str) -> bool {
         let now = self.parts.options.clock.now();
         let mut here = self.here();
@@ -614,27 +622,27 @@ impl Broker {
         here.running.insert(name.to_owned())
     }
 
-    /// Takes no message of an agent for a time.
+    /// Suspends an agent: this process takes none of its messages for a time.
     pub(crate) fn suspend(&self, name: &str, time: Duration) {
         let suspension =
             Suspension { until: self.parts.options.clock.now() + time, latest: Instant::now() + time };
         self.here().suspended.insert(name.to_owned(), suspension);
     }
 
-    /// Looks for a step of the clock since the last call.
+    /// Checks whether the clock stepped since the last call.
     pub(crate) fn watch_clock(&self) {
         let (wall, now) = (self.parts.options.clock.now(), Instant::now());
         self.here().clock.get_or_insert(ClockWatch { looked: (wall, now), stepped: None }).look(wall, now);
     }
 
-    /// Returns true if the clock stepped recently, as far as this process has checked.
+    /// Returns true if [`watch_clock`](Self::watch_clock) found a step of the clock recently.
     pub(crate) fn has_clock_stepped(&self) -> bool {
         self.watch_clock();
         let stepped = self.here().clock.as_ref().and_then(|clock| clock.stepped);
         stepped.is_some_and(|stepped| stepped.elapsed() < AFTER_CLOCK_STEP)
     }
 
-    /// Says that this process is not at an agent any more.
+    /// Ends the work of this process on an agent.
     pub(crate) fn leave(&self, name: &str) {
         self.here().running.remove(name);
     }
@@ -651,7 +659,7 @@ impl Broker {
         self.parts.waiting.load(Ordering::SeqCst)
     }
 
-    /// Waits until this process has put something.
+    /// Waits until this process has put a message.
     pub(crate) async fn woken(&self) {
         self.parts.woken.notified().await;
     }
@@ -698,7 +706,7 @@ impl Broker {
         let options = SendOptions::default().after(turn);
         let sent = self.send(&from, &Address::agent(&record.name)?, payload, options).await;
         if let Err(error) = sent {
-            // One without its task would be in the way of the next attempt.
+            // A worker without its task would block the name for the next attempt, so stop it.
             self.stop(&record.name).await?;
             self.clean(&record.name, true).await?;
             return Err(error);
@@ -714,7 +722,7 @@ impl Broker {
         &self.parts.workers
     }
 
-    /// Returns its parts and limits.
+    /// Returns the options of this broker.
     #[must_use]
     pub fn options(&self) -> &BrokerOptions {
         &self.parts.options

@@ -17,7 +17,7 @@ use crate::{
 const LEASE: Duration = Duration::from_secs(60);
 /// Longest delivery. Shorter than the lease, so that no second one begins meanwhile.
 const LONGEST_DELIVERY: Duration = Duration::from_secs(30);
-/// Longest wait for a message without another look.
+/// Longest wait for a message before the queue is checked again.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Longest pause after deliveries that failed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -25,11 +25,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// Receives the messages for one caller.
 #[async_trait]
 pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
-    /// Takes one message. It may come again with the same [`message_id`](Envelope::message_id): after a failure, and where the broker
-    /// ended before it stored the success.
+    /// Delivers one message. The same message, with the same [`message_id`](Envelope::message_id), may be delivered again:
+    /// after
+    /// a failure, and if the broker ended before it stored the success.
     ///
-    /// Fails with [`Invalid`](BrokerErrorKind::Invalid) where this message is refused and another may not be. Every other failure holds
-    /// for all messages.
+    /// Fails with [`Invalid`](BrokerErrorKind::Invalid) if the receiver rejects this message but may accept others. Every
+    /// other
+    /// failure counts for all messages.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), BrokerError>;
 }
 
@@ -79,7 +81,7 @@ impl Broker {
         });
         match delivered {
             Ok(()) => self.store().finish(&delivery.lease, &[]).await,
-            // It stays leased for its pause, so that those behind it go on.
+            // Keep the lease for the pause, so that the messages behind this one can be delivered.
             Err(error) if error.kind == BrokerErrorKind::Invalid => {
                 let pause = pause_after(delivery.deliveries.saturating_sub(1));
                 let (id, seconds) = (&delivery.envelope.message_id, pause.as_secs());

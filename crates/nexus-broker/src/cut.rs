@@ -1,6 +1,6 @@
 //! Texts that are too long for a message.
 
-/// A text of at most so many bytes, and how much was left out.
+/// Shortens a text to at most `most` bytes, and appends the number of omitted bytes.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,24 +1,24 @@
-//! Why a message, a document or a trigger could not be read or changed.
+//! Errors of messages, documents and triggers.
 
 use nexus_conversations::{ConversationError, ConversationErrorKind};
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 
-/// Why a call failed, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BrokerErrorKind {
-    /// An argument is not accepted. Nothing was changed.
+    /// An argument is invalid. Nothing was changed.
     Invalid,
-    /// There is nothing by this name.
+    /// The name or id does not exist.
     Unknown,
     /// The scope of the sender does not allow it.
     NotAllowed,
-    /// The queue of the target has as many messages as it may have. Nothing was stored.
+    /// The queue of the target is full. Nothing was stored.
     QueueFull,
-    /// It was changed meanwhile, or the lease has lapsed. Nothing was changed.
+    /// The data was changed meanwhile, or the lease has lapsed. Nothing was changed.
     Conflict,
-    /// The store cannot be reached. The call may or may not have taken effect; the same call again is safe.
+    /// The store cannot be reached. The call may or may not have taken effect; it is safe to repeat it.
     Unavailable,
     /// The stored data is not in the format that this version writes. Nothing was changed.
     Damaged,
@@ -54,7 +54,7 @@ impl TreeServiceErrorKind for BrokerErrorKind {
     }
 }
 
-/// Returns a failure of a conversation as one of the broker.
+/// Converts an error of a conversation to an error of the broker.
 pub(crate) fn of_conversation(error: ConversationError) -> BrokerError {
     use ConversationErrorKind as Kind;
     let kind = match error.kind {

@@ -1,8 +1,8 @@
 //! The inbox of a caller, and the programs that wait for answers in it.
 //!
-//! Programs of one caller share an inbox. A program that waits for an answer marks the message by a file that
-//! it has locked, below `waiting` of the broker's folder. Other programs leave the answers to that message to
-//! it for as long as it lives. When it ends, in any way, the operating system releases the lock, and the answer
+//! Programs of one caller share an inbox. A program that waits for an answer to a message marks the message: it creates
+//! and locks a file below `waiting` of the broker's folder. Other programs leave the answers to that message in the inbox
+//! while the file is locked. When the program ends in any way, the operating system releases the lock, and the answer
 //! becomes an ordinary message.
 
 use std::{fs, io, path::PathBuf, time::Duration};
@@ -17,25 +17,26 @@ use crate::{
     store::{Delivery, HandlingLease},
 };
 
-/// For how long a message is taken while it is shown.
+/// Length of the lease on a message while a program shows it. If the program does not
+/// [`finish`](crate::BrokerStore::finish) the message by then, the store delivers it again.
 const LEASE: Duration = Duration::from_secs(30);
-/// Number of messages of an inbox that are searched for an answer: the default maximum of an inbox.
+/// Number of messages of an inbox that are searched for an answer. Source: the default limit of an inbox.
 const MOST_WAITING: usize = 10_000;
-/// The largest file that marks a message, in bytes: an id has 256.
+/// Maximum size of a file that marks a message, in bytes. Source: an id has at most 256.
 const MAX_MARK_BYTES: u64 = 1 << 10;
-/// Number of attempts to write a mark that another program removes because it takes it for an abandoned one.
+/// Maximum number of attempts to write a mark. Another program may remove a new mark because it is not locked yet.
 const MOST_TRIES: usize = 16;
 
-/// Says that a program of this machine waits for the answer to a message, until it is dropped.
+/// Marks a message as one whose answer a program of this machine waits for, until it is dropped.
 #[derive(Debug)]
 pub struct AwaitedAnswer {
     id: EnvelopeId,
-    /// Always there, but while it is dropped.
+    /// `None` only during `drop`.
     hold: Option<FileLock>,
 }
 
 impl AwaitedAnswer {
-    /// Returns true if a message is the answer.
+    /// Returns true if `envelope` is the awaited answer.
     #[must_use]
     pub fn is(&self, envelope: &Envelope) -> bool {
         answers(envelope, &self.id)
@@ -45,18 +46,18 @@ impl AwaitedAnswer {
 impl Drop for AwaitedAnswer {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
-            // If this fails, the next program that reads the marks removes it.
+            // If the removal fails, the next program that reads the marks removes the file.
             let _ = hold.remove();
         }
     }
 }
 
 impl Broker {
-    /// Has the answer to a message left to this program: to be called before the message is sent. Writes a file.
+    /// Reserves the answer to a message for this program. Call it before the message is sent. Writes a file.
     ///
     /// # Errors
     ///
-    /// [`Failed`](crate::BrokerErrorKind::Failed), which names the place.
+    /// [`Failed`](crate::BrokerErrorKind::Failed), with the path of the file.
     pub fn expect_answer(&self, id: &EnvelopeId) -> Result<AwaitedAnswer, BrokerError> {
         let folder = self.waiting_folder();
         nexus_files::make_private_folder(&folder).map_err(BrokerError::at(&folder))?;
@@ -71,12 +72,13 @@ impl Broker {
         Err(BrokerError::unusable(&folder, &io::Error::other("files are removed as soon as they are made")))
     }
 
-    /// Takes an answer, if it has arrived. The program [`finish`](crate::BrokerStore::finish)es it after it has
-    /// shown it; otherwise the store delivers it again. Other messages stay.
+    /// Takes an answer, if it has arrived. The program shows the answer, then it [`finish`](crate::BrokerStore::finish)es
+    /// the
+    /// message; otherwise the store delivers it again. Other messages stay in the inbox.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn take_answer(
         &self,
         caller: &str,
@@ -90,20 +92,20 @@ impl Broker {
         }
     }
 
-    /// Takes the first message of a caller's inbox, except answers that another program of this machine waits
-    /// for. The program [`finish`](crate::BrokerStore::finish)es it after it has shown it; otherwise the store
-    /// delivers it again.
+    /// Takes the first message of a caller's inbox, except answers that another program of this machine waits for. The
+    /// program
+    /// shows the message, then it [`finish`](crate::BrokerStore::finish)es it; otherwise the store delivers it again.
     ///
     /// # Errors
     ///
-    /// Those of the store, and of reading the marks.
+    /// Errors of the store, and of reading the marks.
     pub async fn take_from_inbox(&self, caller: &str) -> Result<Option<Delivery>, BrokerError> {
         let queue = queue_of(&Address::Caller(caller.to_owned()));
         let awaited = self.awaited()?;
         self.take_first(&queue, |envelope| !awaited.iter().any(|id| answers(envelope, id))).await
     }
 
-    /// The first message that is wanted. Those before it keep their places.
+    /// Takes the first message that `is_wanted` accepts. The messages before it stay in their order.
     async fn take_first(
         &self,
         queue: &str,
@@ -119,7 +121,7 @@ impl Broker {
             }
         };
         for lease in passed {
-            // If the message cannot be returned now, the queue has it again when the lease lapses.
+            // If the message cannot be returned now, the store delivers it again when the lease lapses.
             if let Err(error) = self.store().put_back(&lease).await {
                 tracing::debug!(queue, %error, "a message will be delivered again later");
             }
@@ -127,7 +129,7 @@ impl Broker {
         found
     }
 
-    /// The messages whose answers programs of this machine wait for.
+    /// Returns the messages whose answers programs of this machine wait for.
     fn awaited(&self) -> Result<Vec<EnvelopeId>, BrokerError> {
         let folder = self.waiting_folder();
         let entries = match fs::read_dir(&folder) {

@@ -1,16 +1,16 @@
-//! Messages between agents while they work, triggers that start work, and what is kept of both.
+//! Messages between agents while they work, triggers that start work, and the stored sessions of both.
 //!
 //! | to | see |
 //! | --- | --- |
-//! | say something to an agent | [`Envelope`], [`Payload`] |
-//! | keep messages on one machine, or on the servers of a fleet | [`SqliteStore`], `JetStreamStore`, by [`BrokerStore`] |
-//! | have work begin by time, files, webhooks or reports | [`trigger`] |
+//! | send a message to an agent | [`Envelope`], [`Payload`] |
+//! | store messages on one machine, or on the servers of a fleet | [`SqliteStore`], `JetStreamStore`, by [`BrokerStore`] |
+//! | start work by time, files, webhooks or reports | [`trigger`] |
 //! | run the turns of agents that write to each other | [`Broker`], [`BrokerSettings`] |
-//! | have answers delivered to a program outside | [`Broker::call_back`] |
+//! | deliver answers to an external program | [`Broker::call_back`] |
 //! | wait for an answer, beside other programs of the same caller | [`AwaitedAnswer`] |
-//! | find what they said | [`Sessions`], [`MemoryIndex`] |
+//! | search the sessions of agents | [`Sessions`], [`MemoryIndex`] |
 //!
-//! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
+//! [`message`] describes the content of a message, and [`BrokerStore`] its delivery.
 
 mod agent;
 mod broker;

@@ -1,4 +1,6 @@
-//! Locks on what agents share: a document is the truth, `.nexus_locks/NAME.lock` shows it to others' tools.
+//! Named locks on things that agents share. A document in the broker's store says who owns a lock. The file
+//! `.nexus_locks/NAME.lock` in the agent's folder shows the lock to other programs; a file there that no agent made
+//! blocks it.
 
 use std::{
     fs,
@@ -19,30 +21,32 @@ use crate::{
 };
 use nexus_files::rfc3339;
 
-/// The folder of the files, below that of the agent.
+/// Name of the folder of the lock files, inside the agent's project folder.
 const FOLDER: &str = ".nexus_locks";
 
-/// A lock, as the document and the file have it.
+/// A lock, as it is stored in the document and in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LockRecord {
     /// Agent that owns it.
     agent_id: String,
-    /// Since when.
+    /// Time at which the agent took the lock.
     #[serde(with = "rfc3339::as_millis")]
     taken_at: SystemTime,
-    /// Time at which it becomes free, even if it is not released.
+    /// Time at which the lock becomes free, even if the agent does not release it.
     #[serde(with = "rfc3339::as_millis")]
     expires_at: SystemTime,
-    /// The file that shows it.
+    /// File that shows the lock to other programs.
     file: PathBuf,
 }
 
 impl Broker {
-    /// Takes a lock in the folder of an agent, until its turn ends, and for at most `time`. An agent that takes
-    /// its own lock again renews it.
+    /// Takes a lock in the folder of an agent, until the agent's turn ends, and for at most `time`. An agent that takes its
+    /// own
+    /// lock again renews it.
     ///
-    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent owns it, or a file that no agent
-    /// made has its name.
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent owns the lock, or if a file of this name
+    /// exists
+    /// that no agent created.
     pub(crate) async fn take_lock(
         &self,
         agent: &AgentDocument,
@@ -103,7 +107,7 @@ impl Broker {
         Ok(format!("you have {name} until {}{reported}", rfc3339::millis(record.expires_at)))
     }
 
-    /// Releases a lock of an agent's. Fails with [`Unknown`](BrokerErrorKind::Unknown) if it has none of this name.
+    /// Releases a lock of an agent. Fails with [`Unknown`](BrokerErrorKind::Unknown) if the agent has no lock of this name.
     pub(crate) async fn release_lock(&self, agent: &str, name: &str) -> Result<(), BrokerError> {
         let record = self.directory().get(agent).await?;
         let unknown = || BrokerError::unknown(format!("you have no lock {name:?}"), "");
@@ -117,7 +121,7 @@ impl Broker {
         self.release(&document, &held).await
     }
 
-    /// Releases all locks of an agent: its turn has ended.
+    /// Releases all locks of an agent whose turn has ended.
     pub(crate) async fn release_locks(&self, agent: &str) {
         let documents = match self.store().documents(DocumentKind::Lock).await {
             Ok(documents) => documents,
@@ -156,13 +160,13 @@ fn project_folder(agent: &AgentDocument) -> Option<PathBuf> {
     agent.tree.as_ref().map(|tree| tree.project.clone()).or_else(|| agent.folder.clone())
 }
 
-/// The key of the document: of any path it is short.
+/// Returns the key of the lock's document. The path is hashed, so the key stays short.
 fn key(folder: &Path, name: &str) -> String {
     let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
     format!("{name}@{}", nexus_files::hex(hash))
 }
 
-/// Fails where the folder of the files is a link: it is an agent's to write, and leads where it likes.
+/// Fails if the folder of the lock files is a link: the agent can write it, so the link may lead anywhere.
 fn check_folder(folder: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(folder)?.is_dir() {
         true => Ok(()),
@@ -180,7 +184,7 @@ fn read(document: &StoredDocument) -> Result<LockRecord, BrokerError> {
     })
 }
 
-/// A file that no document is of belongs to a tool that knows no broker.
+/// Fails if a lock file exists without a document: another program, which does not use the broker, created it.
 fn refuse_foreign(file: &Path) -> Result<(), BrokerError> {
     match fs::symlink_metadata(file) {
         Err(_) => Ok(()),

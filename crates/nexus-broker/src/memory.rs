@@ -26,16 +26,16 @@ use nexus_files::rfc3339;
 
 /// Longest time for which another process may lock the file.
 const BUSY_TIME: Duration = Duration::from_secs(30);
-/// The most that is found at a time.
+/// Maximum number of results of one query.
 const MOST_FOUND: usize = 50;
 /// Number of words that a result shows around a match.
 const WORDS_SHOWN: i64 = 40;
 /// Maximum number of words in a query.
 const MOST_WORDS: usize = 32;
-/// The version of the tables. An index of another version is built again: the conversations contain all of it.
+/// Version of the tables. An index of another version is built again from the conversations, which contain everything.
 const VERSION: i64 = 2;
 
-/// A message that forks share is in `said` and `message` once, and in `place` for each session that has it.
+/// A message that forks share is stored once in `said` and `message`. `place` has a row for each session that contains it.
 const TABLES: &str = "
     CREATE VIRTUAL TABLE message USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
     CREATE TABLE said (
@@ -58,7 +58,7 @@ const DROP_TABLES: &str = "
     DROP TABLE IF EXISTS place;
 ";
 
-/// One thing that was found.
+/// A message that a query found.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryHit {
@@ -70,13 +70,14 @@ pub struct MemoryHit {
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub at: SystemTime,
-    /// user, assistant or tool.
+    /// Role of the author: user, assistant or tool.
     pub role: String,
-    /// The words around what was found.
+    /// Words around the match.
     pub text: String,
 }
 
-/// A full text index of the sessions of a home, in one file. It can be removed: what is missing is read again. Clones are one.
+/// Full-text index of the sessions of a home, in one file. The file may be removed: the index is then built again. Clones
+/// share one connection.
 #[derive(Clone)]
 pub struct MemoryIndex {
     path: Arc<PathBuf>,
@@ -105,16 +106,18 @@ impl MemoryIndex {
         Ok(Self { path: Arc::new(path), connection: Arc::new(Mutex::new(connection)) })
     }
 
-    /// Takes in what is new in a session. Blocks.
+    /// Indexes the new messages of a session. Blocks.
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace); what was not taken in is the next time.
+    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace). The next call indexes the remaining
+    /// messages.
     pub fn capture(&self, key: &SessionKey, conversation: &Conversation) -> Result<(), BrokerError> {
         self.take_in(key, conversation, None)
     }
 
-    /// `updated_at_ms` is when the conversation was last changed, if all of that is in what was read.
+    /// Indexes messages of a session. `updated_at_ms`: time of the last change of the conversation, if `messages` has all of
+    /// that change.
     fn take_in(
         &self,
         key: &SessionKey,
@@ -137,7 +140,7 @@ impl MemoryIndex {
             };
             let known = match found {
                 Some((id, known, last)) if goes_on(known, &last) => Some((id, known)),
-                // Another conversation has the name by now.
+                // The name belongs to another conversation now, so drop the messages of the old one.
                 Some((id, ..)) => {
                     forget(&transaction, id)?;
                     None
@@ -177,8 +180,8 @@ impl MemoryIndex {
     ///
     /// # Errors
     ///
-    /// Those of [`MemoryIndex::capture`], and those of reading. An unreadable session does not stop the others:
-    /// its error is returned after all are indexed.
+    /// Errors of [`MemoryIndex::capture`], and of reading the sessions. An unreadable session does not stop the others: its
+    /// error is returned after all are indexed.
     pub fn capture_all(&self, conversations: &Conversations) -> Result<(), BrokerError> {
         let list = conversations.list().map_err(of_conversation)?;
         let mut failure = list.unreadable.into_iter().next().map(of_conversation);
@@ -186,7 +189,8 @@ impl MemoryIndex {
             SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
         };
         let mut sessions: Vec<_> = list.conversations.into_iter().filter_map(keyed).collect();
-        // A message that several sessions share is shown for the first of them. Forks are rarely named "main".
+        // A result shows a shared message under the session that was indexed first, so index "main" first: forks rarely have
+        // that name.
         sessions.sort_by_key(|(key, _)| (key.context() != MAIN, key.clone()));
         for (key, summary) in &sessions {
             let known: Option<(u64, Option<u64>)> = self.work(|connection| {
@@ -203,7 +207,7 @@ impl MemoryIndex {
             }
             match conversations.load(&summary.name) {
                 Ok(conversation) => self.take_in(key, &conversation, Some(summary.updated_at_ms))?,
-                // Deleted meanwhile.
+                // The session was deleted meanwhile.
                 Err(error) if error.kind == ConversationErrorKind::Unknown => {}
                 Err(error) => failure = failure.or(Some(of_conversation(error))),
             }
@@ -225,19 +229,20 @@ impl MemoryIndex {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Finds messages that have all of the words, else some of them, best first: in the sessions of those agents that `may_read` allows.
-    /// Blocks.
+    /// Finds messages in the sessions of agents that `may_read` allows, best match first. Messages with all of the words
+    /// come
+    /// first; if there are none, messages with some of them. Blocks.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BrokerErrorKind::Invalid) for a question without a word; [`Failed`](BrokerErrorKind::Failed).
+    /// [`Invalid`](BrokerErrorKind::Invalid) for a query without a word; [`Failed`](BrokerErrorKind::Failed).
     pub fn query(
         &self,
         text: &str,
         at_most: usize,
         may_read: impl Fn(&str) -> bool,
     ) -> Result<Vec<MemoryHit>, BrokerError> {
-        // Each word as a quoted string: nothing in it is an operator.
+        // Quote each word, so that SQLite reads none of it as an operator.
         let words: Vec<_> = text
             .split(|letter: char| !letter.is_alphanumeric())
             .filter(|word| !word.is_empty())
@@ -340,9 +345,9 @@ fn failed(path: &Path, error: &rusqlite::Error) -> BrokerError {
     BrokerError::new(kind, format!("{}: {error}", path.display()), instead)
 }
 
-/// A message of a session, and what tells it from others.
+/// A message of a session, with its identity.
 struct IdentifiedMessage {
-    /// The hash of it and of all before it. Forks have those of their parent, and nothing else has.
+    /// Hash of the message and of all messages before it. Only forks of one conversation share identities.
     identity: [u8; 32],
     at_ms: u64,
     role: &'static str,
@@ -366,7 +371,7 @@ fn identified(conversation: &Conversation) -> Vec<IdentifiedMessage> {
     messages
 }
 
-/// The statements that add a message, each of them read once.
+/// Prepared statements that add a message.
 struct Adding<'t> {
     known: Statement<'t>,
     said: Statement<'t>,
@@ -384,7 +389,7 @@ impl<'t> Adding<'t> {
         })
     }
 
-    /// Adds a message, unless a session has it already; gives its number.
+    /// Adds a message, unless another session has it already. Returns its row id.
     fn say(&mut self, transaction: &Transaction<'_>, message: &IdentifiedMessage) -> rusqlite::Result<i64> {
         let known = self.known.query_row([message.identity], |row| row.get(0)).optional()?;
         if let Some(id) = known {
@@ -397,7 +402,7 @@ impl<'t> Adding<'t> {
     }
 }
 
-/// Removes a session, and what no other one has.
+/// Removes a session, and its messages that no other session has.
 fn forget(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
     for table in ["DELETE FROM message WHERE rowid", "DELETE FROM said WHERE id"] {
         transaction.execute(

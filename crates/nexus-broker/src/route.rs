@@ -14,27 +14,28 @@ use crate::{
 /// the content.
 #[async_trait]
 pub trait Route: fmt::Debug + Send + Sync + 'static {
-    /// The address that the message goes to: an agent, a session or a caller. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown).
+    /// Returns the address that receives the message: an agent, a session or a caller. Fails with
+    /// [`Unknown`](crate::BrokerErrorKind::Unknown) if the recipient does not exist.
     async fn route(&self, envelope: &Envelope, agents: &Agents) -> Result<Address, BrokerError>;
 }
 
-/// The agents that there are, for a [`Route`].
+/// The existing agents, for a [`Route`].
 #[derive(Clone, Debug)]
 pub struct Agents(pub(crate) Directory);
 
 impl Agents {
-    /// The agent of this name. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown).
+    /// Returns the agent of this name. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown) if it does not exist.
     pub async fn get(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         self.0.get(name).await
     }
 
-    /// Every agent.
+    /// Returns every agent.
     pub async fn all(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         self.0.all().await
     }
 }
 
-/// Goes by the address: an agent that there is, its session, the manager of a worker, a caller.
+/// Routes by the address alone: to an existing agent, its session, the manager of a worker, or a caller.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByAddress;
 
@@ -59,7 +60,7 @@ impl Route for ByAddress {
     }
 }
 
-/// The queue of an address. All sessions of an agent have one, so that its turns come one after the other.
+/// Returns the queue of an address. All sessions of an agent share a queue, so that its turns run one after the other.
 pub(crate) fn queue_of(address: &Address) -> String {
     match address {
         Address::Agent(name) | Address::Session { agent: name, .. } => format!("agent.{name}"),

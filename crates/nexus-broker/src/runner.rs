@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::{broker::Broker, error::BrokerError, turn};
 
-/// Pause between two polls of the store. Messages of this process end the pause; messages of other processes
-/// are seen after it.
+/// Pause between two polls of the store. A message from this process ends the pause; a message from another process is
+/// seen after it.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Interval between two clean-ups of old turn counts.
 const TIDY_EVERY: Duration = Duration::from_secs(3_600);
@@ -68,7 +68,7 @@ impl Broker {
             (Reverse(most_urgent), status.oldest)
         });
         for status in queues {
-            // A turn that waits for a message uses nothing, and what it waits for needs a turn.
+            // A waiting turn uses no resources, and the answer that it waits for may need a free slot. So do not count it.
             if turns.len().saturating_sub(self.waiting_turns()) >= self.options().max_turns_at_once {
                 break;
             }
@@ -91,7 +91,7 @@ impl Broker {
     }
 }
 
-/// Agent that this process works on.
+/// Marks an agent as in work by this process, until it is dropped.
 struct EnteredAgent<'b> {
     broker: &'b Broker,
     name: &'b str,

@@ -7,24 +7,24 @@ use crate::{
     session_key::SessionKey,
 };
 
-/// The sessions of a home. Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
+/// The sessions of a home. Every call reads or writes files: in async code, call it inside `spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     conversations: Conversations,
 }
 
-/// The sessions of a home.
+/// Result of [`Sessions::list`].
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct SessionList {
-    /// By key.
+    /// Readable sessions, by key.
     pub sessions: Vec<(SessionKey, ConversationSummary)>,
-    /// Why others cannot be read.
+    /// Errors of the unreadable sessions.
     pub unreadable: Vec<BrokerError>,
 }
 
 impl Sessions {
-    /// Sessions that are these conversations.
+    /// Returns the sessions among these conversations.
     #[must_use]
     pub fn new(conversations: Conversations) -> Self {
         Self { conversations }

@@ -8,7 +8,7 @@ use crate::{error::BrokerError, message::Address};
 
 /// Prefix of the names of conversations that are sessions.
 const PREFIX: &str = "agent.";
-/// The session of messages that name none.
+/// Context of messages whose address names no session.
 pub(crate) const MAIN: &str = "main";
 
 /// Key of a session of an agent: `agent:NAME:CONTEXT`.
@@ -28,7 +28,7 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// The session that a message to this address goes into.
+    /// Returns the session of `agent` that handles a message to `target`.
     pub(crate) fn of(agent: &str, target: &Address) -> Self {
         let context = match target {
             Address::Session { context, .. } => context,
@@ -37,7 +37,7 @@ impl SessionKey {
         Self { agent: agent.to_owned(), context: context.to_owned() }
     }
 
-    /// The agent.
+    /// Returns the name of the agent.
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent
@@ -49,13 +49,13 @@ impl SessionKey {
         &self.context
     }
 
-    /// Its address.
+    /// Returns the address of the session.
     #[must_use]
     pub fn address(&self) -> Address {
         Address::Session { agent: self.agent.clone(), context: self.context.clone() }
     }
 
-    /// The conversation that it is. No two sessions have one: names have no dot.
+    /// Returns the name of the session's conversation. It is unique, because names of agents and contexts contain no dot.
     #[must_use]
     pub fn conversation(&self) -> ConversationName {
         let name = format!("{PREFIX}{}.{}", self.agent, self.context).parse();

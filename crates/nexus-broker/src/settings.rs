@@ -169,7 +169,7 @@ impl BrokerSettings {
         Ok(read)
     }
 
-    /// The agents, as a broker takes them.
+    /// Returns the configured agents as records.
     #[must_use]
     pub fn records(&self) -> Vec<AgentDocument> {
         let record = |(name, agent): (&String, &AgentSettings)| AgentDocument {
@@ -201,7 +201,7 @@ impl BrokerSettings {
     }
 }
 
-/// Why messages are not sent to this address.
+/// Returns the reason why messages cannot be sent to this address.
 fn url_fault(url: &str) -> Option<&'static str> {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -16,16 +16,16 @@ use crate::{
 };
 use nexus_files::rfc3339;
 
-/// Most attempts to write a count that other brokers write at the same time.
+/// Maximum number of attempts to write a count that other brokers write at the same time.
 const MAX_CONFLICTS: usize = 64;
-/// Time for which a count is stored after its last turn. Source: an id is known for as long.
+/// Time for which a count is stored after its last turn. Source: a store knows an id for as long by default.
 const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Number of turns that one message began.
+/// Number of turns that resulted from one message.
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnCount {
     turns: u32,
-    /// Time of the last count.
+    /// Time of the last increment.
     #[serde(with = "rfc3339::as_millis")]
     at: SystemTime,
     /// Keys that this version does not know.
@@ -34,17 +34,17 @@ struct TurnCount {
 }
 
 impl TurnCount {
-    /// Reads the count of a document. An unreadable count begins at zero again: the messages of its turns are
+    /// Reads the count from a document. An unreadable count starts again at zero: the messages of its turns are already
     /// handled.
     fn read(document: Option<&StoredDocument>, now: SystemTime) -> Self {
         let read = document.and_then(|document| serde_json::from_value(document.value.clone()).ok());
-        // The turn of the message itself has no document.
+        // The first turn, of the message itself, creates no document.
         read.unwrap_or_else(|| Self { turns: 1, at: now, other: Map::new() })
     }
 }
 
 impl Broker {
-    /// Returns whether the root message of this one may begin another turn.
+    /// Returns true if the root message of this one may begin another turn.
     pub(crate) async fn may_begin_turn(&self, envelope: &Envelope) -> Result<bool, BrokerError> {
         let Some(root) = &envelope.root else { return Ok(true) };
         let document = self.store().document(DocumentKind::TurnCount, root.as_str()).await?;
@@ -52,7 +52,7 @@ impl Broker {
         Ok(count.turns < self.options().max_turns_per_message)
     }
 
-    /// Counts a turn that is about to begin. False if it may not. A turn that is begun again is counted again.
+    /// Counts a turn that is about to begin. Returns false if the limit is reached. A turn that begins again counts again.
     pub(crate) async fn count_turn(&self, envelope: &Envelope) -> Result<bool, BrokerError> {
         let Some(root) = &envelope.root else { return Ok(true) };
         let now = self.options().clock.now();
@@ -85,7 +85,7 @@ impl Broker {
         ))
     }
 
-    /// The reason why a message begins no turn.
+    /// Returns the text of the error for a message that begins no turn.
     pub(crate) fn too_many_turns(&self, chain: &Chain) -> String {
         format!(
             "{} turns were started because of the message {}, which is the limit",
@@ -102,7 +102,7 @@ impl Broker {
             if now.duration_since(count.at).is_ok_and(|since| since > STORED_FOR) {
                 let expected = ExpectedRevision::Revision(document.revision);
                 match self.store().delete(DocumentKind::TurnCount, &document.key, expected).await {
-                    // Another broker counted, or deleted it.
+                    // Another broker has changed or deleted this count meanwhile.
                     Err(error) if error.kind == BrokerErrorKind::Conflict => {}
                     deleted => deleted?,
                 }

@@ -7,15 +7,16 @@ use crate::{
     trigger::Trigger,
 };
 
-/// Messages that are named at most.
+/// Maximum number of unreadable messages that are listed.
 const MAX_MESSAGES: usize = 100;
 
-/// Messages, agents and triggers of a store that this version cannot read, each as the failure of reading it, which names it. Everything
-/// else goes on without them. Of messages the first 100: [`BrokerStore::set_aside`] has all, with what is stored of each.
+/// Returns an error for each message, agent and trigger of a store that this version cannot read. Each error names its
+/// record. Readable records are not affected. Only the first 100 messages are listed: [`BrokerStore::set_aside`] returns
+/// all, with their stored bytes.
 ///
 /// # Errors
 ///
-/// Those of the store.
+/// Errors of the store.
 pub async fn unreadable_records(store: &dyn BrokerStore) -> Result<Vec<BrokerError>, BrokerError> {
     let damaged = |message: String| BrokerError::new(BrokerErrorKind::Damaged, message, "");
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Views of a broker for people: the messages as a log, the agents and their tasks as tables. No program reads
-//! them as truth.
+//! Views of a broker for people: the messages as a log, the agents and their tasks as tables. They are output only; no
+//! program reads its state from them.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -30,31 +30,32 @@ const MAX_SUMMARY: usize = 120;
 
 /// First line of the tables: a file that begins otherwise belongs to a person.
 const MARK: &str = "<!-- Written by `nexus broker run`, which writes over changes. -->\n";
-/// Number of bytes of a file that are read to see who wrote it.
+/// Number of bytes of a file that are read to find out who wrote it.
 const BEGINNING: u64 = 4 << 10;
 
-/// The views of one folder. They are created when a broker begins, and continued. Of several brokers, one
-/// writes them; when it has ended, another continues. A file that no broker wrote is never overwritten.
+/// The views of one folder. A broker creates them when it begins, or continues existing ones. One of several brokers writes
+/// them; when it has ended, another continues. A file that no broker wrote is never overwritten.
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
     writer: Option<Writer>,
 }
 
-/// The log, which is locked: the owner of the lock writes all views of the folder.
+/// The locked log. The owner of the lock writes all views of the folder.
 #[derive(Debug)]
 struct Writer {
     log: FileLock,
-    /// The number of the last message that is in it.
+    /// Number of the last log entry that the file contains.
     shown: u64,
 }
 
 impl Views {
-    /// Views in a folder, which is made.
+    /// Begins the views in a folder, and creates the folder.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](BrokerErrorKind::Conflict) for a file that no broker wrote, [`Failed`](BrokerErrorKind::Failed) if the folder cannot be written to.
+    /// [`Conflict`](BrokerErrorKind::Conflict) for a file that no broker wrote, [`Failed`](BrokerErrorKind::Failed) if the
+    /// folder cannot be written to.
     pub fn begin(folder: impl Into<PathBuf>) -> Result<Self, BrokerError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(BrokerError::at(&folder))?;
@@ -71,14 +72,14 @@ impl Views {
         self.writer.is_some()
     }
 
-    /// Brings them up to what the store has, unless another broker does.
+    /// Updates the views from the store, unless another broker writes them.
     ///
     /// # Errors
     ///
-    /// Those of the store, and those of [`begin`](Self::begin).
+    /// Errors of the store, and of [`begin`](Self::begin).
     pub async fn refresh(&mut self, broker: &Broker) -> Result<(), BrokerError> {
         let log = self.folder.join(MESSAGES);
-        // Moved away, or removed.
+        // The log was moved or removed: give up its lock.
         self.writer.take_if(|writer| !writer.log.is_current());
         if self.writer.is_none() {
             self.writer = Writer::begin(&log)?;
@@ -112,7 +113,7 @@ impl Views {
 }
 
 impl Writer {
-    /// An empty log. `None` if another broker writes it.
+    /// Opens and locks the log. Returns `None` if another broker writes it.
     fn begin(path: &Path) -> Result<Option<Self>, BrokerError> {
         refuse_foreign(path)?;
         let log = nexus_files::open_regular(path, OpenOptions::new().append(true).create(true))
@@ -124,7 +125,7 @@ impl Writer {
         Ok(Some(Self { log, shown: 0 }))
     }
 
-    /// Adds lines: all of them, or none.
+    /// Appends all lines, or none.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
         let mut log = self.log.file();
         let before = log.metadata()?.len();
@@ -132,7 +133,7 @@ impl Writer {
     }
 }
 
-/// Fails for a file that no broker wrote. One without a byte has nothing to lose.
+/// Fails for a file that no broker wrote. An empty file may be overwritten.
 fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
     let is_ours = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -166,7 +167,7 @@ fn is_line(text: &str) -> bool {
         .is_some_and(|(time, rest)| rfc3339::parse(time).is_some() && rest.contains("] -> ["))
 }
 
-/// A message as a line: `[time] [source] -> [target] [type]: summary`.
+/// Returns a message as a line: `[time] [source] -> [target] [type]: summary`.
 #[must_use]
 pub fn line(logged: &LoggedEnvelope) -> String {
     let envelope = &logged.envelope;
@@ -184,14 +185,14 @@ pub fn line(logged: &LoggedEnvelope) -> String {
     )
 }
 
-/// The first words of a text, on one line.
+/// Returns the first words of a text, on one line.
 fn summary(text: &str) -> String {
     let mut words = String::new();
     for word in text.split_whitespace() {
         if !words.is_empty() {
             words.push(' ');
         }
-        // Nothing that moves a cursor or turns the direction of writing.
+        // Remove characters that move a cursor or change the direction of writing.
         let is_shown = |letter: &char| {
             !letter.is_control() && !matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
         };
@@ -245,7 +246,7 @@ fn tasks_table(agents: &[AgentDocument]) -> String {
     text
 }
 
-/// A text that ends neither its cell nor its row.
+/// Escapes a text, so that it ends neither its cell nor its row.
 fn cell(text: &str) -> String {
     summary(text).replace('\\', "\\\\").replace('|', "\\|")
 }

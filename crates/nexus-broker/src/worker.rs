@@ -1,4 +1,4 @@
-//! Workers: how they are started, the trees that they work in, and what becomes of those.
+//! Workers: their start, their trees, and the landing and removal of their work.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,7 +31,7 @@ pub(crate) struct WorkerOrder {
     pub(crate) max_workers: u32,
 }
 
-/// Starts workers, and keeps their trees below one folder.
+/// Starts workers, and stores their trees below one folder.
 #[derive(Debug)]
 pub(crate) struct Workers {
     folder: PathBuf,
@@ -43,7 +43,7 @@ impl Workers {
         Self { folder: folder.join("workers"), starting: tokio::sync::Mutex::default() }
     }
 
-    /// Adds a worker, with a tree where its manager's folder is a repository.
+    /// Adds a worker. It gets a tree if its manager's folder is a repository.
     pub(crate) async fn start(
         &self,
         directory: &Directory,
@@ -60,7 +60,7 @@ impl Workers {
         if scope.max_workers == 0 || scope.max_depth == 0 {
             return refused(format!("{} may not start workers", manager.name), "do the work yourself");
         }
-        // One after the other: two calls of one answer would both count the others.
+        // Start workers one after the other: two calls of one turn must count each other for the limit.
         let _one = self.starting.lock().await;
         let own =
             directory.all().await?.into_iter().filter(|agent| agent.manager.as_ref() == Some(&manager.name));
@@ -112,7 +112,7 @@ impl Workers {
             changed_at: SystemTime::now(),
             other: Map::new(),
         };
-        // The name first: two that are started at once have no tree in common.
+        // Add the record before the tree, so that two workers of one name cannot share a tree.
         directory.add(&record).await?;
         if record.access <= ToolAccess::ReadOnly {
             return Ok(record);
@@ -145,7 +145,9 @@ impl Workers {
         }
     }
 
-    /// A tree of the manager's repository, and the folder with its files. `None` if the manager works in none.
+    /// Creates a tree of the manager's repository. Returns the tree and the folder with its files. `None` if the manager's
+    /// folder
+    /// is not in a repository.
     async fn tree(
         &self,
         manager: &AgentDocument,
@@ -176,7 +178,7 @@ impl Workers {
         .await
     }
 
-    /// Makes sure that the folder of an agent is there.
+    /// Creates the folder of an agent if it does not exist.
     pub(crate) async fn prepare(&self, agent: &AgentDocument) -> Result<(), BrokerError> {
         let Some(folder) = agent.folder.clone() else { return Ok(()) };
         try_blocking(move || match folder.is_dir() {
@@ -190,7 +192,8 @@ impl Workers {
         .await
     }
 
-    /// Commits what a worker changed, and keeps the commit in the repository under a ref of its own. Gives the changes as text.
+    /// Commits a worker's changes, and stores the commit in the repository under a separate ref. Returns the changes as
+    /// text.
     pub(crate) async fn keep(
         &self,
         directory: &Directory,
@@ -214,7 +217,7 @@ impl Workers {
                 .with_trailer("Agent", own.as_str())
                 .with_trailer("Message", id);
             let commit = of.commit(&intent)?;
-            // A number may be taken: by an earlier worker of the name, or by a broker that was killed.
+            // The ref of a number may exist: from an earlier worker of this name, or from a broker that was killed.
             let first = tree.commits.len() + 1;
             let mut number = first;
             let kept = loop {
@@ -242,8 +245,11 @@ impl Workers {
         Ok(Some(format!("kept as {kept_as}\n{}", cut(&patch, MAX_DIFF_BYTES))))
     }
 
-    /// Moves the branch that a worker's tree began with to what the worker made, or to a merge of both where it moved on meanwhile and both go
-    /// together. Fails with [`Conflict`](BrokerErrorKind::Conflict), which names the obstacle and the ref, where it was not moved.
+    /// Moves the branch that a worker's tree began with to the worker's newest commit. If the branch has moved meanwhile, it
+    /// moves
+    /// to a merge of both, if they merge without conflict. Otherwise it fails with [`Conflict`](BrokerErrorKind::Conflict),
+    /// and
+    /// names the obstacle and the ref.
     pub(crate) async fn land(&self, directory: &Directory, name: &str) -> Result<String, BrokerError> {
         let record = directory.get(name).await?;
         let Some(tree) = record.tree.clone() else {
@@ -264,7 +270,7 @@ impl Workers {
             Landing::FastForwarded { branch, to, .. } => {
                 directory
                     .update(name, |record| {
-                        // A turn may have made another commit meanwhile.
+                        // A turn may have added another commit meanwhile.
                         if let Some(tree) = &mut record.tree
                             && tree.refs.last() == Some(&kept_as)
                         {
@@ -290,7 +296,8 @@ impl Workers {
         }
     }
 
-    /// Removes a worker that has ended, with its tree: where its work is landed or it made none, or where `even_unlanded`. The refs stay.
+    /// Removes an ended worker and its tree, if its work is landed, it has no work, or `even_unlanded` is true. The refs
+    /// stay.
     pub(crate) async fn clean(
         &self,
         directory: &Directory,
@@ -321,7 +328,7 @@ impl Workers {
                     "land them first, or let a person remove them with `nexus broker clean --unlanded`",
                 );
             }
-            // From here on no turn of it is begun.
+            // A stopped worker begins no further turn.
             directory
                 .update(name, |record| {
                     if directory.is_at_work(record) {
@@ -335,7 +342,7 @@ impl Workers {
             try_blocking(move || {
                 let git = Git::find()?;
                 let work = tree.workspace.join("work");
-                // If the folder is gone, a killed broker has checked it before it removed the rest.
+                // If the folder is gone, a killed broker checked it before it removed it.
                 if !even_unlanded && work.exists() {
                     let of = Tree::open(&git, &tree.workspace)?;
                     let now = of.snapshot(&work)?;
@@ -349,7 +356,8 @@ impl Workers {
                 }
                 match std::fs::rename(&work, tree.workspace.join("removed")) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        // The folder of a killed broker has the name, or the file system refuses.
+                        // A leftover `removed` folder of a killed broker is in the way, or the file system refuses the
+                        // rename.
                         tracing::debug!(work = %work.display(), %error, "removed in place");
                     }
                     _ => {}
@@ -368,7 +376,7 @@ impl Workers {
         Ok(format!("{name} is removed"))
     }
 
-    /// The workers below an agent, at any depth.
+    /// Returns the workers below an agent, at any depth.
     pub(crate) async fn all_below(
         &self,
         directory: &Directory,
@@ -395,7 +403,7 @@ fn is_over(agent: &AgentDocument) -> bool {
     matches!(agent.status, AgentStatus::Done | AgentStatus::Failed | AgentStatus::Stopped)
 }
 
-/// The newest commit of a worker's.
+/// Returns the newest commit of a worker.
 fn newest(tree: &WorkerTree, of: &Tree) -> Result<CommitId, BrokerError> {
     match tree.commits.last() {
         None => Ok(of.base().commit.clone()),

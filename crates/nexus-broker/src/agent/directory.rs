@@ -1,4 +1,4 @@
-//! The records of agents, in the store that all brokers share.
+//! Records of agents, in the store that all brokers share.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{
     store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument, Told},
 };
 
-/// Number of attempts to change a record that others change meanwhile.
+/// Maximum number of attempts to change a record while other brokers also change it.
 const MOST_TRIES: usize = 50;
 
-/// The agents of a store.
+/// Reads and writes the agent records of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     store: Arc<dyn BrokerStore>,
@@ -35,7 +35,7 @@ impl Directory {
         Ok(readable.collect())
     }
 
-    /// Returns an error for each of these records of agents that cannot be read.
+    /// Returns an error for each of these documents that is not a readable agent record.
     pub(crate) fn unreadable(documents: &[StoredDocument]) -> Vec<BrokerError> {
         documents.iter().filter_map(|document| read(document).err()).collect()
     }
@@ -45,7 +45,8 @@ impl Directory {
         self.store.document(DocumentKind::Agent, name).await?.as_ref().map(read).transpose()
     }
 
-    /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown), and says which there are.
+    /// Returns the agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown) and lists the known names if it does
+    /// not exist.
     pub(crate) async fn get(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         match self.find(name).await? {
             Some(record) => Ok(record),
@@ -79,7 +80,7 @@ impl Directory {
         })
     }
 
-    /// Changes a record by compare-and-set, and returns it as it is then. A `change` that fails changes nothing.
+    /// Changes a record by compare-and-set, and returns the changed record. If `change` fails, the record stays as it is.
     pub(crate) async fn update(
         &self,
         name: &str,
@@ -107,7 +108,7 @@ impl Directory {
         Err(conflict.expect("only a conflict is tried again"))
     }
 
-    /// Sets how far an agent is.
+    /// Sets the status of an agent.
     pub(crate) async fn set_status(
         &self,
         name: &str,
@@ -120,8 +121,8 @@ impl Directory {
         .await
     }
 
-    /// Returns true if a turn of the agent runs, by its heartbeat. The turn of a killed broker does not run,
-    /// even if its record still has it.
+    /// Returns true if a turn of the agent runs, judged by its heartbeat. The record may still contain the turn of a
+    /// killed broker; without a recent heartbeat, that turn does not count.
     pub(crate) fn is_at_work(&self, record: &AgentDocument) -> bool {
         record.turn.as_ref().is_some_and(|turn| turn.is_alive(self.clock.now()))
     }

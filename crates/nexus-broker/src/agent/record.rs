@@ -16,7 +16,7 @@ use nexus_files::rfc3339;
 /// Maximum number of unended messages that a record retains, and of messages in one turn.
 pub(crate) const MOST_UNENDED: usize = 256;
 
-/// Time for which a turn counts as running after its heartbeat.
+/// Time after its last heartbeat for which a turn counts as running.
 pub const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
 
 /// An agent, as the store has it: a document of its kind, under its name.
@@ -113,7 +113,7 @@ fn matches(patterns: &[String], name: &str) -> bool {
 }
 
 impl AgentDocument {
-    /// Notes a message whose turn was begun.
+    /// Adds a message to `unended`, because a turn begins with it.
     pub(crate) fn note_unended(&mut self, id: &EnvelopeId) {
         if !self.unended.contains(id) {
             self.unended.push(id.clone());
@@ -179,7 +179,7 @@ impl AgentStatus {
     }
 }
 
-/// A turn that began. The broker writes it before the turn runs, so that a lost turn is not mistaken for a turn
+/// A turn that has begun. The broker stores this before the turn runs, so that a lost turn is not mistaken for a turn
 /// that never began.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::BrokerError;
 
-/// The longest name of an agent, a context or a caller, in bytes.
+/// Maximum length of the name of an agent, a context or a caller, in bytes.
 const MAX_NAME_BYTES: usize = 40;
 
 /// Recipient or sender of a message. Its text has one of the forms below.
@@ -39,7 +39,7 @@ impl Address {
         Ok(Self::Agent(checked(name, name)?))
     }
 
-    /// The agent whose address this is. `None` for a manager, who is known only when the message is routed, and a caller.
+    /// Returns the agent that the address names. `None` for a caller, and for a manager, which is known only at routing.
     #[must_use]
     pub fn agent_name(&self) -> Option<&str> {
         match self {

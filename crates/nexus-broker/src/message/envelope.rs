@@ -1,4 +1,4 @@
-//! Sender, recipient and times of a message.
+//! Envelope of a message: sender, recipient, times and payload.
 
 use std::time::SystemTime;
 
@@ -72,7 +72,7 @@ pub(crate) fn is_zero(number: &u32) -> bool {
 }
 
 impl Envelope {
-    /// A message that is made now (to the millisecond), of normal priority, that does not expire.
+    /// Creates a message of normal priority that does not expire. Its time is now, to the millisecond.
     #[must_use]
     pub fn new(source: Address, target: Address, payload: Payload, clock: &dyn Clock) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Envelope {
         Chain { hops: self.hops, root: self.root.clone().unwrap_or_else(|| self.message_id.clone()) }
     }
 
-    /// Makes this a message that a turn sends, or that is answered for it.
+    /// Sets the chain position of a message that a turn sends, or of the answer to the turn's message.
     pub(crate) fn follow(&mut self, turn: &Chain) {
         self.hops = turn.hops.saturating_add(1);
         self.root = Some(turn.root.clone());
@@ -104,13 +104,13 @@ impl Envelope {
 /// Position of a message among all messages that result from one first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// Number of turns that began each other before it.
+    /// Number of turns before this message, each of which began the next.
     pub(crate) hops: u32,
-    /// The message that began them.
+    /// First message of the chain.
     pub(crate) root: EnvelopeId,
 }
 
-/// The JSON Schema of an [`Envelope`], as it travels and as it is stored.
+/// Returns the JSON Schema of an [`Envelope`], in its sent and stored form.
 #[must_use]
 pub fn envelope_schema() -> Value {
     schemars::schema_for!(Envelope).to_value()

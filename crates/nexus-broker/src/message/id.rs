@@ -8,26 +8,26 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::BrokerError;
 
-/// The longest id, in bytes.
+/// Maximum length of an id, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
 name_type! {
-    /// Tells one message from every other. A message that is sent again has the same.
+    /// Identifies a message. A message that is sent again keeps its id.
     ///
-    /// It is free text of 1 to 256 bytes without control characters.
+    /// An id is free text of 1 to 256 bytes without control characters.
     pub struct EnvelopeId: check_id => BrokerError;
 }
 
 impl EnvelopeId {
-    /// A new one.
+    /// Creates a random id.
     #[must_use]
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().to_string().into())
     }
 
-    /// The one of what happens once, such as the firing of a trigger: two brokers that see it make the same.
-    ///
-    /// It is `WHAT@OCCURRENCE`, or the hash of both where that would be too long or could be read in two ways.
+    /// Returns the id of a single occurrence, such as the firing of a trigger. Two brokers that see the occurrence create
+    /// the
+    /// same id. It is `WHAT@OCCURRENCE`, or the hash of both if that would be too long or ambiguous.
     #[must_use]
     pub fn of_occurrence(what: &str, occurrence: &str) -> Self {
         if !what.contains('@')
@@ -42,8 +42,8 @@ impl EnvelopeId {
         Self(named_by(hash).into())
     }
 
-    /// The text that stands for it where it may be a header of HTTP: itself, or its hash where it has other characters than visible ones of
-    /// ASCII. Programs read those from a header in different ways, and spaces at an end not at all.
+    /// Returns the id in a form that is safe in an HTTP header: the id itself if it has only visible ASCII characters, else
+    /// its hash. Programs decode other characters in different ways, and drop spaces at the ends.
     #[must_use]
     pub fn header_text(&self) -> Cow<'_, str> {
         match self.0.bytes().all(|byte| byte.is_ascii_graphic()) {

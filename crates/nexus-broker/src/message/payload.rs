@@ -119,7 +119,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// The type's name, as in the envelope.
+    /// Returns the name of the type, as in the envelope.
     #[must_use]
     pub fn type_name(&self) -> &'static str {
         match self {

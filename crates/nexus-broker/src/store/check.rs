@@ -19,7 +19,7 @@ const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Maximum number of messages in the outcome of one message.
 const MAX_OUTCOME: usize = 1_000;
 
-/// Message that may be stored, in its stored form.
+/// A valid message with its JSON.
 #[derive(Debug)]
 pub(crate) struct StorableMessage {
     pub(crate) queue: String,
@@ -37,17 +37,17 @@ fn name(what: &str, text: &str) -> Result<(), BrokerError> {
     ))
 }
 
-/// The name of a queue.
+/// Checks the name of a queue.
 pub(crate) fn queue(text: &str) -> Result<(), BrokerError> {
     name("name of a queue", text)
 }
 
-/// The key of a document.
+/// Checks the key of a document.
 pub(crate) fn key(text: &str) -> Result<(), BrokerError> {
     name("key of a document", text)
 }
 
-/// A message for a queue.
+/// Checks a message for a queue, and returns its stored form.
 pub(crate) fn message(
     to: &str,
     envelope: &Envelope,
@@ -94,7 +94,7 @@ pub(crate) fn outcome(
     Ok(checked)
 }
 
-/// A document, as it is stored.
+/// Checks a document, and returns its stored form.
 pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerError> {
     key(key_text)?;
     let json = value.to_string();
@@ -118,7 +118,7 @@ pub(crate) fn lease(time: Duration) -> Result<i64, BrokerError> {
     Ok(i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1))
 }
 
-/// Milliseconds since 1970, also before it.
+/// Returns the milliseconds since 1970, negative for earlier times.
 pub(crate) fn millis(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
@@ -133,15 +133,14 @@ pub(crate) fn time(millis: i64) -> SystemTime {
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// Returns true if a lease has lapsed that was taken at one time until another. Both times are of a clock that
-/// may step back. If it steps back by more than the time of the lease, the age of the lease is unknown, and the
-/// lease has lapsed.
+/// Returns true if a lease from `taken_at` to `until` has lapsed. The clock of these times may step back. If it steps back
+/// by more than the length of the lease, the age of the lease is unknown, and the lease counts as lapsed.
 #[cfg(feature = "jetstream")]
 pub(crate) fn has_lapsed(now: i64, taken_at: i64, until: i64) -> bool {
     now >= until || now < taken_at.saturating_sub(until.saturating_sub(taken_at))
 }
 
-/// The name of a kind in a store.
+/// Returns the name of a kind in a store.
 pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Agent => "agent",
@@ -151,7 +150,7 @@ pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
     }
 }
 
-/// The lease is not one any more.
+/// Returns the error for a lease that is no longer valid.
 pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Conflict,
@@ -160,7 +159,7 @@ pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
     )
 }
 
-/// A queue has no room.
+/// Returns the error for a full queue.
 pub(crate) fn full(queue: &str, limits: &QueueLimits) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::QueueFull,
@@ -169,7 +168,7 @@ pub(crate) fn full(queue: &str, limits: &QueueLimits) -> BrokerError {
     )
 }
 
-/// A document is not as expected.
+/// Returns the error for a document that is not in the expected state.
 pub(crate) fn not_as_expected(kind: DocumentKind, key: &str) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Conflict,
@@ -187,7 +186,7 @@ pub(crate) fn unreadable(place: &str, what: &str, reason: &dyn std::fmt::Display
     )
 }
 
-/// Reads a message that was stored.
+/// Reads a stored message.
 pub(crate) fn stored(place: &str, id: &str, json: &[u8]) -> Result<Envelope, BrokerError> {
     serde_json::from_slice(json).map_err(|error| unreadable(place, &format!("the message {id}"), &error))
 }
@@ -208,7 +207,7 @@ pub(crate) fn stored_document(
     StoredDocument { key, revision, value }
 }
 
-/// Reads an id that was stored.
+/// Reads a stored id.
 pub(crate) fn stored_id(place: &str, id: &str) -> Result<EnvelopeId, BrokerError> {
     id.parse().map_err(|error: BrokerError| unreadable(place, "the id of a message", &error))
 }

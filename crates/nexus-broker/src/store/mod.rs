@@ -69,11 +69,13 @@ use crate::{
 /// [`Invalid`](crate::BrokerErrorKind::Invalid), as are documents beyond 512 KiB.
 #[async_trait]
 pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
-    /// Stores a message at the end of its priority in a queue. When this returns it outlives a crash.
+    /// Stores a message at the end of its priority in a queue. A message that this returned for survives a crash.
     ///
-    /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is (brokers on several machines may each put one beyond
-    /// it at the same moment), [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
-    /// beyond [`QueueLimits::max_message_bytes`].
+    /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is full. Brokers on several machines may
+    /// each
+    /// exceed the limit by one at the same moment. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
+    /// beyond
+    /// [`QueueLimits::max_message_bytes`].
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 
     /// Delivers the first message of the highest priority that is at least `at_least`, under a lease of
@@ -97,16 +99,16 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// put.
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError>;
 
-    /// Gives a message back, at its old place.
+    /// Returns a message to its old place in the queue.
     async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError>;
 
-    /// Waits until a message may be there for `take`, at most as long as `at_most`. It may return early.
+    /// Waits until `take` may find a message, for at most `at_most`. It may return early.
     async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError>;
 
     /// Returns the waiting messages of a queue, in the order of delivery.
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError>;
 
-    /// Every queue that has messages.
+    /// Returns every queue that has messages.
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError>;
 
     /// Returns the messages that this version excludes because it cannot read them, oldest first.
@@ -115,17 +117,19 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Returns a message that was put, even a handled one. None if it is unknown or forgotten.
     async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError>;
 
-    /// Returns the messages that were put, and those of them that expired, oldest first, after the `after`th
+    /// Returns the log: an entry for each message that was put, and another if it expired. Oldest first, after the `after`th
     /// entry. The views are built from it. Entries older than [`QueueLimits::remembered_for`] may be gone.
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
 
-    /// A document.
+    /// Returns a document, if it exists.
     async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError>;
 
-    /// Every document of a kind, by its key.
+    /// Returns every document of a kind, by its key.
     async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError>;
 
-    /// Writes a document, and says its new revision. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not as expected.
+    /// Writes a document, and returns its new revision. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the
+    /// stored
+    /// document is not in the `expected` state.
     async fn write(
         &self,
         kind: DocumentKind,
@@ -134,7 +138,7 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
         value: &Value,
     ) -> Result<u64, BrokerError>;
 
-    /// Deletes a document that is as expected. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not.
+    /// Deletes a document. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not in the `expected` state.
     async fn delete(
         &self,
         kind: DocumentKind,
@@ -146,33 +150,34 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
 /// Result of putting a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// It is in its queue.
+    /// The message is in its queue.
     Stored,
     /// A message of this id was put before. Nothing was changed.
     AlreadyThere,
 }
 
-/// The right to finish a message, for a time.
+/// A lease on a message: the right to finish it, for a time.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlingLease {
-    /// The queue that it was taken from.
+    /// Queue of the message.
     pub queue: String,
     /// Id of the message.
     pub message: EnvelopeId,
-    /// Identifies this delivery of it; only the store reads it.
+    /// Identifies this delivery of the message. Only the store reads it.
     pub receipt: String,
 }
 
-/// A message that was given out.
+/// A delivered message with its lease.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Delivery {
     /// The message.
     pub envelope: Envelope,
-    /// The right to finish it.
+    /// Right to finish the message.
     pub lease: HandlingLease,
-    /// Number of deliveries, including this one. Beyond 1, an earlier broker may have begun to handle it.
+    /// Number of deliveries, including this one. If it is greater than 1, an earlier broker may have begun to handle the
+    /// message.
     pub deliveries: u64,
 }
 
@@ -194,11 +199,11 @@ pub struct QueueStatus {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAsideMessage {
-    /// The queue that it was put into. Empty where that cannot be read.
+    /// Queue of the message. Empty if it cannot be read.
     pub queue: String,
-    /// Identifies it in the store: its id, or its number if the id cannot be read.
+    /// Identifies the message in the store: its id, or its sequence number if the id cannot be read.
     pub message: String,
-    /// Why it cannot be read.
+    /// Reason why the message cannot be read.
     pub problem: String,
     /// Stored bytes, as text: invalid UTF-8 is replaced.
     pub stored: String,
@@ -208,13 +213,13 @@ pub struct SetAsideMessage {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedEnvelope {
-    /// Its number, which grows.
+    /// Sequence number of the entry. Later entries have higher numbers.
     pub number: u64,
     /// Event of the message.
     pub event: LoggedEvent,
-    /// When, by the clock of the broker that did it.
+    /// Time of the event, by the clock of the broker that recorded it.
     pub at: SystemTime,
-    /// The queue that it was put into.
+    /// Queue of the message.
     pub queue: String,
     /// The message.
     pub envelope: Envelope,
@@ -224,32 +229,32 @@ pub struct LoggedEnvelope {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoggedEvent {
-    /// It was put.
+    /// The message was put.
     Put,
-    /// It was not handled in time.
+    /// The message expired before it was handled.
     Expired,
 }
 
 /// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {
-    /// An agent: its scope, its manager, how far it is.
+    /// An agent: its scope, its manager, its status.
     Agent,
     /// A trigger.
     Trigger,
-    /// A lock on what agents share.
+    /// A lock on something that agents share.
     Lock,
     /// Number of turns that result from a message.
     TurnCount,
 }
 
-/// A document.
+/// A stored document.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredDocument {
-    /// Its key.
+    /// Key of the document.
     pub key: String,
-    /// Grows with every write.
+    /// Revision, which grows with every write.
     pub revision: u64,
     /// Content. Invalid JSON becomes a JSON string of its text, which no reader accepts as an agent or a
     /// trigger.
@@ -259,9 +264,9 @@ pub struct StoredDocument {
 /// State of a document that a write requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedRevision {
-    /// It does not exist.
+    /// The document does not exist.
     Absent,
-    /// It has this revision.
+    /// The document has this revision.
     Revision(u64),
     /// Any state.
     Anything,
@@ -277,7 +282,7 @@ pub struct QueueLimits {
     pub max_message_bytes: usize,
     /// Maximum total size of the messages in one outcome, in bytes of their JSON. 768 KiB by default.
     pub max_outcome_bytes: usize,
-    /// For how long an id is known, and the log is kept. Seven days by default.
+    /// Time for which the store knows an id and keeps the log. Seven days by default.
     pub remembered_for: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Records that this version cannot read: each is named in the log of the program once, and keeps nothing else waiting.
+//! Log of unreadable records. Each is logged once, and does not block the other records.
 
 use std::{
     collections::BTreeSet,
@@ -7,15 +7,15 @@ use std::{
 
 use crate::error::BrokerError;
 
-/// Maximum number of logged records that are remembered. Further ones are logged at each read.
+/// Maximum number of messages in [`Told`]. Further errors are logged at each read.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Records that were logged.
+/// Messages of the read errors that were already logged, at most `MAX_REMEMBERED`. The same message is logged once.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<BTreeSet<String>>);
 
 impl Told {
-    /// Warns of a record, if this is the first time or the reason is another.
+    /// Logs a warning about an unreadable record, unless the same message was logged before.
     pub(crate) fn warn(&self, error: &BrokerError) {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if told.contains(&error.message) {

@@ -1,4 +1,5 @@
-//! Firings as messages of a broker. In a file of its own, which no other imports: the broker's agents have triggers.
+//! Delivers firings as messages of a broker. This is a separate file that no other file imports, because the broker's
+//! agents use triggers.
 
 use async_trait::async_trait;
 
@@ -16,7 +17,7 @@ impl TriggerTargets for Broker {
         self.may_send(&Address::agent(agent)?, target).await
     }
 
-    /// Sends the message as the agent that owns the trigger, by its current scope.
+    /// Sends the message as the agent that owns the trigger, under the agent's current scope.
     async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
         self.submit(&envelope.source_agent_id, envelope.clone()).await.map(|sent| sent.outcome)
     }

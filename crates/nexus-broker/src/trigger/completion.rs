@@ -1,4 +1,4 @@
-//! Triggers of type `completion`: reports that pass the store's log, as [`CompletionSchedule`] has them.
+//! Triggers of type `completion`: reports in the store's log, as [`CompletionSchedule`] describes them.
 
 use std::{collections::HashMap, sync::Mutex};
 
@@ -18,9 +18,9 @@ use crate::{
 
 /// Number of messages of the log that are read at once.
 const PAGE: usize = 500;
-/// Maximum number of pages per look. The next look resumes there.
+/// Maximum number of pages per look. The next look resumes after them.
 const MAX_PAGES: usize = 40;
-/// Maximum distance of the stored position behind the current one, in messages. A restart reads these messages
+/// Maximum distance of the stored position behind the current one, in messages. After a restart, these messages are read
 /// again.
 const MAX_BEHIND: u64 = 1000;
 
@@ -39,7 +39,7 @@ struct EndedTask<'e> {
 }
 
 impl CompletionLog {
-    /// Fires what the log has for these triggers since the last look. True if there is more to look at.
+    /// Fires these triggers for the reports in the log since the last look. Returns true if the log has more.
     pub(super) async fn look(
         &self,
         triggers: &Triggers,
@@ -93,7 +93,7 @@ impl CompletionLog {
     }
 }
 
-/// One trigger, while the log is read.
+/// A trigger while the log is read.
 struct Watched<'t> {
     trigger: &'t Trigger,
     schedule: &'t CompletionSchedule,
@@ -135,7 +135,7 @@ impl Watched<'_> {
 
     fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<EndedTask<'e>> {
         let ended = EndedTask::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
-        // The log has no known end when a trigger is created, so compare times.
+        // The position of a new trigger is unknown, because the log has no known end. So compare times.
         let is_new = logged.at >= self.trigger.created_at;
         let schedule = self.schedule;
         let is_meant = is_new
@@ -174,7 +174,7 @@ impl<'e> EndedTask<'e> {
     }
 
     fn occurrence(&self) -> String {
-        // No name of an agent has a colon, so nothing else is named like this.
+        // The name of an agent has no colon, so the three parts are unambiguous.
         let name = format!("{}:{}:{}", self.agent, self.task, self.outcome_name());
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
         if name.len() <= 128 && name.bytes().all(plain) { name } else { named(&name) }
@@ -183,7 +183,7 @@ impl<'e> EndedTask<'e> {
     fn data(&self) -> Value {
         let mut data = json!({ "agent": self.agent, "task_id": self.task, "outcome": self.outcome_name() });
         if let Some(text) = self.text {
-            // The report itself is in the queue that it was sent to.
+            // Copy only the beginning: the full report is in the queue that it was sent to.
             data["text"] = text.chars().take(4000).collect::<String>().into();
         }
         data

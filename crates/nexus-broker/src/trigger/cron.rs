@@ -1,4 +1,4 @@
-//! The times of a cron expression, in a time zone. What happens when clocks leap is in [`CronSchedule`](super::CronSchedule).
+//! Times of a cron expression in a time zone. [`CronSchedule`](super::CronSchedule) describes clock changes.
 
 use std::{
     fmt,
@@ -16,20 +16,21 @@ use crate::error::BrokerError;
 
 /// Longest expression, in bytes. Source: our own bound.
 const MAX_EXPRESSION_BYTES: usize = 256;
-/// Most times a day that are looked for one by one: each holds a pattern of its own.
+/// Maximum number of times per day that become separate patterns.
 const MAX_WRITTEN_OUT: usize = 96;
-/// From when on an expression must have a time: it is refused for its days, not for being over.
+/// Time from which a new expression must have an occurrence. It is in the past, so that an expression fails for impossible
+/// days, but not because its years are over.
 const FIRST_TIME: u64 = 946_684_800;
 
 /// The times of a cron expression.
 pub(super) struct CronTimes {
-    /// One pattern for each time of day that is written out, or one for all.
+    /// One pattern for each written-out time of day, or one pattern for all times.
     patterns: Vec<Cron>,
     zone: Tz,
 }
 
 impl CronTimes {
-    /// Reads an expression.
+    /// Parses an expression.
     pub(super) fn parse(expression: &str, time_zone: &str) -> Result<Self, BrokerError> {
         let shown: String = expression.chars().take(80).collect();
         let fail = |problem: &dyn fmt::Display, instead: &str| {
@@ -48,7 +49,7 @@ impl CronTimes {
         })?;
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build();
         let cron = parser.parse(expression).map_err(|error| fail(&error, five))?;
-        // Before it is written out: a search that finds nothing goes on to the year 5000.
+        // Check the unsplit expression: a search without a result runs to the year 5000, and should do so once only.
         let times = Self { patterns: vec![cron], zone };
         if times.next(UNIX_EPOCH + Duration::from_secs(FIRST_TIME)).is_none() {
             return Err(fail(
@@ -73,7 +74,8 @@ impl CronTimes {
     }
 }
 
-/// A pattern for each time of day, where these are few and none is a `*`: several hours in one pattern would go by what the clock shows.
+/// Returns one pattern for each time of day, if they are few and none of the fields is a `*`. A single pattern with several
+/// hours would follow the clock at a clock change.
 fn written_out(parser: &CronParser, expression: &str, cron: Cron) -> Vec<Cron> {
     let pattern = &cron.pattern;
     let (seconds, minutes, hours) =

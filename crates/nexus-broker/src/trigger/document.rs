@@ -217,7 +217,7 @@ impl NewTrigger {
         }
     }
 
-    /// The trigger that is made of it now. Not yet checked, and without a next run.
+    /// Creates the stored trigger at this time, unchecked and without a next run.
     pub(super) fn made_at(self, now: SystemTime) -> Trigger {
         let now = rfc3339::cut_to_millis(now);
         let (hops, root) = self.chain.map_or((0, None), |chain| (chain.hops, Some(chain.root)));

@@ -16,10 +16,10 @@ use super::{
 /// Range of the first search for the newest occurrences. Each search that finds too few doubles the range.
 const FIRST_LOOK: Duration = Duration::from_secs(60 * 60);
 
-/// An occurrence: when it is, and when it fires.
+/// An occurrence with its time and its delayed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CronOccurrence {
-    /// The time of the expression: what the occurrence is named by.
+    /// Time by the expression, which names the occurrence.
     pub(super) time: SystemTime,
     /// The time with its jitter.
     pub(super) runs_at: SystemTime,
@@ -42,7 +42,7 @@ pub(super) struct Occurrences<'t> {
 }
 
 impl Occurrences<'_> {
-    /// The first one after a time.
+    /// Returns the first occurrence after a time.
     pub(super) fn next(&self, after: SystemTime) -> Option<CronOccurrence> {
         let time = self.times.next(after)?;
         Some(CronOccurrence { time, runs_at: time + self.jitter(time) })
@@ -63,14 +63,14 @@ impl Occurrences<'_> {
         DueNow { fires: newest.into(), decided_until }
     }
 
-    /// The newest that are due, the oldest of them first.
+    /// Returns the newest `most` due occurrences, oldest first.
     fn newest(&self, decided: SystemTime, now: SystemTime, most: usize) -> VecDeque<SystemTime> {
         let mut look = FIRST_LOOK;
         loop {
             let start = now.checked_sub(look).filter(|&start| start > decided).unwrap_or(decided);
             let mut found = VecDeque::new();
             let mut last = start;
-            // An occurrence fires before the next one is: the first that is not yet due is the last to look at.
+            // An occurrence fires before the time of the next one, so the search ends at the first that is not due yet.
             while let Some(next) = self.next(last).filter(|next| next.runs_at <= now) {
                 if found.len() == most {
                     found.pop_front();
@@ -85,7 +85,9 @@ impl Occurrences<'_> {
         }
     }
 
-    /// The delay of an occurrence: the same on every broker, and shorter than the time to the next one, so that the order stays.
+    /// Returns the delay of an occurrence. It is the same on every broker, and shorter than the time to the next occurrence,
+    /// so
+    /// that the order stays.
     fn jitter(&self, time: SystemTime) -> Duration {
         let mut bound = u64::from(self.schedule.jitter_seconds) * 1000;
         if bound == 0 {

@@ -1,8 +1,8 @@
-//! One firing: the message is put, then the trigger is moved on.
+//! One firing: the message is put, then the trigger is advanced.
 //!
-//! The id of the message consists of the ids of the trigger and the occurrence. So two brokers, or a broker
-//! that was killed between the two steps, put one message. Moving by compare-and-set only spares the next look:
-//! a repeated decision puts the same message, which changes nothing.
+//! The id of the message consists of the ids of the trigger and the occurrence. So two brokers, or a broker that was killed
+//! between the two steps, put one message. Advancing the trigger only saves work: a repeated decision puts the same message,
+//! which changes nothing.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use crate::{
     store::{BrokerStore, DocumentKind, ExpectedRevision, PutOutcome, StoredDocument},
 };
 
-/// Number of attempts to write a document that others write meanwhile. After that, the next look decides the
+/// Maximum number of attempts to write a document that other brokers write meanwhile. After that, the next look decides the
 /// same again.
 const MAX_CONFLICTS: usize = 16;
-/// Longest name of an occurrence that is taken as it is, in bytes.
+/// Maximum length of an occurrence name that is used unchanged, in bytes.
 const MAX_PLAIN_BYTES: usize = 64;
 
-/// Puts firings, and moves triggers on.
+/// Puts the messages of firings, and advances triggers.
 #[derive(Clone, Debug)]
 pub(super) struct TriggerFirer {
     pub(super) store: Arc<dyn BrokerStore>,
@@ -42,12 +42,12 @@ pub struct TriggerFiring {
     pub trigger: TriggerId,
     /// The message.
     pub message: EnvelopeId,
-    /// Tells a new message from a repeated one: another broker was first, or the same event came again.
+    /// Tells a new message from a repeated one. It is repeated if another broker was first or the same event came again.
     pub outcome: PutOutcome,
 }
 
 impl TriggerFirer {
-    /// Puts the message of an occurrence. `chain` is the place of the message that fired the trigger, if one did.
+    /// Puts the message of an occurrence. `chain` is the position of the message that fired the trigger, if one did.
     pub(super) async fn put(
         &self,
         trigger: &Trigger,
@@ -74,8 +74,9 @@ impl TriggerFirer {
         Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })
     }
 
-    /// Moves a trigger on by compare-and-set. `change` is applied to the stored document, and again after each
-    /// conflicting write: it must only ever lead forward. None if the trigger is gone.
+    /// Changes a trigger by compare-and-set. `change` runs on the stored document, and again after each conflicting write,
+    /// so it
+    /// must never move the trigger back. Returns None if the trigger is gone.
     pub(super) async fn change(
         &self,
         id: &TriggerId,
@@ -120,11 +121,11 @@ pub(super) fn named(name: &str) -> String {
     if !name.is_empty() && name.len() <= MAX_PLAIN_BYTES && name.bytes().all(plain) {
         return name.to_owned();
     }
-    // No plain name has a colon.
+    // A name that is used unchanged has no colon, so it cannot equal a hash.
     format!("sha256:{}", hashed(name.as_bytes()))
 }
 
-/// SHA-256, in hexadecimal digits.
+/// Returns the SHA-256 in hexadecimal digits.
 pub(super) fn hashed(bytes: &[u8]) -> String {
     nexus_files::hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }

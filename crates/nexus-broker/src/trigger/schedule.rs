@@ -17,9 +17,9 @@ use nexus_files::rfc3339;
 
 /// Longest name of an event, a task, a pattern or an environment variable, in bytes.
 const MAX_TEXT_BYTES: usize = 256;
-/// Most runs that are made up for one after another.
+/// Maximum number of missed runs that fire one after the other.
 const MAX_MISSED: u32 = 1000;
-/// Longest jitter: a day.
+/// Longest jitter, in seconds: a day.
 const MAX_JITTER_SECONDS: u32 = 24 * 60 * 60;
 
 /// Condition for firing. `type` and `schedule` of its document.
@@ -42,7 +42,7 @@ pub enum TriggerSchedule {
 }
 
 impl TriggerSchedule {
-    /// Checks that this version would create a trigger of it. Reads no clock and no file.
+    /// Checks that this version would create a trigger with this schedule. Reads no clock and no file.
     pub(super) fn check(&self) -> Result<(), BrokerError> {
         match self {
             Self::Cron(cron) => cron.check(),
@@ -122,7 +122,7 @@ fn most_missed() -> u32 {
 }
 
 impl CronSchedule {
-    /// An expression in UTC, of which missed times fire once, without jitter.
+    /// Creates a schedule in UTC without jitter. Missed times fire once.
     pub fn new(expression: impl Into<String>) -> Self {
         Self {
             expression: expression.into(),
@@ -134,21 +134,21 @@ impl CronSchedule {
         }
     }
 
-    /// The same in a time zone.
+    /// Sets the time zone.
     #[must_use]
     pub fn in_zone(mut self, time_zone: impl Into<String>) -> Self {
         self.time_zone = time_zone.into();
         self
     }
 
-    /// The same under another rule for missed times.
+    /// Sets the rule for missed times.
     #[must_use]
     pub fn with_missed(mut self, missed: MissedRule) -> Self {
         self.missed = missed;
         self
     }
 
-    /// The same, delayed by up to so many seconds.
+    /// Sets the maximum delay, in seconds.
     #[must_use]
     pub fn with_jitter_seconds(mut self, jitter_seconds: u32) -> Self {
         self.jitter_seconds = jitter_seconds;
@@ -189,7 +189,7 @@ pub struct AtSchedule {
 }
 
 impl AtSchedule {
-    /// A time at which it fires, or later if it was missed.
+    /// Creates a schedule that fires at this time, or later if the time was missed.
     #[must_use]
     pub fn new(time: SystemTime) -> Self {
         Self { time: nexus_files::rfc3339::cut_to_millis(time), missed: MissedRule::Once, other: Map::new() }
@@ -208,7 +208,7 @@ pub struct EventSchedule {
 }
 
 impl EventSchedule {
-    /// Events of this name.
+    /// Creates a schedule for events of this name.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), other: Map::new() }
     }
@@ -234,13 +234,13 @@ fn max_per_minute() -> u32 {
 }
 
 impl WebhookSchedule {
-    /// 60 requests a minute, with a secret in the broker's folder.
+    /// Creates a schedule for 60 requests a minute, with the secret in the broker's folder.
     #[must_use]
     pub fn in_folder() -> Self {
         Self { secret_environment: None, max_per_minute: max_per_minute(), other: Map::new() }
     }
 
-    /// 60 requests a minute, with the secret in an environment variable of the broker.
+    /// Creates a schedule for 60 requests a minute, with the secret in an environment variable of the broker.
     pub fn in_environment(name: impl Into<String>) -> Self {
         Self { secret_environment: Some(name.into()), ..Self::in_folder() }
     }
@@ -304,12 +304,12 @@ pub enum CompletionOutcome {
 }
 
 impl CompletionSchedule {
-    /// Any task of an agent, however it ends.
+    /// Creates a schedule for any task of an agent, with any outcome.
     pub fn of_agent(agent: impl Into<String>) -> Self {
         Self { agent: Some(agent.into()), task: None, outcomes: either(), other: Map::new() }
     }
 
-    /// Waits for a task, by any agent and with any outcome.
+    /// Creates a schedule for a task, of any agent and with any outcome.
     pub fn of_task(task: impl Into<String>) -> Self {
         Self { agent: None, task: Some(task.into()), outcomes: either(), other: Map::new() }
     }

@@ -1,4 +1,4 @@
-//! Runs as long as the broker does, and fires triggers by time, by reports and by files.
+//! Fires triggers by time, by reports and by files, for as long as the broker runs.
 
 use std::{
     collections::HashSet,
@@ -23,7 +23,8 @@ use crate::error::BrokerError;
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SchedulerSettings {
-    /// For how long it sleeps at most before it looks at the clock again, which may have stepped or stood still meanwhile. A second by default.
+    /// Longest sleep before the scheduler reads the clock again, which may have stepped or stopped meanwhile. A second by
+    /// default.
     pub look_every: Duration,
     /// Interval at which it reads the triggers, for changes by other brokers and programs, and the log for
     /// reports. Two seconds by default.
@@ -36,11 +37,11 @@ impl Default for SchedulerSettings {
     }
 }
 
-/// Fires the triggers of a store by time, by reports of agents and by files. Any number of schedulers may run
-/// on one store: each occurrence fires once. Events and webhooks need no scheduler.
+/// Fires the triggers of a store by time, by reports of agents and by files. Any number of schedulers may run on one store:
+/// each occurrence fires once. Events and webhooks need no scheduler.
 ///
-/// A clock that steps back fires nothing again, and nothing new until it is where it was. After a clock that
-/// was far ahead, switching a trigger off and on ([`Triggers::set_enabled`]) makes it start from now.
+/// If the clock steps back, nothing fires until it reaches its old time, so nothing fires twice. If the clock was far ahead,
+/// switch a trigger off and on ([`Triggers::set_enabled`]): it then starts from now.
 #[derive(Debug)]
 pub struct Scheduler {
     triggers: Triggers,
@@ -56,7 +57,7 @@ pub struct Scheduler {
 pub struct SchedulerLook {
     /// Firings that were due, even if another broker was first.
     pub firings: Vec<TriggerFiring>,
-    /// Failures: the next look tries again.
+    /// Failures. The next look tries these triggers again.
     pub failures: Vec<BrokerError>,
     /// Time at which the next trigger is due, by the clock.
     pub next_run: Option<SystemTime>,
@@ -65,23 +66,23 @@ pub struct SchedulerLook {
 }
 
 impl Scheduler {
-    /// A scheduler that does nothing before it is run.
+    /// Creates a scheduler. It does nothing before [`run`](Self::run) or [`look`](Self::look).
     pub fn new(triggers: Triggers, settings: SchedulerSettings) -> Self {
         Self { triggers, settings, completions: CompletionLog::default(), told: Mutex::default() }
     }
 
-    /// Fires what is due now, by time and by reports, and says when something is next. Reads every trigger.
+    /// Fires the triggers that are due now, by time and by reports, and returns the time of the next. Reads every trigger.
     ///
     /// # Errors
     ///
-    /// The triggers cannot be listed. What fails for one trigger stops no other, and is in the look.
+    /// The triggers cannot be listed. A failure of one trigger does not stop the others, and is in the returned look.
     pub async fn look(&self) -> Result<SchedulerLook, BrokerError> {
         let list = self.triggers.list().await?;
         self.tell(&list);
         Ok(self.fire_due(&list.triggers).await)
     }
 
-    /// Runs until it is cancelled. What fails is logged, and tried again.
+    /// Runs until it is cancelled. Failures are logged, and tried again.
     pub async fn run(&self, cancel: &CancelToken) {
         let files = FileWatch::new(&self.triggers, self.settings.read_every);
         tokio::select! {
@@ -99,8 +100,7 @@ impl Scheduler {
         loop {
             let now = tokio::time::Instant::now();
             if read_at.is_none_or(|at| now.duration_since(at) >= self.settings.read_every) {
-                // Set before the read, so that an unreadable store is not polled more often than a readable
-                // one.
+                // Set this before the read, so that an unreadable store is polled no more often than a readable one.
                 read_at = Some(now);
                 match self.triggers.list().await {
                     Ok(read) => {
@@ -117,7 +117,7 @@ impl Scheduler {
             }
             failing = now_failing;
             if !look.firings.is_empty() || look.more {
-                // Their next runs have moved.
+                // The next runs of these triggers have changed: read them again.
                 read_at = None;
             }
             if look.failures.is_empty() && read_at.is_none() {
@@ -159,7 +159,7 @@ impl Scheduler {
         look
     }
 
-    /// Fires by the document as it is now: it may be a while since the triggers were listed.
+    /// Fires a trigger by its current document, as it may have changed since the triggers were listed.
     async fn fire_timed(&self, listed: &Trigger, look: &mut SchedulerLook) -> Result<(), BrokerError> {
         let Some(trigger) = self.triggers.find(&listed.id).await? else { return Ok(()) };
         timed::fire_due(&self.triggers, &trigger, &mut look.firings).await

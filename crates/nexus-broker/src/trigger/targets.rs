@@ -1,4 +1,4 @@
-//! Delivery of the messages of firings.
+//! Delivers the messages of firings.
 
 use std::{fmt, sync::Arc};
 
@@ -20,8 +20,10 @@ pub trait TriggerTargets: fmt::Debug + Send + Sync + 'static {
     /// [`Unknown`](BrokerErrorKind::Unknown) for an unknown target.
     async fn check_target(&self, agent: &str, target: &Address) -> Result<(), BrokerError>;
 
-    /// Puts a message by its id. A failure that is [`NotAllowed`](BrokerErrorKind::NotAllowed), [`Unknown`](BrokerErrorKind::Unknown) or
-    /// [`Invalid`](BrokerErrorKind::Invalid) is final: the occurrence passes. Any other is tried again.
+    /// Puts a message by its id. The failures [`NotAllowed`](BrokerErrorKind::NotAllowed),
+    /// [`Unknown`](BrokerErrorKind::Unknown)
+    /// and [`Invalid`](BrokerErrorKind::Invalid) are final: the occurrence is skipped. After any other failure it is tried
+    /// again.
     async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 }
 
@@ -32,7 +34,7 @@ pub struct StoreTargets {
 }
 
 impl StoreTargets {
-    /// The queues of this store.
+    /// Delivers to the queues of this store.
     #[must_use]
     pub fn new(store: Arc<dyn BrokerStore>) -> Self {
         Self { store }

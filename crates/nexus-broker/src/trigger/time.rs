@@ -1,4 +1,4 @@
-//! Times, as the names of occurrences have them.
+//! Times in the names of occurrences.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use nexus_files::rfc3339;
 
 use crate::error::BrokerError;
 
-/// Reads RFC 3339 in UTC.
+/// Parses RFC 3339 in UTC.
 pub(super) fn parse(text: &str) -> Result<SystemTime, BrokerError> {
     rfc3339::parse(text).ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();

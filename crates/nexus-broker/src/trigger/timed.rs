@@ -1,4 +1,4 @@
-//! Triggers of type `cron` and `at`: what fires now.
+//! Triggers of type `cron` and `at`: fires the due ones.
 
 use std::time::SystemTime;
 
@@ -14,8 +14,8 @@ use super::{
 };
 use crate::error::BrokerError;
 
-/// Fires what is due of a trigger as it was just read, and moves it on. What was put before a failure is in `firings`, and the trigger is
-/// moved as far as that.
+/// Fires the due occurrences of a trigger that was just read, and advances the trigger. After a failure, `firings` has the
+/// messages that were put, and the trigger is advanced past them.
 pub(super) async fn fire_due(
     triggers: &Triggers,
     trigger: &Trigger,

@@ -1,4 +1,4 @@
-//! The tools by which an agent makes, lists and deletes triggers of its own.
+//! Tools with which an agent creates, lists and deletes its own triggers.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,18 +23,20 @@ use crate::{
 };
 use nexus_files::rfc3339;
 
-/// Most triggers of one agent that it makes itself. Source: our own bound.
+/// Maximum number of triggers that an agent creates for itself. Source: our own bound.
 const MAX_TRIGGERS: usize = 50;
-/// A trigger that fires sooner after a turn made it counts as a message of that turn. By the minute is also how often a cron expression may fire.
+/// A trigger that fires sooner than this after a turn created it counts as a message of that turn. It is also the shortest
+/// interval of a cron expression.
 const SOON: Duration = Duration::from_secs(60);
-/// Most triggers that are listed.
+/// Maximum number of triggers in a list.
 const MAX_LISTED: usize = 100;
 
 /// The tools `create_trigger`, `list_triggers` and `delete_trigger` of one agent.
 ///
-/// A trigger that an agent makes addresses its session, itself or its manager, or whom its scope allows ([`TriggerTargets::check_target`]). It sees
-/// and deletes no others than its own. Its cron expressions are by the minute. It waits only for reports of agents that it may write to. Files and
-/// webhooks it has only where the host gives them.
+/// An agent's trigger may address its session, the agent, its manager, or other agents that its scope allows
+/// ([`TriggerTargets::check_target`]). The agent sees and deletes only its own triggers. Its cron expressions have no
+/// seconds. It may wait only for reports of agents that it may write to. It has files and webhooks only if the host enables
+/// them.
 ///
 /// [`TriggerTargets::check_target`]: super::TriggerTargets::check_target
 #[derive(Clone, Debug)]
@@ -119,42 +121,44 @@ fn needed<T>(value: Option<T>, name: &str, kind: &str) -> Result<T, BrokerError>
 }
 
 impl TriggerTools {
-    /// The tools of an agent.
+    /// Creates the tools of an agent.
     pub fn of_agent(triggers: Triggers, agent: impl Into<String>) -> Self {
         Self { triggers, agent: agent.into(), session: None, turn: None, files: false, webhooks: None }
     }
 
-    /// The same in a session of the agent, to which its triggers are routed.
+    /// Sets the session of the agent, which receives the firings of its triggers.
     #[must_use]
     pub fn in_session(mut self, session: Address) -> Self {
         self.session = Some(session);
         self
     }
 
-    /// The same in a turn whose message has this place, where there may be `max_hops` [`hops`](crate::Envelope::hops).
+    /// Sets the chain position of the turn's message, and the maximum number of [`hops`](crate::Envelope::hops).
     #[must_use]
     pub(crate) fn in_turn(mut self, turn: Chain, max_hops: u32) -> Self {
         self.turn = Some((turn, max_hops));
         self
     }
 
-    /// The same with triggers of type `file`. The path is an argument that a [`Session`](nexus_core::Session) checks against the scope;
-    /// without one it may be any.
+    /// Allows triggers of type `file`. A [`Session`](nexus_core::Session) checks the path argument against the scope;
+    /// without a
+    /// session, any path is allowed.
     #[must_use]
     pub fn with_files(mut self) -> Self {
         self.files = true;
         self
     }
 
-    /// The same with triggers of type `webhook`, of a server at this URL, such as `http://127.0.0.1:8080`. The secret goes into its file and never to the
-    /// agent: what a model reads is sent away and written down.
+    /// Allows triggers of type `webhook`, for a server at this URL, such as `http://127.0.0.1:8080`. The secret is written
+    /// to its
+    /// file and never returned to the agent, because text that a model reads is sent to its vendor and stored.
     #[must_use]
     pub fn with_webhooks(mut self, secrets: WebhookSecrets, url: impl Into<String>) -> Self {
         self.webhooks = Some((secrets, url.into()));
         self
     }
 
-    /// The three tools.
+    /// Returns the three tools.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
         vec![self.create_tool(), self.list_tool(), self.delete_tool()]
@@ -255,8 +259,8 @@ impl TriggerTools {
         }
     }
 
-    /// The place of the firings of a trigger, where the turn counts for them. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) beyond the
-    /// bound.
+    /// Returns the chain position of a trigger's firings, if they count for the turn. Fails with
+    /// [`NotAllowed`](BrokerErrorKind::NotAllowed) beyond the limit of hops.
     fn chain_of(&self, schedule: &TriggerSchedule) -> Result<Option<Chain>, BrokerError> {
         let TriggerSchedule::At(at) = schedule else { return Ok(None) };
         let is_soon = at.time.duration_since(self.triggers.now()).unwrap_or_default() < SOON;
@@ -358,7 +362,7 @@ impl TriggerTools {
         Ok(triggers)
     }
 
-    /// A trigger as its agent sees it.
+    /// Returns a trigger in the form that its agent sees.
     fn view(&self, trigger: &Trigger) -> Value {
         let value = trigger.to_value();
         let mut view = json!({

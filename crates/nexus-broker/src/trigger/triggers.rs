@@ -1,4 +1,4 @@
-//! Making, listing and deleting triggers, and the events that programs send.
+//! Creates, lists and deletes triggers, and fires them for events.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -25,9 +25,10 @@ use crate::{
 /// Longest id of an event, in bytes.
 const MAX_EVENT_ID_BYTES: usize = 256;
 
-/// The triggers of a store: what makes, lists, switches and deletes them, and sends events to them. Cheap to clone.
+/// The triggers of a store: creates, lists, switches and deletes them, and sends events to them. Cheap to clone.
 ///
-/// Any number of them may work on one store. Nothing fires by time, by file or by a report before a [`Scheduler`](super::Scheduler) runs.
+/// Several of these may work on one store. Triggers by time, file or report fire only while a
+/// [`Scheduler`](super::Scheduler) runs.
 #[derive(Clone, Debug)]
 pub struct Triggers {
     firer: TriggerFirer,
@@ -35,7 +36,7 @@ pub struct Triggers {
     changed: Arc<Changed>,
 }
 
-/// Tells the parts of a scheduler that triggers were changed in this process.
+/// Notifies the parts of a scheduler that triggers were changed in this process.
 #[derive(Debug, Default)]
 struct Changed {
     times: Notify,
@@ -48,18 +49,18 @@ struct Changed {
 pub struct TriggerList {
     /// Readable triggers, by their ids.
     pub triggers: Vec<Trigger>,
-    /// The documents that cannot, by their keys, and why. They fire nothing.
+    /// Keys of the unreadable documents, each with the error. They fire nothing.
     pub damaged: Vec<(String, BrokerError)>,
 }
 
 impl Triggers {
-    /// The triggers of a store.
+    /// Creates access to the triggers of a store.
     pub fn new(store: Arc<dyn BrokerStore>, clock: Arc<dyn Clock>, targets: Arc<dyn TriggerTargets>) -> Self {
         Self { firer: TriggerFirer { store, clock, targets }, machine: None, changed: Arc::default() }
     }
 
-    /// The same on a machine of this name, where brokers of several machines share the store: triggers of type `file` that are made here
-    /// watch the files of this machine alone, and those of other machines are left to them.
+    /// Sets the name of this machine, for a store that brokers of several machines share. Triggers of type `file` that are
+    /// created here then watch only this machine's files. This broker ignores the `file` triggers of other machines.
     #[must_use]
     pub fn on_machine(mut self, name: &str) -> Self {
         self.machine = Some(name.into());
@@ -212,7 +213,7 @@ impl Triggers {
         failure.map_or(Ok(firings), Err)
     }
 
-    /// Fires for what is not a time.
+    /// Fires a trigger for an event, and not for a time.
     pub(super) async fn fire(
         &self,
         trigger: &Trigger,
@@ -224,7 +225,7 @@ impl Triggers {
         let moved = self.firer.change(&trigger.id, |trigger| {
             trigger.last_run = trigger.last_run.max(Some(now));
         });
-        // The message is there; when it was is a convenience.
+        // The message is put. The time of the last firing is only information, so ignore a failure to store it.
         if let Err(error) = moved.await {
             tracing::debug!(trigger = %trigger.id, %error, "the last run of a trigger could not be stored");
         }
@@ -254,7 +255,8 @@ impl Triggers {
         self.changed.files.notify_one();
     }
 
-    /// Waits until a trigger was made, switched or deleted through this or a clone of it. For what fires by time.
+    /// Waits until a trigger was created, switched or deleted through this value or a clone of it. For triggers that fire by
+    /// time.
     pub(super) async fn times_changed(&self) {
         self.changed.times.notified().await;
     }
@@ -264,7 +266,8 @@ impl Triggers {
         self.changed.files.notified().await;
     }
 
-    /// The state of the files of a trigger, from which on changes fire. None if it has none, or they are another machine's.
+    /// Returns the current state of a trigger's files: later changes fire. None if the trigger has no files, or they are on
+    /// another machine.
     async fn state_of_files(&self, trigger: &Trigger) -> Result<Option<String>, BrokerError> {
         let TriggerSchedule::File(schedule) = trigger.schedule.clone() else { return Ok(None) };
         if schedule.machine.as_deref() != self.machine() {

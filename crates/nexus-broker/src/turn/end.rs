@@ -18,15 +18,15 @@ use crate::{
 const MOST_DELIVERIES: u64 = 5;
 /// Time for which an answer waits for a caller.
 const KEPT_FOR_CALLERS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// The longest wait for a backend that says when it can run again, before the message is given back.
+/// Longest wait for a backend that reports when it can run again. The message returns to its queue meanwhile.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// Stores what a turn led to. False if no further message of the agent is to be taken for now.
+/// Stores the result of a turn. Returns false if the agent must not take another message for now.
 pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let Delivery { envelope, lease, deliveries } = &turn.own;
     let mut diff = None;
-    // The last text of the agent, else the message that replaces it in the answer.
+    // The last text of the agent, else the answer for a turn without one.
     let (said, status) = match ended {
         AgentTurnEnd::TakenAway => return Ok(false),
         AgentTurnEnd::Turn(outcome) => match outcome.outcome {
@@ -75,12 +75,12 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
         }
     };
     let taken = turn.taken();
-    // Another broker may have held it for lost, and have begun another one: its status and its locks are that one's.
+    // Another broker may have taken this turn for lost and begun another. Then the status and the locks belong to that turn.
     let mut is_own = false;
     broker
         .directory()
         .update(name, |record| {
-            // The model has not read a noted message that is not among these: another turn may begin with it.
+            // The model has not read a noted message that is missing from `taken`, so another turn may begin with it.
             taken.iter().for_each(|taken| record.note_unended(&taken.delivery.envelope.message_id));
             record.note_unended(&envelope.message_id);
             is_own = record.turn.take_if(|begun| turn.is(begun)).is_some();
@@ -106,7 +106,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
         };
         match finish(broker, name, lease, envelope, answer).await {
             Ok(_) => ended.push(&envelope.message_id),
-            // It is delivered again, and the broker reports its turn to its sender as lost.
+            // The message is delivered again, and the broker reports its turn to the sender as lost.
             Err(error) => {
                 tracing::warn!(agent = name, %error, "a message that a turn took will be delivered again");
             }
@@ -124,17 +124,17 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
     Ok(true)
 }
 
-/// Removes the notes of messages with a stored end.
+/// Removes the notes (`unended`) of messages whose end is stored.
 async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
     let noted = broker.directory().update(name, |record| {
         record.unended.retain(|noted| !ids.contains(&noted));
         Ok(())
     });
-    // A note that stays does no harm: the store never gives its message out again.
+    // A remaining note does no harm: the store never delivers the message again.
     let _ = noted.await;
 }
 
-/// Puts a message back that no backend could run, and suspends the agent until one may.
+/// Returns a message that no backend could run to its queue, and suspends the agent until a backend may.
 async fn again(turn: &OngoingTurn, retry: Retry) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     // A turn that fails at once must not use up its five deliveries within a second.
@@ -155,7 +155,8 @@ async fn again(turn: &OngoingTurn, retry: Retry) -> Result<bool, BrokerError> {
     Ok(false)
 }
 
-/// Reports a turn that has no stored end to the sender of its message and to the agent's manager. It does not begin again: its effects are unknown.
+/// Reports a turn without a stored end to the sender of its message and to the agent's manager. The turn does not begin
+/// again, because its effects are unknown.
 pub(super) async fn lost(
     broker: &Broker,
     record: &AgentDocument,
@@ -184,7 +185,7 @@ pub(super) async fn lost(
             Envelope::new(Address::agent(&record.name)?, manager, told.clone(), &*broker.options().clock);
         message.message_id = id;
         message.follow(&envelope.chain());
-        // A manager whose queue is full sees it by list_agents.
+        // A manager whose queue is full can still see the failure with `list_agents`.
         if let Err(error) = broker.store().put(&queue_of(&message.target_agent_id), &message).await {
             tracing::warn!(agent = %record.name, %error, "the report of a lost turn could not be sent to the \
                 manager");
@@ -195,7 +196,7 @@ pub(super) async fn lost(
     Ok(true)
 }
 
-/// Stores that a message is handled, with the answer to its sender.
+/// Marks a message as handled, and stores the answer to its sender.
 pub(super) async fn finish(
     broker: &Broker,
     name: &str,
@@ -203,7 +204,9 @@ pub(super) async fn finish(
     envelope: &Envelope,
     answer: Option<Payload>,
 ) -> Result<bool, BrokerError> {
-    // Triggers and errors have no answer, else two agents would answer each other for ever. An agent's message to itself has none, either.
+    // Triggers and errors get no answer, or two agents would answer each other for ever. A message of an agent to itself
+    // gets
+    // none, either.
     let is_own = envelope.source_agent_id.agent_name() == Some(name);
     let is_answered = !matches!(envelope.payload, Payload::Trigger { .. } | Payload::Error { .. });
     let mut outcome = match answer {
@@ -214,7 +217,7 @@ pub(super) async fn finish(
                 payload,
                 &*broker.options().clock,
             );
-            // Derived from the message, so that two brokers that end one turn store one answer.
+            // Derive the id from the message, so that two brokers that end the same turn store one answer.
             message.message_id = EnvelopeId::of_occurrence(envelope.message_id.as_str(), "answer");
             message.priority = envelope.priority;
             message.follow(&envelope.chain());
@@ -227,7 +230,7 @@ pub(super) async fn finish(
         _ => Vec::new(),
     };
     match broker.store().finish(lease, &outcome).await {
-        // A text may be six times as long in JSON.
+        // JSON may encode a text in six times its size. If the answer is too large, send a failure.
         Err(error) if error.kind == BrokerErrorKind::Invalid && !outcome.is_empty() => {
             outcome[0].1.payload =
                 prompt::problem(&envelope.message_id, "answer_too_large", &error.to_string());

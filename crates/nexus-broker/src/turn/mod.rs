@@ -1,4 +1,4 @@
-//! One turn of an agent: it takes a message, runs with it, and stores the answer.
+//! One turn of an agent: takes a message, runs the turn with it, and stores the answer.
 
 mod end;
 mod ongoing;
@@ -31,7 +31,9 @@ const LOOKS_PER_HEARTBEAT: u32 = 15;
 /// Time until an agent is checked again while a broker elsewhere runs it.
 const WHILE_ELSEWHERE: Duration = Duration::from_secs(2);
 
-/// Handles the messages of an agent until none is left, or until `drain` or `end` is cancelled; the latter ends the turn that runs.
+/// Handles the messages of an agent until none is left, or until `drain` or `end` is cancelled. Cancelling `end` also
+/// cancels
+/// the running turn.
 pub(crate) async fn handle(
     broker: &Broker,
     name: &str,
@@ -56,12 +58,12 @@ pub(crate) async fn handle(
 /// Returns true if another broker runs a turn of the agent, by a recent heartbeat.
 fn is_elsewhere(broker: &Broker, record: &AgentDocument) -> bool {
     let now = broker.options().clock.now();
-    // Brokers of a machine that slept, or whose clock stepped, renew their leases first.
+    // After a sleep or a step of the clock, brokers renew their leases first. So trust no stale heartbeat before that.
     let may_be_alive = |turn: &BegunTurn| turn.is_alive(now) || broker.has_clock_stepped();
     record.turn.as_ref().is_some_and(|turn| turn.broker != broker.id() && may_be_alive(turn))
 }
 
-/// Handles one message. False if the agent is suspended for now.
+/// Handles one message. Returns false if the agent is suspended for now.
 async fn handle_message(
     broker: &Broker,
     name: &str,
@@ -81,7 +83,7 @@ async fn handle_message(
         )
         .await;
     };
-    // Also where the agent was stopped since: its turn did something, and its record says that it runs.
+    // Check this even if the agent was stopped since: its turn had effects, and its record still shows the turn as running.
     if *deliveries > 1 && record.has_begun(&envelope.message_id) {
         return lost(broker, &record, lease, envelope).await;
     }
@@ -99,7 +101,7 @@ async fn handle_message(
     if let Payload::StatusUpdate { status: ReportedStatus::Received | ReportedStatus::InProgress, .. } =
         &envelope.payload
     {
-        // It is in the record of who reports, which `list_agents` shows. No turn is spent on it.
+        // `list_agents` shows the report from the record of its author, so no turn is spent on it.
         return finish(broker, name, lease, envelope, None).await;
     }
     if !broker.count_turn(envelope).await? {
@@ -113,7 +115,7 @@ async fn handle_message(
     }
     let turn = match OngoingTurn::begin(broker, name, queue, delivery.clone()).await {
         Ok(turn) => Arc::new(turn),
-        // Another broker was first, or the agent was stopped meanwhile.
+        // Another broker began a turn first, or the agent was stopped meanwhile.
         Err(error) if error.kind == BrokerErrorKind::Conflict => {
             broker.store().put_back(lease).await?;
             broker.suspend(name, WHILE_ELSEWHERE);
@@ -122,7 +124,7 @@ async fn handle_message(
         Err(error) => return Err(error),
     };
     let ended = run::run(&turn, end).await;
-    // Renew the leases meanwhile: storing the end may take long, as git reads every file.
+    // Renew the leases meanwhile: storing the end may take long, because git reads every file.
     tokio::select! {
         done = after(&turn, ended) => done,
         () = keep_leases(&turn) => unreachable!("it goes on until it is dropped"),
@@ -133,7 +135,7 @@ async fn handle_message(
 async fn keep_leases(turn: &OngoingTurn) {
     loop {
         tokio::time::sleep(LOOK_EVERY * LOOKS_PER_HEARTBEAT).await;
-        // A failure shows when the message is finished.
+        // Ignore the failure: finishing the message reports a lost lease.
         let _ = turn.renew().await;
         turn.beat().await;
     }

@@ -1,7 +1,7 @@
 //! The state of one turn: its own message, the messages that it takes while it runs, and their leases.
 //!
-//! The agent's record has the part that other brokers need to know, as a [`BegunTurn`]. Every change of either part is a method of
-//! [`OngoingTurn`].
+//! The agent's record contains the part that other brokers need, as a [`BegunTurn`]. Only the methods of [`OngoingTurn`]
+//! change either part.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -23,16 +23,16 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// Longest task id in an agent's record, in bytes.
 const MAX_TASK_ID_BYTES: usize = 256;
 
-/// A turn that has begun and has no stored end. The turn and its tools share it.
+/// A turn that has begun and has no stored end. The turn and its tools share this.
 #[derive(Debug)]
 pub(super) struct OngoingTurn {
     pub(super) broker: Broker,
-    /// The agent, as it was when the turn began.
+    /// The agent, as of the beginning of the turn.
     pub(super) agent: AgentDocument,
     pub(super) queue: String,
     /// The agent's session that the turn belongs to.
     pub(super) session: Address,
-    /// The message that it handles.
+    /// Message that the turn handles.
     pub(super) own: Delivery,
     messages: Mutex<TurnMessages>,
 }
@@ -42,19 +42,19 @@ pub(super) struct OngoingTurn {
 struct TurnMessages {
     /// Time of the last renewal of the turn's leases.
     renewed_at: SystemTime,
-    /// Further messages that the turn took. They are finished with it; if it is lost, they are reported as lost with it.
+    /// Further messages that the turn took. They are finished, or reported as lost, together with the turn.
     taken: Vec<TakenMessage>,
-    /// The message that waits to be handed to the running turn.
+    /// Message that is offered to the running turn and not yet delivered.
     offered: Option<HandlingLease>,
-    /// Alive while a call of the turn waits for a message.
+    /// Guard of the calls that wait for a message. It is alive while at least one call waits.
     waiting: Weak<WaitingTurn>,
 }
 
-/// A message that a turn took beside its own.
+/// A message that a turn took in addition to its own.
 #[derive(Clone, Debug)]
 pub(super) struct TakenMessage {
     pub(super) delivery: Delivery,
-    /// True if the turn has answered it by itself.
+    /// True if the agent has already answered the message.
     pub(super) is_answered: bool,
 }
 
@@ -115,18 +115,19 @@ impl OngoingTurn {
         Address::Agent(self.agent.name.clone())
     }
 
-    /// Returns the position of its message in its chain.
+    /// Returns the chain position of the turn's message.
     pub(super) fn chain(&self) -> Chain {
         self.own.envelope.chain()
     }
 
-    /// Returns true if the turn of the agent's record is this one. It is another turn if this process stood
-    /// still for longer than a heartbeat lasts.
+    /// Returns true if `begun`, from the agent's record, is this turn. It is another turn if this process stood still for
+    /// longer
+    /// than a heartbeat lasts.
     pub(super) fn is(&self, begun: &BegunTurn) -> bool {
         begun.message_id == self.own.envelope.message_id && begun.broker == self.broker.id()
     }
 
-    /// Stores that the turn runs.
+    /// Stores a heartbeat of the turn.
     pub(super) async fn beat(&self) {
         let name = self.agent.name.as_str();
         let now = self.broker.options().clock.now();
@@ -141,8 +142,11 @@ impl OngoingTurn {
         }
     }
 
-    /// Stores that the turn gets a message, before the model reads it: if the turn is lost, the message is reported as lost with it, and
-    /// no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) for a turn that has its most.
+    /// Stores that the turn takes a message, before the model reads it. If the turn is lost, the message is reported as lost
+    /// with
+    /// it, and no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) if the turn has the
+    /// maximum
+    /// number of messages.
     pub(super) async fn note_taken(&self, id: &EnvelopeId) -> Result<(), BrokerError> {
         let noted = self.broker.directory().update(&self.agent.name, |record| {
             let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) else {
@@ -163,7 +167,7 @@ impl OngoingTurn {
         noted.await.map(drop)
     }
 
-    /// Puts a message back that was noted, and that the model has not read.
+    /// Returns a noted message that the model has not read to its queue.
     pub(super) async fn give_back(&self, lease: &HandlingLease) -> Result<(), BrokerError> {
         let forgotten = self.broker.directory().update(&self.agent.name, |record| {
             if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
@@ -175,34 +179,34 @@ impl OngoingTurn {
         self.broker.store().put_back(lease).await
     }
 
-    /// Remembers a noted message that waits to be handed to the running turn. Its lease is renewed with the others.
+    /// Remembers a noted message that is offered to the running turn. Its lease is renewed with the others.
     pub(super) fn offer(&self, lease: &HandlingLease) {
         self.lock().offered = Some(lease.clone());
     }
 
-    /// Returns true if a message waits to be sent to the running turn.
+    /// Returns true if a message is offered to the running turn and not yet delivered.
     pub(super) fn has_offer(&self) -> bool {
         self.lock().offered.is_some()
     }
 
-    /// The offered message was not delivered.
+    /// Forgets the offered message, which was not delivered.
     pub(super) fn withdraw_offer(&self) {
         self.lock().offered = None;
     }
 
-    /// The turn has a message that was noted.
+    /// Adds a noted message that the model has read to the messages of the turn.
     pub(super) fn has_taken(&self, delivery: Delivery) {
         let mut messages = self.lock();
         messages.offered.take_if(|offered| *offered == delivery.lease);
         messages.taken.push(TakenMessage { delivery, is_answered: false });
     }
 
-    /// The messages that the turn took beside its own.
+    /// Returns the messages that the turn took in addition to its own.
     pub(super) fn taken(&self) -> Vec<TakenMessage> {
         self.lock().taken.clone()
     }
 
-    /// Remembers that the turn answered a message, if the message came from the agent that it wrote to.
+    /// Remembers that the turn answered a message, if the answer went to the agent that sent the message.
     pub(super) fn has_answered(&self, id: &EnvelopeId, to: &Address) {
         for taken in &mut self.lock().taken {
             let envelope = &taken.delivery.envelope;
@@ -278,7 +282,9 @@ impl OngoingTurn {
         since.map_or(true, |since| since > LEASE / 2)
     }
 
-    /// Renews the leases of a turn that is about to take a message, if they may have lapsed: it would take its own.
+    /// Renews the leases before the turn takes a message, if they may have lapsed. Otherwise the store could deliver the
+    /// turn's
+    /// own message to it.
     pub(super) async fn renew_before_taking(&self) -> Result<(), BrokerError> {
         if self.is_renewal_late() { self.renew().await } else { Ok(()) }
     }

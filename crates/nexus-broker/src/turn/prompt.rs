@@ -14,7 +14,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// Maximum size of a failure in an answer, in bytes.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
-/// The prompt of a turn that handles `envelope`. What others wrote stands below a line that says whose it is.
+/// Returns the prompt of a turn that handles `envelope`. A heading names the author above each text.
 pub(super) fn prompt(envelope: &Envelope) -> String {
     let head = format!(
         "[{} from {}, id {}]",
@@ -26,7 +26,7 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
         Payload::Query { .. } => "\n\n(Your final message is sent to the sender as the answer.)",
         _ => "",
     };
-    // No line of a text looks like the head of a message.
+    // Indent these lines, so that none looks like the heading of a message.
     let text = envelope.payload.text().replace("\n[", "\n [");
     let text = text.strip_prefix('[').map_or_else(|| text.clone(), |rest| format!(" [{rest}"));
     format!("{head}\n{text}{answered}")
@@ -63,8 +63,8 @@ pub(super) fn failure(agent: &AgentDocument, envelope: &Envelope, error: &TurnEr
     problem(&envelope.message_id, "turn_failed", &message)
 }
 
-/// Returns the answer for a lost turn: its broker ended in the middle of it, or stood still until another took
-/// its message.
+/// Returns the answer for a lost turn. Its broker ended in the middle of it, or stood still until another broker took its
+/// message.
 pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {
         format!("; its files are in {}", tree.workspace.join("work").display())
@@ -76,7 +76,7 @@ pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     problem(id, "turn_lost", &message)
 }
 
-/// The failure to handle a message, as a message.
+/// Returns the message that reports the failure to handle another message.
 pub(super) fn problem(of: &EnvelopeId, code: &str, message: &str) -> Payload {
     Payload::Error {
         code: code.to_owned(),

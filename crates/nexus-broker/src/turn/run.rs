@@ -1,4 +1,4 @@
-//! A turn while it runs: its request, the messages handed to it, and its heartbeat.
+//! A running turn: its request, the messages sent to it, and its heartbeat.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// End of a turn.
 pub(super) enum AgentTurnEnd {
-    /// By itself, well or not.
+    /// The turn ended by itself, with success or failure.
     Turn(Box<ConversationOutcome>),
-    /// It did not begin: another process holds its conversation.
+    /// The turn did not begin, because another process has locked its conversation.
     Busy(ConversationError),
-    /// Its conversation could not be used.
+    /// The conversation could not be used.
     Conversation(ConversationError),
-    /// Its folder or its tree could not.
+    /// The folder or the tree of the agent could not be used.
     Folder(BrokerError),
     /// The task needs tools that the agent does not have.
     Tools(String),
-    /// Another broker has the message by now.
+    /// Another broker has taken the message.
     TakenAway,
 }
 
-/// Runs the turn, and hands it the urgent messages that arrive meanwhile.
+/// Runs the turn, and sends it the urgent messages that arrive meanwhile.
 pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurnEnd {
     let envelope = &turn.own.envelope;
     let options = turn.broker.options();
@@ -97,15 +97,16 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     let was_cut = by_itself.is_none();
     let ended = match by_itself {
         Some(ended) => ended,
-        // It ends soon, and stores what it said.
+        // The turn ends soon, and its last text is stored.
         None => tokio::select! {
             ended = &mut running => ended,
             () = &mut handing_in => unreachable!("it goes on until the turn is over"),
         },
     };
     drop(running);
-    // To its end, and not dropped: a message that it holds is either the turn's or back in its queue. Before any other call of the store, as
-    // it may hold a lock of it.
+    // Wait for the delivery task and do not drop it: its message must either belong to the turn or be back in its queue. Do
+    // this
+    // before any other call of the store, because the task may own a lock of the store.
     over.cancel();
     handing_in.await;
     let ended = match was_cut && turn.renew().await.is_err() {
@@ -118,10 +119,10 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     ended
 }
 
-/// Hands urgent messages to the running turn, where its backend takes them, until it is `over`.
+/// Sends urgent messages to the running turn, if its backend takes input, until `over` is cancelled.
 async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     let store = turn.broker.store();
-    // Else they are there for `wait_for_message`.
+    // Otherwise the messages stay in the queue for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
         return over.cancelled().await;
     }
@@ -140,7 +141,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
         };
         let delivery = match taken {
             Ok(Some(delivery)) => delivery,
-            // Also where others wait: `wait` returns at once for those.
+            // Sleep here: `wait` would return at once for waiting messages of a lower priority.
             Ok(None) | Err(_) => {
                 tokio::select! {
                     () = over.cancelled() => return,
@@ -148,13 +149,13 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
                 }
             }
         };
-        // It comes when this turn has ended.
+        // The message is not for this turn: it is delivered when this turn has ended.
         if !turn.may_have(&delivery).await {
             let _ = store.put_back(&delivery.lease).await;
             return over.cancelled().await;
         }
         if turn.note_taken(&delivery.envelope.message_id).await.is_err() {
-            // The note may be there all the same.
+            // The note may be stored although the call failed, so remove it.
             let _ = turn.give_back(&delivery.lease).await;
             return over.cancelled().await;
         }
@@ -167,7 +168,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
         };
         match sent {
             Some(InputDelivery::Delivered) => turn.has_taken(delivery),
-            // It comes first when this turn has ended.
+            // The next turn begins with this message.
             _ => {
                 if let Err(error) = turn.give_back(&delivery.lease).await {
                     tracing::warn!(agent = %turn.agent.name, %error, "a message will be delivered again later");
@@ -179,7 +180,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     }
 }
 
-/// Adds the conversation to the full text index. What fails is added with the next turn.
+/// Adds the conversation to the full-text index. If this fails, the next turn adds the missing messages.
 async fn remember(turn: &OngoingTurn, key: SessionKey, held: HeldConversation) {
     let Some(memory) = turn.broker.options().memory.clone() else { return };
     let captured = tokio::task::spawn_blocking(move || match held.load() {
@@ -204,7 +205,7 @@ fn missing_tools(envelope: &Envelope, tools: &Toolbox) -> Option<String> {
     (!missing.is_empty()).then(|| format!("{}; it has {}", missing.join(", "), offered.join(", ")))
 }
 
-/// The scope of a turn: every tool that it is offered, and paths of the agent's folder.
+/// Returns the scope of a turn: all offered tools, and the paths of the agent's folder.
 fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
     let Some(folder) = &record.folder else { return Ok(ParticipantScope::unrestricted()) };
     let brief = Brief::new(folder).tool(ToolPattern::every()).reading(".");
@@ -217,8 +218,8 @@ fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
     })
 }
 
-/// Renews the leases of a turn and writes its heartbeat. Returns when the turn is to end: the agent was stopped, or another broker has
-/// the message.
+/// Renews the leases of a turn and writes its heartbeat. Returns when the turn must end, because the agent was stopped or
+/// another broker has the message.
 async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let mut looks = 0_u32;
@@ -227,14 +228,14 @@ async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
         looks += 1;
         let is_stopped = match broker.directory().find(name).await {
             Ok(record) => record.is_none_or(|record| record.status == AgentStatus::Stopped),
-            // The next look reads the record again. If the store is away for long, the lease ends.
+            // The next check reads the record again. If the store stays away for long, the lease lapses.
             Err(_) => false,
         };
         if is_stopped {
             cancel.cancel();
             return;
         }
-        // After a step of the clock at once: other brokers hold the turn for dead.
+        // Renew at once after a step of the clock: other brokers take the turn for dead.
         if !looks.is_multiple_of(LOOKS_PER_HEARTBEAT) && !turn.is_renewal_late() {
             continue;
         }
@@ -251,7 +252,7 @@ async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
     }
 }
 
-/// The system text of a turn.
+/// Returns the system text of a turn.
 fn instructions(record: &AgentDocument) -> String {
     let mut text = record.instructions.clone().unwrap_or_default();
     if !text.is_empty() {

@@ -1,4 +1,4 @@
-//! The tools that an agent has in its turns.
+//! Tools that an agent has in its turns.
 
 use std::{
     sync::Arc,
@@ -20,10 +20,10 @@ use crate::{
     worker::WorkerOrder,
 };
 
-/// The longest that a turn waits for a message, in seconds.
+/// Longest wait of a turn for a message, in seconds.
 const LONGEST_WAIT: u64 = 600;
 
-/// Maximum number of messages of other sessions that a search passes at a time.
+/// Maximum number of messages of other sessions that one search skips.
 const MOST_ASIDE: usize = 32;
 /// Maximum size of the details of a report, in bytes.
 const MAX_DETAILS_BYTES: usize = 4 << 10;
@@ -234,7 +234,7 @@ fn wait(turn: &Arc<OngoingTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-/// The next message of the turn's agent. It is finished with the turn.
+/// Waits for the next message of the turn's agent. The message is finished together with the turn.
 async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
@@ -248,7 +248,8 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
         let mut aside = Vec::new();
         let mut found = None;
         let mut refused = Ok(());
-        // Nothing is taken where nothing is the turn's: a delivery is a write, and counts for the message.
+        // Take nothing if no message is for this turn: a delivery is a write, and increases the message's count of
+        // deliveries.
         if turn.may_have_any(&waiting).await? {
             turn.renew_before_taking().await?;
             while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
@@ -257,7 +258,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
                         Ok(()) => found = Some(delivery),
                         Err(error) => {
                             refused = Err(error);
-                            // The note may be there all the same.
+                            // The note may be stored although the call failed, so remove it.
                             let _ = turn.give_back(&delivery.lease).await;
                         }
                     }
@@ -419,7 +420,7 @@ fn start(turn: &Arc<OngoingTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-/// A tool on one of the turn's agent's own workers.
+/// Returns a tool that acts on a worker of the turn's agent.
 fn on_worker<F>(
     turn: &Arc<OngoingTurn>,
     name: &'static str,

@@ -50,14 +50,14 @@ pub(super) async fn all(
     };
     requests.read(1, &[records::document_subjects(kind)], take).await?;
     found.sort_by(|one, other| one.key.cmp(&other.key).then(one.revision.cmp(&other.revision)));
-    // A document that was written during the read comes twice. Retain the newer one.
+    // The stream contains a document twice if it was written during the read. Keep the newer one.
     found.reverse();
     found.dedup_by(|one, newer| one.key == newer.key);
     found.reverse();
     Ok(found)
 }
 
-/// The number that the last message on the subject has to have. `None`: any.
+/// Returns the sequence number that the last message on the subject must have. `None`: any.
 async fn expected_number(
     requests: &Requests,
     kind: DocumentKind,
@@ -66,7 +66,7 @@ async fn expected_number(
 ) -> Result<Option<u64>, BrokerError> {
     match expected {
         ExpectedRevision::Anything => Ok(None),
-        // The server takes 0 for a subject without messages, and beyond this bound reads nothing.
+        // The server reads 0 as "no message on the subject", and cannot read numbers beyond `i64`.
         ExpectedRevision::Revision(number) if number == 0 || i64::try_from(number).is_err() => {
             Err(check::not_as_expected(kind, key))
         }
@@ -113,7 +113,7 @@ pub(super) async fn delete(
         let deleted = requests.store(&what, &subject, records::deletion(now), Some(number)).await?;
         match (deleted, expected) {
             (Some(_), _) => return Ok(()),
-            // Another wrote it meanwhile.
+            // Another broker wrote the document meanwhile: try again.
             (None, ExpectedRevision::Anything) => {}
             (None, _) => return Err(check::not_as_expected(kind, key)),
         }

@@ -8,7 +8,7 @@ use crate::error::{BrokerError, BrokerErrorKind};
 
 const AGAIN: &str = "the same call again is safe";
 
-/// The servers did not answer, or not in time.
+/// Returns the error for servers that did not answer, or answered too late.
 pub(super) fn unclear(what: &str, reason: &dyn std::fmt::Display) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Unavailable,
@@ -17,7 +17,7 @@ pub(super) fn unclear(what: &str, reason: &dyn std::fmt::Display) -> BrokerError
     )
 }
 
-/// A fault of the connection.
+/// Converts an error of the connection.
 pub(super) fn fleet(error: &FleetError) -> BrokerError {
     match error {
         FleetError::Nats(error) => server(error),
@@ -25,7 +25,7 @@ pub(super) fn fleet(error: &FleetError) -> BrokerError {
     }
 }
 
-/// A fault of the servers.
+/// Converts an error of the servers.
 pub(super) fn server(error: &NatsError) -> BrokerError {
     let (kind, advice) = match error {
         // `nexus fleet setup` knows nothing of messages.
@@ -44,7 +44,7 @@ pub(super) fn server(error: &NatsError) -> BrokerError {
     BrokerError::new(kind, error.to_string(), advice)
 }
 
-/// Reason why a message was not stored.
+/// Converts an error of storing a message.
 pub(super) fn store(what: &str, error: NatsStoreError) -> BrokerError {
     match error {
         NatsStoreError::Unclear(reason) if NatsStoreError::is_out_of_space(&error) => BrokerError::new(
@@ -56,7 +56,7 @@ pub(super) fn store(what: &str, error: NatsStoreError) -> BrokerError {
     }
 }
 
-/// Returns the fault of a request to the stream.
+/// Converts the error of a request to the stream.
 pub(super) fn request(what: &str) -> impl FnOnce(NatsError) -> BrokerError {
     move |error| match error {
         NatsError::Unclear { reason } => unclear(what, &reason),
@@ -69,7 +69,7 @@ pub(super) fn request(what: &str) -> impl FnOnce(NatsError) -> BrokerError {
     }
 }
 
-/// A message that cannot be written.
+/// Returns the error for a message that cannot be written.
 pub(super) fn unwritable(error: &serde_json::Error) -> BrokerError {
     BrokerError::new(BrokerErrorKind::Invalid, format!("the message cannot be written: {error}"), "")
 }

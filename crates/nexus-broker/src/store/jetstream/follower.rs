@@ -1,4 +1,4 @@
-//! Keeps the index as the stream is.
+//! Keeps the index up to date with the stream.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
@@ -34,16 +34,16 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Interval of the check that the stream is still followed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The index, and how far it is.
+/// The index, and its position in the stream.
 #[derive(Debug)]
 pub(super) struct Followed {
     index: Mutex<Index>,
     position: watch::Sender<IndexPosition>,
-    /// Something changed.
+    /// Notified after each change of the index.
     pub(super) changed: Notify,
     /// Asks the follower to read the stream again, because the index does not match it.
     again: Notify,
-    /// Why the stream could not be read the last time.
+    /// Error of the last attempt to read the stream.
     failure: Mutex<Option<BrokerError>>,
     /// Unreadable records that were logged.
     pub(super) told: Told,
@@ -54,7 +54,7 @@ pub(super) struct Followed {
 struct IndexPosition {
     /// Creation time of the stream, which identifies it.
     made: String,
-    /// The number of the message of the stream that was taken in last.
+    /// Sequence number of the last message that the index contains.
     applied: u64,
 }
 
@@ -63,7 +63,7 @@ impl Followed {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to follow a stream. It ends with the last other user of the index.
+    /// Starts a task that follows the stream. The task ends when the last other user of the index is dropped.
     pub(super) fn start(requests: &Requests) -> Arc<Self> {
         let followed = Arc::new(Self {
             index: Mutex::default(),
@@ -77,12 +77,12 @@ impl Followed {
         followed
     }
 
-    /// Waits until everything up to a number has been taken in.
+    /// Waits until the index contains everything up to a sequence number.
     pub(super) async fn reach(&self, number: u64) -> Result<(), BrokerError> {
         self.reach_where(|position| position.applied >= number).await
     }
 
-    /// Waits until everything has been taken in that is in the stream now.
+    /// Waits until the index contains everything that is in the stream now.
     pub(super) async fn catch_up(&self, requests: &Requests) -> Result<(), BrokerError> {
         let info = requests.info().await?;
         let made = made(&info);
@@ -97,7 +97,7 @@ impl Followed {
         self.reach_where(|position| position.made == made && position.applied >= last).await
     }
 
-    /// Waits for as long as the stream is read on: there may be much of it.
+    /// Waits until `is_there` holds. The wait has no time limit while the index advances, because the stream may be long.
     async fn reach_where(&self, is_there: impl Fn(&IndexPosition) -> bool) -> Result<(), BrokerError> {
         let mut position = self.position.subscribe();
         loop {
@@ -107,7 +107,7 @@ impl Followed {
             }
             if position.borrow().applied == before {
                 self.again.notify_one();
-                // A missing permission does not pass with time: report it as it is.
+                // A missing permission does not pass with time: report this failure itself, not a timeout.
                 let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
                 let unclear = || fault::unclear("the stream of messages", &"no further messages can be read");
@@ -131,13 +131,13 @@ impl Followed {
         self.changed.notify_waiters();
     }
 
-    /// There is nothing in the stream up to here that has not been taken in.
+    /// Records that the index contains everything up to a sequence number.
     fn applied_to(&self, number: u64) {
         self.position.send_modify(|position| position.applied = number.max(position.applied));
         self.changed.notify_waiters();
     }
 
-    /// Returns the number of the first message of a stream that the index does not have.
+    /// Returns the sequence number of the first message of a stream that the index does not contain.
     fn first(&self, info: &Info) -> u64 {
         let made = made(info);
         let is_same = {
@@ -168,7 +168,7 @@ async fn follow(followed: Weak<Followed>, requests: Requests) {
     }
 }
 
-/// Reads the stream from where the index is, until that fails.
+/// Reads the stream from the position of the index until a read fails.
 async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), BrokerError> {
     let what = "the stream of messages";
     let info = requests.info().await?;
@@ -189,7 +189,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
         let look = Instant::now() + LOOK_INTERVAL;
         let message = loop {
             let Some(followed) = followed.upgrade() else { return Ok(()) };
-            // In slices, so that it ends soon after the last user.
+            // Wait in short slices, so that the task ends soon after the last user.
             let slice = (Instant::now() + HEARTBEAT / 4).min(look);
             let (message, again) = (messages.next(), std::pin::pin!(followed.again.notified()));
             match timeout_at(slice, select(message, again)).await {
@@ -204,7 +204,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
             }
         };
         let Some(message) = message else {
-            // The consumer of a restarted server is gone, and a stream that was created again has another.
+            // The consumer is gone after a restart of the server, and a stream that was created again has a new one.
             let known = timeout(ANSWER_TIME, consumer.get_info()).await;
             match known {
                 Ok(Ok(_)) => continue,
@@ -213,7 +213,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
             }
         };
         let info = message.info().map_err(|error| fault::unclear(what, &error))?;
-        // One is missing: it was lost on its way.
+        // A gap in the consumer's numbers: a message was lost between server and client.
         if info.consumer_sequence != next {
             return Err(fault::unclear(what, &"a message was lost on its way"));
         }

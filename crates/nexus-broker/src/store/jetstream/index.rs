@@ -12,13 +12,13 @@ use crate::store::check;
 /// Message in the index.
 #[derive(Clone, Debug)]
 pub(super) struct IndexedMessage {
-    /// Its number, which is its place.
+    /// Sequence number in the stream; it determines the place in the queue.
     pub(super) number: u64,
     pub(super) queue: Arc<str>,
     pub(super) priority: u8,
     pub(super) made_at: i64,
     pub(super) expires_at: Option<i64>,
-    /// The number of its last progress record. 0: it has none.
+    /// Sequence number of the last progress record. 0: there is none.
     pub(super) revision: u64,
     /// Progress. `None`: never taken.
     pub(super) state: Option<MessageProgress>,
@@ -31,7 +31,7 @@ impl IndexedMessage {
         })
     }
 
-    /// It was given out, and has no end yet. The lease may have lapsed.
+    /// Returns true if the message was delivered and has not ended. Its lease may have lapsed.
     pub(super) fn is_taken(&self) -> bool {
         self.state.as_ref().is_some_and(|state| state.stage == Stage::Taken)
     }
@@ -45,7 +45,7 @@ impl IndexedMessage {
     }
 }
 
-/// Messages of one queue that are not over, in their order.
+/// Messages of one queue that have not ended, in their order.
 #[derive(Debug, Default)]
 struct QueueIndex {
     waiting: [BTreeMap<u64, Hash>; 4],
@@ -63,28 +63,29 @@ impl QueueIndex {
 pub(super) struct Index {
     entries: HashMap<Hash, IndexedMessage>,
     queues: BTreeMap<Arc<str>, QueueIndex>,
-    /// Handled messages whose outcome is not fully put.
+    /// Handled messages whose outcome is not completely put.
     finishing: BTreeSet<Hash>,
     /// Messages that are not delivered because they, or their outcomes, cannot be read.
     set_aside: BTreeSet<Hash>,
-    /// Messages whose headers cannot be read, with their numbers.
+    /// Messages whose headers cannot be read, with their sequence numbers.
     unreadable: BTreeMap<Hash, u64>,
-    /// Messages that may be forgotten later, by their end time.
+    /// Ended messages that may be forgotten later, by their end time.
     over: BTreeSet<(i64, Hash)>,
-    /// Deleted documents that may be forgotten later, by their deletion time and number.
+    /// Deleted documents that may be forgotten later, by their deletion time and sequence number.
     deleted: BTreeSet<(i64, u64)>,
 }
 
-/// Something that is over and need not be remembered any more: its numbers in the stream, in the order in which they are deleted.
+/// An ended message or a deleted document that may be forgotten. Its sequence numbers are in the order in which the
+/// stream messages are deleted.
 #[derive(Debug)]
 pub(super) struct Outdated {
     pub(super) numbers: Vec<u64>,
-    /// The message. `None` for a document.
+    /// Hash of the message. `None` for a document.
     pub(super) hash: Option<Hash>,
 }
 
 impl Index {
-    /// Takes in the message of the stream with this number.
+    /// Applies the message of the stream with this sequence number to the index.
     pub(super) fn apply(&mut self, number: u64, record: StreamRecord) {
         match record {
             StreamRecord::Put(hash, put) => self.put(number, hash, put),
@@ -109,7 +110,7 @@ impl Index {
     }
 
     fn put(&mut self, number: u64, hash: Hash, put: Put) {
-        // The message may have been forgotten, and put again.
+        // The message may have been forgotten and put again, so remove the old entry.
         self.remove(hash);
         self.unreadable.remove(&hash);
         let queue: Arc<str> = match self.queues.get_key_value(put.queue.as_str()) {
@@ -141,21 +142,22 @@ impl Index {
         self.place(hash);
     }
 
-    /// Corrects the number of the last progress record of a message. That record does not describe the message
-    /// itself.
+    /// Corrects the sequence number of the last progress record of a message, if that record describes an earlier message
+    /// with
+    /// the same id.
     pub(super) fn correct(&mut self, hash: Hash, revision: u64) {
         if let Some(entry) = self.entries.get_mut(&hash) {
             entry.revision = revision;
         }
     }
 
-    /// Forgets a message.
+    /// Removes a message from the index.
     pub(super) fn remove(&mut self, hash: Hash) {
         self.displace(hash);
         self.entries.remove(&hash);
     }
 
-    /// Forgets what was deleted from the stream, unless it has been put again since.
+    /// Removes something that was deleted from the stream, unless it has been put again since.
     pub(super) fn forget(&mut self, outdated: &Outdated) {
         if let Some(hash) = outdated.hash
             && self.entries.get(&hash).is_some_and(|entry| outdated.numbers.first() == Some(&entry.number))
@@ -234,28 +236,28 @@ impl Index {
         })
     }
 
-    /// Messages of a queue that are not over.
+    /// Returns the number of messages of a queue that have not ended.
     pub(super) fn open(&self, queue: &str) -> usize {
         self.queues.get(queue).map_or(0, QueueIndex::open)
     }
 
-    /// Every queue with messages that are not over.
+    /// Returns every queue with messages that have not ended.
     pub(super) fn queues(&self) -> Vec<Arc<str>> {
         self.queues.keys().cloned().collect()
     }
 
-    /// Messages of a queue that were given out.
+    /// Returns the messages of a queue that were delivered and have not ended.
     pub(super) fn taken(&self, queue: &str) -> impl Iterator<Item = &IndexedMessage> {
         let taken = self.queues.get(queue).into_iter().flat_map(|queue| queue.taken.values());
         taken.filter_map(|hash| self.entries.get(hash))
     }
 
-    /// Messages that are handled, of which not all that came has been put.
+    /// Returns the handled messages whose outcome is not completely put.
     pub(super) fn finishing(&self) -> Vec<Hash> {
         self.finishing.iter().copied().collect()
     }
 
-    /// Excludes a message whose outcome cannot be read: it is not tried again.
+    /// Excludes a message whose outcome cannot be read, so that it is not tried again.
     pub(super) fn park(&mut self, hash: Hash) {
         if self.finishing.remove(&hash) {
             self.set_aside.insert(hash);
@@ -267,7 +269,7 @@ impl Index {
         self.set_aside.iter().filter_map(|hash| Some((*hash, self.entries.get(hash)?)))
     }
 
-    /// The numbers of messages whose headers cannot be read.
+    /// Returns the sequence numbers of messages whose headers cannot be read.
     pub(super) fn unreadable(&self) -> impl Iterator<Item = u64> {
         self.unreadable.values().copied()
     }
@@ -279,13 +281,14 @@ impl Index {
         })
     }
 
-    /// The numbers of a message in the stream. The state is the last: without it the message would wait again.
+    /// Returns the sequence numbers of a message, its progress record last. The record must be deleted last: without it the
+    /// message would wait again.
     pub(super) fn numbers(&self, hash: Hash) -> Option<Outdated> {
         let entry = self.entries.get(&hash)?;
         Some(Outdated { numbers: vec![entry.number, entry.revision], hash: Some(hash) })
     }
 
-    /// Some of what is over since before this time, longest first. It is not given again.
+    /// Removes and returns some messages and documents that ended before this time, oldest first.
     pub(super) fn outdated(&mut self, before: i64, at_most: usize) -> Vec<Outdated> {
         let mut found = Vec::new();
         while found.len() < at_most {

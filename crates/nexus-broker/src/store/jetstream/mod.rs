@@ -28,23 +28,23 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// Upper bound of the bytes that a message of the stream has beside its JSON.
+/// Upper bound of the size of a stream message beyond its JSON, in bytes.
 const OVERHEAD: usize = 8 << 10;
 /// Interval of the check for lapsed leases while a caller waits.
 const LAPSE_INTERVAL: Duration = Duration::from_millis(250);
-/// The longest that anybody waits in one call.
+/// Longest wait of a caller in one call.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Messages in a stream of NATS JetStream (`NEXUS_BROKER`), which brokers on many machines share. Clones share what it knows.
+/// Messages in a stream of NATS JetStream (`NEXUS_BROKER`), which brokers on many machines share. Clones share one index.
 ///
-/// What was stored outlives what the servers outlive: with one server, its disk; with `replicas: 3`, one of three. Each broker has in memory, for
-/// each message that waits or is remembered, some 300 bytes.
+/// Stored messages are as durable as the stream: with one server, as its disk; with `replicas: 3`, they survive the loss
+/// of one server. Each broker needs about 300 bytes of memory for each message that waits or is remembered.
 ///
-/// The clocks of the machines should be the same within the time of a lease.
+/// The clocks of the machines should differ by less than the length of a lease.
 #[derive(Clone)]
 pub struct JetStreamStore(Arc<FollowedStream>);
 
-/// Stream that clones share.
+/// Stream and index that clones share.
 struct FollowedStream {
     requests: Requests,
     followed: Arc<Followed>,
@@ -137,7 +137,7 @@ impl BrokerStore for JetStreamStore {
                 if Instant::now() >= until {
                     return Ok(());
                 }
-                // Complete the outcomes of brokers that were killed while they finished a message.
+                // A broker that was killed while it finished a message may have left an incomplete outcome: complete it.
                 self.put_all_outcomes().await?;
             }
         }

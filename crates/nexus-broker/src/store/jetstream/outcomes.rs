@@ -17,7 +17,7 @@ use crate::{
 /// Stored outcome of a message.
 struct MessageOutcome {
     readable: Vec<StorableMessage>,
-    /// The rest of it, and why it cannot be read.
+    /// The messages that cannot be read, as stored, and the reason.
     unreadable: Option<(Vec<Value>, BrokerError)>,
 }
 
@@ -49,8 +49,9 @@ impl JetStreamStore {
         Ok(Some(inside))
     }
 
-    /// Puts the missing messages of a handled message's outcome, and records that all are put. `known`: the
-    /// outcome, if the caller has just finished the message.
+    /// Puts the missing messages of a handled message's outcome, and records that all are put. `known` is the outcome, if
+    /// the
+    /// caller has just finished the message.
     pub(super) async fn put_outcome(
         &self,
         hash: Hash,
@@ -81,8 +82,8 @@ impl JetStreamStore {
             }
             let now = self.now();
             if let Some((rest, problem)) = unreadable {
-                // Store only the unreadable rest: a message that is put and later forgotten must not be put
-                // again.
+                // Store only the unreadable rest. A message that was put may be forgotten later, and must not be put a
+                // second time.
                 if !outcome.is_empty() {
                     let rest = serde_json::to_vec(&rest).map_err(unwritable)?;
                     let state = next_state(&entry, Stage::Finishing, now, now);
@@ -100,7 +101,7 @@ impl JetStreamStore {
         }
     }
 
-    /// Reads the outcome of a message. `None`: another broker has put it meanwhile.
+    /// Reads the outcome of a message. `None`: another broker has completed it meanwhile.
     async fn read_outcome(
         &self,
         hash: Hash,
@@ -139,7 +140,7 @@ impl JetStreamStore {
         Ok(Some(outcome))
     }
 
-    /// Puts the missing messages of the outcomes of all handled messages. `false`: no outcome was incomplete.
+    /// Completes the outcomes of all handled messages. Returns `false` if no outcome was incomplete.
     pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
         let finishing = self.0.followed.index().finishing();
         for hash in &finishing {

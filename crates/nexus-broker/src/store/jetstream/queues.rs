@@ -1,8 +1,8 @@
 //! Messages in the stream.
 //!
-//! One write handles a message: its state, by compare-and-set, with the outcome inside. Any broker puts the
-//! outcome's messages after that. Each has its own id, so it is put once, and the state records when all are
-//! put. A reader that would otherwise miss some of them puts them first.
+//! One write marks a message as handled: it replaces the state by compare-and-set, and contains the outcome. Afterwards any
+//! broker puts the messages of the outcome. Each has its own id, so it is put once. A last write of the state records that
+//! all are put. A reader that would otherwise miss some of these messages puts them first.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use serde::{Deserialize, Serialize};
@@ -22,31 +22,31 @@ use crate::{
     },
 };
 
-/// Messages that expire in one call at most: the others come with the next.
+/// Maximum number of messages that one call expires. The next call expires the others.
 const EXPIRE_AT_ONCE: usize = 100;
-/// Number of old messages that each put forgets: more than one, so that a backlog shrinks.
+/// Number of old messages that each `put` forgets. More than one, so that a backlog shrinks.
 const FORGET_AT_ONCE: usize = 4;
 /// Distance from the limit of a queue, in messages, from which its size is read from the stream instead of the
 /// index.
 const NEAR_FULL: usize = 1_000;
 
-/// Message inside a record of the stream: part of an outcome, or an expired message.
+/// Message inside a record of the stream: a part of an outcome, or the copy of an expired message.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Queued {
     pub(super) queue: String,
     pub(super) envelope: Envelope,
 }
 
-/// Stored content of a message.
+/// Content of a stored message.
 pub(super) enum StoredBody {
     Read(Box<Envelope>),
     Unreadable(BrokerError),
-    /// It was deleted from the stream.
+    /// The message was deleted from the stream.
     Gone,
 }
 
 impl JetStreamStore {
-    /// Stores a message, unless its queue is full and that is to be minded.
+    /// Stores a message. Fails if its queue is full and `minds_full` is true.
     pub(super) async fn put_checked(
         &self,
         message: &StorableMessage,
@@ -100,7 +100,7 @@ impl JetStreamStore {
         Ok(())
     }
 
-    /// Fails if a queue is full. `Some`: the message exists already.
+    /// Fails if a queue is full. Returns `Some` if the message already exists.
     async fn make_room(&self, queue: &str, hash: Hash) -> Result<Option<PutOutcome>, BrokerError> {
         let limit = self.0.limits.max_waiting;
         if self.0.followed.index().open(queue) + NEAR_FULL < limit {
@@ -119,7 +119,7 @@ impl JetStreamStore {
         Ok(None)
     }
 
-    /// Writes how far a message is, if nothing else was written since `entry` was read. `false`: something was.
+    /// Writes the progress of a message, if no other record was written since `entry` was read. Returns `false` if one was.
     pub(super) async fn change(
         &self,
         hash: Hash,
@@ -156,17 +156,16 @@ impl JetStreamStore {
             .entry(hash)
             .is_some_and(|now| now.revision == entry.revision && now.number == entry.number);
         if is_same {
-            // The last progress record does not describe this message. It may describe a forgotten message with
-            // the same id.
+            // The last progress record belongs to another message: it may describe a forgotten message with the same id.
             let last = self.0.requests.last(&hash.state_subject()).await?;
             self.0.followed.index().correct(hash, last.map_or(0, |last| last.sequence));
         }
         Ok(false)
     }
 
-    /// Ends expired messages of a queue, or some of them. For [`Self::take_checked`], it also ends expired
-    /// messages whose lease has lapsed. The owner of such a lease may finish its message until the next broker
-    /// takes it.
+    /// Ends expired messages of a queue, at most [`EXPIRE_AT_ONCE`]. If `is_taking`, it also ends expired messages whose
+    /// lease
+    /// has lapsed. The owner of a lapsed lease may finish its message until the next broker takes it.
     async fn expire(&self, queue: &str, is_taking: bool) -> Result<(), BrokerError> {
         let now = self.now();
         let expired: Vec<(Hash, IndexedMessage)> = {
@@ -188,7 +187,7 @@ impl JetStreamStore {
             let inside =
                 serde_json::to_vec(&Queued { queue: queue.to_owned(), envelope }).map_err(unwritable)?;
             let state = next_state(&entry, Stage::Expired, now, now);
-            // Another may have taken it meanwhile.
+            // If the write finds a newer record, another broker has taken the message: skip it.
             self.change(hash, &entry, &state, Some(inside)).await?;
         }
         Ok(())
@@ -208,7 +207,7 @@ impl JetStreamStore {
         }
     }
 
-    /// A message by its id.
+    /// Returns a message by its id.
     pub(super) async fn message_of(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
         self.catch_up().await?;
         let hash = Hash::of(id);
@@ -247,7 +246,8 @@ impl JetStreamStore {
                 self.expire(queue, true).await?;
             }
             let Some((hash, entry)) = first else {
-                // The outcome of another message may not be put yet, and may hold a message for this queue.
+                // A handled message may have an incomplete outcome with a message for this queue: complete it and look
+                // again.
                 if has_helped || !self.put_all_outcomes().await? {
                     return Ok(None);
                 }
@@ -279,7 +279,7 @@ impl JetStreamStore {
         }
     }
 
-    /// A message whose last lease is this one.
+    /// Returns a message if this lease is its last one, according to the index.
     fn last_held(&self, held: &HandlingLease) -> Option<(Hash, IndexedMessage, MessageProgress)> {
         let hash = Hash::of(&held.message);
         let entry = self.0.followed.index().entry(hash)?.clone();
@@ -288,7 +288,9 @@ impl JetStreamStore {
             .then_some((hash, entry, state))
     }
 
-    /// A message whose last lease is this one, and after another look nothing else. Fails if it is another.
+    /// Returns a message if this lease is its last one. If the index disagrees, it first catches up with the stream. Fails
+    /// if
+    /// the message has a newer lease.
     async fn held(
         &self,
         held: &HandlingLease,
@@ -304,7 +306,7 @@ impl JetStreamStore {
         loop {
             let (hash, entry, state) = self.held(held).await?;
             let now = self.now();
-            // A lease that has lapsed is still its holder's: the next to take the message writes another receipt.
+            // A lapsed lease still belongs to its owner until another broker takes the message and writes another receipt.
             if state.stage != Stage::Taken {
                 return Err(check::lapsed(held));
             }
@@ -383,7 +385,7 @@ impl JetStreamStore {
             }
             match self.body(hash, number).await? {
                 StoredBody::Read(envelope) => envelopes.push(*envelope),
-                // The next `take` that meets it excludes it.
+                // The next `take` that reaches this message excludes it.
                 StoredBody::Unreadable(error) => self.0.followed.told.warn(&error),
                 StoredBody::Gone => {}
             }
@@ -398,7 +400,7 @@ impl JetStreamStore {
         let index = self.0.followed.index();
         let status = |queue: &str| {
             let mut status = QueueStatus { queue: queue.to_owned(), waiting: [0; 4], taken: 0, oldest: None };
-            // A lapsed lease of a message that has expired counts: the message ends when it is taken.
+            // Count an expired message with a lapsed lease: it ends only when it is taken.
             let counts = |entry: &IndexedMessage| entry.is_taken() || !entry.is_expired(now);
             for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| counts(entry)) {
                 status.waiting[usize::from(entry.priority.min(3))] += 1;
@@ -464,7 +466,7 @@ fn logged(read: &StreamMessage) -> Result<Option<LoggedEnvelope>, BrokerError> {
     }
 }
 
-/// Reads a message that was put.
+/// Reads a stored message.
 pub(super) fn stored(read: &StreamMessage) -> Result<Envelope, BrokerError> {
     serde_json::from_slice(&read.payload).map_err(|error| {
         let what = format!("the message {}", id_of(read.sequence, &read.payload));
@@ -480,7 +482,7 @@ pub(super) fn id_of(number: u64, payload: &[u8]) -> String {
     id.filter(|id| id.len() <= 256).map_or_else(|| format!("number {number}"), ToOwned::to_owned)
 }
 
-/// The next word on a message, with the lease that it has.
+/// Returns the next progress record of a message, with its current lease.
 pub(super) fn next_state(entry: &IndexedMessage, stage: Stage, at: i64, until: i64) -> MessageProgress {
     MessageProgress {
         stage,

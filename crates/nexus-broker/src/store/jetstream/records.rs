@@ -2,11 +2,11 @@
 //!
 //! | subject | message |
 //! | --- | --- |
-//! | `nexus.broker.put.ID` | a message, written once; its number is its place in its queue |
-//! | `nexus.broker.state.ID` | progress of the message: the last record counts, each is written over the one before by compare-and-set |
+//! | `nexus.broker.put.ID` | a message, written once; its sequence number is its place in its queue |
+//! | `nexus.broker.state.ID` | progress of the message: only the last record counts; each replaces the one before by compare-and-set |
 //! | `nexus.broker.document.KIND.KEY` | a document |
 //!
-//! `ID` is a hash, and `KEY` is encoded: no text from outside becomes a subject.
+//! `ID` is a hash, and `KEY` is encoded, so text from outside never becomes a subject.
 
 use std::str::FromStr;
 
@@ -18,13 +18,13 @@ use crate::{
     store::{DocumentKind, check},
 };
 
-/// The stream.
+/// Name of the stream.
 pub(super) const STREAM: &str = "NEXUS_BROKER";
-/// All its subjects.
+/// Subjects of the stream.
 pub(super) const SUBJECTS: &str = "nexus.broker.>";
 pub(super) const PUT_SUBJECTS: &str = "nexus.broker.put.*";
 pub(super) const STATE_SUBJECTS: &str = "nexus.broker.state.*";
-/// The version of what is stored, in the metadata of the stream.
+/// Key of the format version in the metadata of the stream.
 pub(super) const VERSION_KEY: &str = "nexus-broker";
 pub(super) const VERSION: u32 = 1;
 
@@ -36,22 +36,22 @@ const QUEUE: &str = "Nexus-Queue";
 const PRIORITY: &str = "Nexus-Priority";
 const MADE_AT: &str = "Nexus-Made-At";
 const EXPIRES_AT: &str = "Nexus-Expires-At";
-/// Time of the write, by the clock of its author.
+/// Header with the time of the write, by the clock of its author.
 const AT: &str = "Nexus-At";
 const STATE_NAME: &str = "Nexus-State";
-/// The number of the message that a state is of.
+/// Header of a progress record with the sequence number of its message.
 const OF: &str = "Nexus-Of";
 const RECEIPT: &str = "Nexus-Receipt";
 const DELIVERIES: &str = "Nexus-Deliveries";
 const UNTIL: &str = "Nexus-Until";
 const DELETED: &str = "Nexus-Deleted";
 
-/// The hash of an id: what stands for it in subjects.
+/// Hash of an id, which represents the id in subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Hash([u8; 20]);
 
 impl Hash {
-    /// None comes before it.
+    /// Lowest hash.
     pub(super) const FIRST: Self = Self([0; 20]);
 
     pub(super) fn of(id: &EnvelopeId) -> Self {
@@ -99,23 +99,23 @@ pub(super) struct Put {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MessageProgress {
     pub(super) stage: Stage,
-    /// The number of the message.
+    /// Sequence number of the message.
     pub(super) of: u64,
-    /// The last lease.
+    /// Receipt of the last lease.
     pub(super) receipt: String,
     pub(super) deliveries: u64,
-    /// Time at which the last lease began, or was extended.
+    /// Time at which the last lease began or was extended.
     pub(super) at: i64,
-    /// Time at which it lapses.
+    /// Time at which the last lease lapses.
     pub(super) until: i64,
 }
 
-/// Names of the stages are part of what is stored.
+/// Stage of a message. The names are part of the stored format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Waiting,
     Taken,
-    /// It is handled. Its outcome is in this record, and not all of it is put yet.
+    /// The message is handled. Its outcome is in this record, and is not completely put.
     Finishing,
     Handled,
     Expired,
@@ -134,16 +134,16 @@ const STAGES: [(Stage, &str); 6] = [
     (Stage::SetAside, "set-aside"),
 ];
 
-/// Message of the stream, by its subject and its headers.
+/// Message of the stream, parsed from its subject and its headers.
 #[derive(Debug)]
 pub(super) enum StreamRecord {
     Put(Hash, Put),
     State(Hash, MessageProgress),
     /// A message whose headers cannot be read.
     UnreadablePut(Hash),
-    /// Unreadable progress of a message, and the number of the message, if that is readable.
+    /// Unreadable progress of a message, and the sequence number of the message, if that is readable.
     UnreadableState(Hash, Option<u64>),
-    /// A document that was deleted, and when.
+    /// A deleted document, with the deletion time.
     Deleted(i64),
     /// A record that changes nothing in the index.
     Other,
@@ -225,7 +225,7 @@ impl MessageProgress {
         !matches!(self.stage, Stage::Waiting | Stage::Taken)
     }
 
-    /// The message need not be remembered for good.
+    /// Returns true if the message has ended and may be forgotten some day.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.stage, Stage::Handled | Stage::Expired)
     }
@@ -235,7 +235,7 @@ fn number<T: FromStr>(headers: &HeaderMap, name: &str) -> Option<T> {
     headers.get(name)?.as_str().parse().ok()
 }
 
-/// Says that a document is deleted.
+/// Returns the message that marks a document as deleted.
 pub(super) fn deletion(at: i64) -> PublishMessage {
     PublishMessage::build().header(DELETED, "1").header(AT, at.to_string())
 }
@@ -252,12 +252,12 @@ pub(super) fn document_subjects(kind: DocumentKind) -> String {
     format!("{DOCUMENT}{}.*", check::kind_name(kind))
 }
 
-/// The key of the document that is on a subject.
+/// Returns the document key in a subject.
 pub(super) fn document_key(subject: &str) -> Option<String> {
     decode(subject.strip_prefix(DOCUMENT)?.split_once('.')?.1)
 }
 
-/// A text as a token of a subject: letters, digits, `-` and `_` stay, each other byte is `=` and two digits.
+/// Encodes a text as a token of a subject: letters, digits, `-` and `_` stay; each other byte becomes `=` and two digits.
 fn encode(text: &str) -> String {
     let mut token = String::with_capacity(text.len());
     for byte in text.bytes() {

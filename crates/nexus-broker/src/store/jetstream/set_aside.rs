@@ -9,7 +9,7 @@ use super::{
 use crate::{error::BrokerError, store::SetAsideMessage};
 
 impl JetStreamStore {
-    /// Has a message wait no more that cannot be read, and keeps it.
+    /// Excludes an unreadable message: it stays in the stream, but does not wait any more.
     pub(super) async fn put_aside(
         &self,
         hash: Hash,
@@ -17,7 +17,7 @@ impl JetStreamStore {
         error: &BrokerError,
     ) -> Result<(), BrokerError> {
         let now = self.now();
-        // Another may have done so meanwhile, or a newer version have taken it.
+        // If the write finds a newer record, another broker has excluded the message, or a newer version has taken it.
         self.change(hash, entry, &next_state(entry, Stage::SetAside, now, now), None).await?;
         self.0.followed.told.warn(error);
         Ok(())

@@ -24,7 +24,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The stream, made where it is not there.
+    /// Opens the stream, and creates it if it does not exist.
     pub(super) async fn open(connection: FleetConnection) -> Result<Self, BrokerError> {
         let config = Config {
             name: STREAM.to_owned(),
@@ -32,7 +32,7 @@ impl Requests {
                 "Messages between agents, how far they are, and the documents of brokers".to_owned(),
             ),
             subjects: vec![SUBJECTS.to_owned()],
-            // The last word on each subject counts. Nothing is dropped by age: what is over is deleted by who puts more.
+            // Only the last message of each subject counts. Nothing expires by age: each `put` deletes some ended messages.
             max_messages_per_subject: 1,
             discard: DiscardPolicy::Old,
             retention: RetentionPolicy::Limits,
@@ -68,12 +68,13 @@ impl Requests {
         self.stream.message(number).await.map_err(fault::request("a message of the stream"))
     }
 
-    /// Returns the last message on a subject.
+    /// Returns the last message on a subject, if there is one.
     pub(super) async fn last(&self, on: &str) -> Result<Option<StreamMessage>, BrokerError> {
         self.stream.last(on).await.map_err(fault::request("the last message on a subject"))
     }
 
-    /// Stores a message. `expected`: the number of the last on the subject. `Ok(None)`: it is another.
+    /// Stores a message, and returns its sequence number. `expected` is the sequence number that the last message on the
+    /// subject must have. `Ok(None)`: the last message is another.
     pub(super) async fn store(
         &self,
         what: &str,
@@ -101,14 +102,14 @@ impl Requests {
     /// Deletes a message, if it is still there.
     pub(super) async fn delete(&self, number: u64) -> Result<(), BrokerError> {
         let Err(error) = self.stream.delete(number).await else { return Ok(()) };
-        // The server has more than one error for a message that is gone.
+        // The server has several errors for a deleted message, so ask for the message itself.
         if matches!(error, NatsError::Unclear { .. }) && self.message(number).await?.is_none() {
             return Ok(());
         }
         Err(fault::request("a message that is over")(error))
     }
 
-    /// Creates a consumer of headers that reads the whole stream from a number on.
+    /// Creates a consumer of headers that reads the whole stream from a sequence number on.
     pub(super) async fn follow(&self, first: u64) -> Result<Consumer<pull::Config>, BrokerError> {
         let consumer = self.stream.reader(first, &[SUBJECTS.to_owned()], true).await;
         consumer.map_err(fault::request(READING))
@@ -119,7 +120,7 @@ impl Requests {
         fault::request("the stream of messages")(self.stream.fault(error))
     }
 
-    /// Reads the messages on these subjects from a number on, until the last one or until `take` returns false.
+    /// Reads the messages on these subjects from a sequence number on, until the last one or until `take` returns false.
     pub(super) async fn read(
         &self,
         first: u64,

@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{BrokerError, BrokerErrorKind};
 
-/// Why work on the file did not succeed.
+/// Reason why an operation on the file failed.
 #[derive(Debug)]
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
@@ -51,7 +51,7 @@ fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
                 "the disk is full",
                 "free some disk space: no stored message is lost",
             ),
-            // The file that processes share in memory is made as long as it has to be when it is opened.
+            // SQLite extends the shared memory file when it opens it, so a failure here means a full disk.
             ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => (
                 BrokerErrorKind::NoSpace,
                 "the disk is full",

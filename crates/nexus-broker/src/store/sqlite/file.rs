@@ -1,4 +1,4 @@
-//! The file: made for this user alone, of a version that is known, and still where it was.
+//! The database file: owner-only, of a known version, and still at its path.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -17,9 +17,9 @@ use crate::error::{BrokerError, BrokerErrorKind};
 const BUSY_TIME: Duration = Duration::from_secs(30);
 /// Pause before another attempt to open a file that another process has locked.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// Statements that are kept compiled for each connection: more than there are.
+/// Number of compiled statements that each connection caches. There are fewer statements.
 const STATEMENTS: usize = 64;
-/// Tells our files from other programs': "nxbr".
+/// Marks a file as a broker's database: "nxbr".
 const APPLICATION: i32 = 0x6e78_6272;
 /// The version of [`SCHEMA`].
 const VERSION: i32 = 1;
@@ -79,8 +79,8 @@ impl OpenedFile {
         &self.path
     }
 
-    /// Fails where the file, or the one beside it that has what was written last, was removed or replaced: what is written into
-    /// an open file that has no name is lost.
+    /// Fails if the database file or its write-ahead log was removed or replaced. Anything written to an open file without a
+    /// name is lost.
     pub(super) fn check(&self) -> Result<(), BrokerError> {
         #[cfg(unix)]
         for (path, is) in &self.is {
@@ -109,7 +109,7 @@ pub(super) fn open(path: &Path) -> Result<(Connection, OpenedFile), BrokerError>
     let began = Instant::now();
     loop {
         match connect(&path) {
-            // While another process makes the file, SQLite does not always wait.
+            // While another process creates the file, SQLite reports "busy" at once in some cases, so wait here.
             Err(fault) if fault.is_busy() && began.elapsed() < BUSY_TIME => std::thread::sleep(BUSY_PAUSE),
             connected => return connected.map_err(|fault| fault.at(&path)),
         }
@@ -124,7 +124,7 @@ fn unusable(path: &Path, error: &io::Error) -> BrokerError {
     }
 }
 
-/// Makes the file with the rights of this user alone; SQLite gives the files beside it the same.
+/// Creates the file as owner-only. SQLite gives the files beside it the same mode.
 pub(crate) fn make(path: &Path) -> io::Result<()> {
     let mut folder = DirBuilder::new();
     let mut file = OpenOptions::new();
@@ -142,7 +142,7 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
     match file.open(path) {
         Ok(made) => {
             made.sync_all()?;
-            // Its name, too, is to outlive a power cut.
+            // Flush the folder, so that the name of the file survives a power cut, too.
             #[cfg(unix)]
             if let Some(parent) = path.parent() {
                 fs::File::open(parent)?.sync_all()?;
@@ -172,9 +172,9 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // In one transaction: another process may be about to create the tables.
+    // Read both values in one transaction: another process may be about to create the tables.
     check_version(path, &*connection.unchecked_transaction()?)?;
-    // The answer is the mode that it has, which is another where the file system cannot share memory.
+    // The pragma returns the mode that is in effect. It is not "wal" on a file system without shared memory.
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
         return Err(BrokerError::new(
@@ -187,20 +187,20 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
         )
         .into());
     }
-    // Each commit is on the disk when it returns.
+    // Each commit is on the disk before it returns.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", "OFF")?;
     connection.pragma_update(None, "trusted_schema", "OFF")?;
     // After a burst of writes, SQLite truncates the log to this size.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have made it meanwhile.
+    // Another process may have created the tables meanwhile.
     if check_version(path, &transaction)? == 0 {
         transaction.execute_batch(SCHEMA)?;
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
-    // Files that were made before there was one have none, and need no other version for it.
+    // Add the index to files from before it existed. It does not change their version.
     transaction.execute_batch(SET_ASIDE_INDEX)?;
     transaction.commit()?;
     #[cfg(unix)]
@@ -218,7 +218,7 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     Ok((connection, place))
 }
 
-/// The version of a file that this program knows. 0: there is nothing in it.
+/// Checks the version of a file. Returns 0 for an empty file. Fails for a version that this program does not know.
 fn check_version(path: &Path, connection: &Connection) -> Result<i32, Fault> {
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let version = number("user_version")?;

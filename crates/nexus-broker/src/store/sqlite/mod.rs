@@ -1,4 +1,4 @@
-//! Messages in a file of SQLite.
+//! Messages in an SQLite file.
 
 mod documents;
 mod fault;
@@ -39,47 +39,47 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of the check for lapsed leases.
 const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest that anybody waits in one call.
+/// Longest wait of a caller in one call.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Messages in a file of SQLite, which the brokers of one machine share. Clones share the connection.
+/// Messages in an SQLite file, which the brokers of one machine share. Clones share the connection.
 ///
-/// What was stored outlives a crash and a power cut. The file is on a local disk, and this user's alone (mode 0600).
+/// Stored messages survive a crash and a power cut. The file must be on a local disk, and is owner-only (mode 0600).
 #[derive(Clone)]
 pub struct SqliteStore(Arc<OpenStore>);
 
 /// Open file that clones share.
 struct OpenStore {
-    /// One call at a time: SQLite has one writer.
+    /// Lets one call run at a time, as SQLite has one writer.
     connection: Arc<AsyncMutex<Connection>>,
     place: Arc<OpenedFile>,
     limits: QueueLimits,
     clock: Arc<dyn Clock>,
-    /// Something changed that may be waited for.
+    /// Notified after each change that a caller may wait for.
     changed: Arc<Notify>,
     seen: Mutex<SeenChanges>,
     told: Arc<Told>,
     journal: OnceLock<Journal>,
 }
 
-/// Changes of other processes that were seen last.
+/// Last data version that was seen, to detect changes by other processes.
 struct SeenChanges {
     at: Instant,
     version: i64,
 }
 
-/// Access that a call needs to the file.
+/// Kind of access of a call to the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FileAccess {
-    /// It reads.
+    /// The call only reads.
     Read,
-    /// It writes, and is on the disk with the next that has to be: where a power cut undoes it, nothing is lost.
+    /// The call writes, but need not flush: a power cut may undo it without harm. The next flushed write flushes it, too.
     Write,
-    /// It writes, and is on the disk before it returns.
+    /// The call writes, and its changes are on the disk before it returns.
     Keep,
 }
 
-/// Change of the store for the journal: the kind of thing, its id and the change in a word.
+/// Change of the store for the journal: kind and id of the record, and the change in one word.
 struct StoreChange(JournalKind, String, &'static str);
 
 impl StoreChange {
@@ -132,15 +132,17 @@ impl SqliteStore {
     /// Records changes of messages, agents and triggers in the journal of a home.
     #[must_use]
     pub fn with_journal(self, journal: Journal) -> Self {
-        // The first one counts.
+        // Only the first journal is used.
         let _ = self.0.journal.set(journal);
         self
     }
 
-    /// Does something with the connection when it is its turn, off the runtime. What has begun is ended also where this future is dropped.
+    /// Runs `work` on the connection in a blocking thread, when its turn comes. Work that has begun completes even if this
+    /// future is dropped.
     ///
-    /// It waits in a task of its own. The lock is given to who waited longest, so a caller that waits in it and is polled no more, such as
-    /// in the branch of a `select!` whose other branch has a handler that also calls, would keep up all others for good.
+    /// A separate task waits for the lock. The lock is fair: if a caller waited for it in its own future and were not polled
+    /// any
+    /// more, it would block all others for good. A `select!` whose other branch also calls the store would do that.
     async fn with_connection<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, BrokerError> + Send + 'static,
@@ -186,7 +188,7 @@ impl SqliteStore {
                 };
                 let transaction = connection.transaction_with_behavior(behavior)?;
                 let path = place.path().display().to_string();
-                // Only now: another process may have had the file for a while.
+                // Read the clock only now: the lock may have waited for another process.
                 let now = check::millis(clock.now());
                 let done = work(&QueueTransaction {
                     transaction: &transaction,
@@ -199,7 +201,7 @@ impl SqliteStore {
                 Ok(done)
             };
             let done = run().map_err(|fault: Fault| fault.at(place.path()))?;
-            // It may have been removed before the commit.
+            // The file may have been removed before the commit.
             place.check()?;
             if let Some(journal) = store.journal.get()
                 && let Some(StoreChange(kind, id, what)) = change(&done)
@@ -256,7 +258,7 @@ impl SqliteStore {
     }
 }
 
-/// A task that ends with this.
+/// Aborts a task when it is dropped.
 struct EndedWithThis(AbortHandle);
 
 impl Drop for EndedWithThis {
@@ -265,7 +267,7 @@ impl Drop for EndedWithThis {
     }
 }
 
-/// A number that another one's commit changes.
+/// Returns a number that changes when another connection commits.
 fn data_version(connection: &Connection) -> Result<i64, Fault> {
     Ok(connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
 }

@@ -17,28 +17,28 @@ const WAITING: i64 = 0;
 const TAKEN: i64 = 1;
 const HANDLED: i64 = 2;
 const EXPIRED: i64 = 3;
-/// It cannot be read. Below the others: what ended is from 2 on, and is forgotten some day.
+/// State of an unreadable message. It is below the others, because states from 2 on are ended and are forgotten some day.
 const SET_ASIDE: i64 = -1;
 
-/// Messages that expire in one transaction at most: the others come with the next.
+/// Maximum number of messages that expire in one transaction. The next one expires the others.
 const EXPIRE_AT_ONCE: i64 = 1_000;
-/// Messages that are forgotten with each that is put: more than one, so that they become fewer.
+/// Number of old messages that each `put` forgets. More than one, so that a backlog shrinks.
 const FORGET_AT_ONCE: i64 = 4;
 
 /// Transaction on the queues.
 pub(super) struct QueueTransaction<'a> {
     pub(super) transaction: &'a Transaction<'a>,
     pub(super) limits: &'a QueueLimits,
-    /// The file, for errors.
+    /// Path of the file, for errors.
     pub(super) place: &'a str,
     /// Unreadable records that were logged.
     pub(super) told: &'a Told,
-    /// In milliseconds.
+    /// Current time, in milliseconds.
     pub(super) now: i64,
 }
 
 impl QueueTransaction<'_> {
-    /// Stores a message, unless its queue is full and that is to be minded.
+    /// Stores a message. Fails if its queue is full and `minds_full` is true.
     pub(super) fn put(&self, message: &StorableMessage, minds_full: bool) -> Result<PutOutcome, Fault> {
         self.forget()?;
         let (envelope, queue) = (&message.envelope, &message.queue);
@@ -71,7 +71,7 @@ impl QueueTransaction<'_> {
         Ok(PutOutcome::Stored)
     }
 
-    /// A queue has one more that waits or is given out.
+    /// Counts one more message that waits in a queue or is under a lease from it.
     fn opened(&self, queue: &str) -> Result<(), Fault> {
         let opened =
             "INSERT INTO queue (name, open) VALUES (?1, 1) ON CONFLICT (name) DO UPDATE SET open = open + 1";
@@ -79,7 +79,7 @@ impl QueueTransaction<'_> {
         Ok(())
     }
 
-    /// A statement, which is compiled once for each connection.
+    /// Returns a statement, which is compiled once for each connection.
     fn statement(&self, sql: &'static str) -> Result<CachedStatement<'_>, Fault> {
         Ok(self.transaction.prepare_cached(sql)?)
     }
@@ -106,7 +106,7 @@ impl QueueTransaction<'_> {
         Ok(())
     }
 
-    /// Ends a message: it is known for a while, and does not count any more.
+    /// Ends a message: its id stays known for a while, and it does not count for its queue any more.
     fn end(&self, number: i64, queue: &str, state: i64) -> Result<(), Fault> {
         self.execute(
             "UPDATE message SET state = ?2, ended_at = ?3 WHERE number = ?1",
@@ -117,7 +117,9 @@ impl QueueTransaction<'_> {
         Ok(())
     }
 
-    /// Ends messages that waited until they expired. One whose lease has lapsed is left to [`Self::take`]: its holder may still finish it.
+    /// Ends messages that expired while they waited. [`Self::take`] ends an expired message whose lease has lapsed, because
+    /// the
+    /// owner of the lease may still finish it.
     fn expire(&self) -> Result<(), Fault> {
         let mut statement = self.statement(
             "SELECT number, queue FROM message WHERE state = 0 AND expires_at IS NOT NULL AND expires_at <= ?1
@@ -133,7 +135,7 @@ impl QueueTransaction<'_> {
         Ok(())
     }
 
-    /// Forgets some of what ended long ago.
+    /// Forgets some messages that ended long ago.
     fn forget(&self) -> Result<(), Fault> {
         let remembered = i64::try_from(self.limits.remembered_for.as_millis()).unwrap_or(i64::MAX);
         let mut statement = self.statement(
@@ -216,7 +218,7 @@ impl QueueTransaction<'_> {
         Ok(first)
     }
 
-    /// Has a message wait no more that cannot be read, and keeps it.
+    /// Excludes an unreadable message: it is stored, but does not wait any more.
     fn put_aside(&self, number: i64, queue: &str, error: &BrokerError) -> Result<(), Fault> {
         self.end(number, queue, SET_ASIDE)?;
         self.told.warn(error);
@@ -266,7 +268,7 @@ impl QueueTransaction<'_> {
         Ok(found)
     }
 
-    /// A message by its id.
+    /// Returns a message by its id.
     pub(super) fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, Fault> {
         let known = "SELECT number FROM message WHERE id = ?1";
         let known: Option<i64> =
@@ -289,14 +291,14 @@ impl QueueTransaction<'_> {
         })
     }
 
-    /// The number of a message that is held, or where it has got to since, by this same holder.
+    /// Returns the state of a delivered message, if this lease is its last one.
     fn held(&self, held: &HandlingLease) -> Result<DeliveryState, Fault> {
         let known = "SELECT number, state FROM message WHERE id = ?1 AND queue = ?2 AND receipt = ?3";
         let values = params![held.message.as_str(), held.queue, held.receipt];
         let row = self
             .statement(known)?
             .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
-        // A lease that has lapsed is still its holder's: the next to take the message writes another receipt.
+        // A lapsed lease still belongs to its owner until another broker takes the message and writes another receipt.
         Ok(match row.optional()? {
             Some((number, TAKEN)) => DeliveryState::Now(number),
             Some((_, HANDLED)) => DeliveryState::Finished,
@@ -378,7 +380,7 @@ impl QueueTransaction<'_> {
             let Some(((_, number), id)) = next else { break };
             match self.body(number, &id)? {
                 Ok(envelope) => found.push(envelope),
-                // The next `take` that meets it excludes it.
+                // The next `take` that reaches this message excludes it.
                 Err(error) => self.told.warn(&error),
             }
         }
@@ -396,7 +398,7 @@ impl QueueTransaction<'_> {
                 "SELECT priority, count(*), min(made_at) FROM message WHERE state = 0 AND queue = ?1
                  GROUP BY priority";
             self.count(waiting, params![queue], &mut status)?;
-            // A lease that has lapsed, also of a message that has expired: it ends when the message is taken.
+            // Count messages with a lapsed lease, even expired ones: an expired message ends only when it is taken.
             let lapsed = "SELECT priority, count(*), min(made_at) FROM message WHERE state = 1 AND queue = ?1
                  AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2) GROUP BY priority";
             self.count(lapsed, params![queue, self.now], &mut status)?;
@@ -458,23 +460,23 @@ impl QueueTransaction<'_> {
     }
 }
 
-/// The place of a message, the first of which is the least, and its id.
+/// Returns the rank of a message and its id. The lowest rank is first in the queue.
 fn waiting_row(row: &Row<'_>) -> rusqlite::Result<((i64, i64), String)> {
     Ok(((-row.get::<_, i64>(0)?, row.get(1)?), row.get(2)?))
 }
 
-/// A message that may be given out.
+/// Message that may be delivered next.
 struct FirstInQueue {
     number: i64,
     id: String,
     deliveries: i64,
     priority: i64,
-    /// Its time has passed: it ends instead.
+    /// True if the message has expired, so that it ends and is not delivered.
     has_expired: bool,
 }
 
 impl FirstInQueue {
-    /// Its place, the first of which is the least.
+    /// Returns the rank of the message. The lowest rank is first in the queue.
     fn rank(&self) -> (i64, i64) {
         (-self.priority, self.number)
     }

@@ -9,7 +9,7 @@ use super::{
     scan::{FileScan, FileStamp},
 };
 
-/// Most files that a firing names.
+/// Maximum number of files that a firing names.
 const MAX_NAMED: usize = 100;
 
 /// Occurrence of a change, and its data.

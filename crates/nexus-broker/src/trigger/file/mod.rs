@@ -1,4 +1,5 @@
-//! Triggers of type `file`: what was written, once it has been quiet. What follows from what is in [`FileSchedule`](super::FileSchedule).
+//! Triggers of type `file`: fire when files were written and have been quiet. [`FileSchedule`](super::FileSchedule) has
+//! the rules.
 
 mod change;
 mod scan;

@@ -1,4 +1,4 @@
-//! The state of files, as one look at them finds it.
+//! State of the files of a trigger at one scan.
 
 use std::{
     collections::BTreeMap,
@@ -13,9 +13,9 @@ use ring::digest;
 
 use super::super::{firing::hashed, schedule::FileSchedule};
 
-/// Most files whose state is kept.
+/// Maximum number of files whose state is stored.
 const MAX_FILES: usize = 10_000;
-/// Most entries of folders that are looked at for them.
+/// Maximum number of folder entries that one scan reads.
 const MAX_ENTRIES: usize = 100_000;
 /// Maximum depth of folders that are scanned.
 const MAX_DEPTH: usize = 32;
@@ -28,17 +28,16 @@ pub(in super::super) struct FileStamp {
     /// Nanoseconds since 1970.
     modified: u128,
     pub(super) len: u64,
-    /// The number of the file, which changes when another file takes its name. 0 if the system has no such
-    /// number.
+    /// File number, which changes when another file takes the name. 0 if the system has no file numbers.
     number: u64,
     /// The hash of a single file's content.
     content: Option<String>,
 }
 
-/// One look at the files of a trigger.
+/// Result of one scan of a trigger's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct FileScan {
-    /// The files, by their paths below the folder; a single file by its name.
+    /// Files by their paths below the folder; a single file by its name.
     pub(super) files: BTreeMap<String, FileStamp>,
     /// The device and number of the watched folder. None if it does not exist.
     pub(super) folder: Option<(u64, u64)>,
@@ -47,11 +46,11 @@ pub(in super::super) struct FileScan {
 }
 
 impl FileScan {
-    /// Looks at the files of a trigger. What is missing is a state like others.
+    /// Scans the files of a trigger. A missing file or folder is a state like any other. It may block.
     ///
     /// # Errors
     ///
-    /// They cannot be looked at, or are too many. It may block.
+    /// The files cannot be read, or are too many.
     pub(in super::super) fn of(schedule: &FileSchedule) -> io::Result<Self> {
         let folder = match fs::metadata(watched_folder(schedule)) {
             Ok(folder) if folder.is_dir() => identity(&folder),
@@ -70,12 +69,12 @@ impl FileScan {
         Ok(scan)
     }
 
-    /// The name of this state.
+    /// Returns a hash that identifies this state.
     pub(in super::super) fn fingerprint(&self) -> String {
         let mut text = String::new();
         for (path, FileStamp { modified, len, number, content }) in &self.files {
             let content = content.as_deref().unwrap_or_default();
-            // The length of the path makes it plain where it ends.
+            // The length before the path marks where the path ends.
             text.push_str(&format!("{}:{path}:{modified}:{len}:{number}:{content}\n", path.len()));
         }
         hashed(text.as_bytes())[..32].to_owned()
@@ -109,7 +108,7 @@ impl FileScan {
         while let Some((below, depth)) = folders.pop() {
             let listed = match fs::read_dir(schedule.path.join(&below)) {
                 Ok(listed) => listed,
-                // It went meanwhile.
+                // The file was deleted meanwhile.
                 Err(error) if is_missing(&error) => continue,
                 Err(error) => return Err(error),
             };
@@ -179,14 +178,14 @@ fn identity(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// The hash of a file's content. None for what has become no file, or larger than is read.
+/// Returns the hash of a file's content. None if the file is no regular file any more, or is larger than is read.
 fn content(path: &Path) -> io::Result<Option<String>> {
     let mut options = fs::OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
-        // A pipe that took the file's place would be waited for.
+        // If a pipe has taken the file's place, opening it without NONBLOCK would wait for a writer.
         options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = options.open(path)?;

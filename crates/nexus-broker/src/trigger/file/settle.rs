@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Waits for a state to be quiet.
+/// Waits until a changed state has been quiet for long enough.
 #[derive(Debug)]
 pub(super) struct Settling {
-    /// The state that was decided on.
+    /// Last state that fired or was skipped.
     decided: String,
-    /// A state that is another, and since when it is the same.
+    /// Newest state that differs from `decided`, and the time since which it has not changed.
     pending: Option<(String, Instant)>,
 }
 
-/// Result of a look.
+/// Result of [`Settling::observe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// Nothing has changed.
     Same,
-    /// Something has: look again after this time.
+    /// The state has changed: look again after this time.
     Wait(Duration),
-    /// It has changed, and is quiet.
+    /// The state has changed, and has been quiet.
     Quiet,
 }
 
@@ -51,12 +51,12 @@ impl Settling {
         if left.is_zero() { Settled::Quiet } else { Settled::Wait(left) }
     }
 
-    /// The state that was decided on.
+    /// Returns the last state that fired or was skipped.
     pub(super) fn decided(&self) -> &str {
         &self.decided
     }
 
-    /// A state is decided on.
+    /// Sets the state that has fired or was skipped.
     pub(super) fn decide(&mut self, state: String) {
         self.decided = state;
         self.pending = None;

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use super::{super::schedule::FileSchedule, scan::watched_folder};
 
-/// Most paths of changes that are kept apart; with more, everything is looked at.
+/// Maximum number of separate changed paths. With more, all files are scanned.
 const MAX_TOUCHED: usize = 1000;
 
 /// Longest time to set up the watch of a folder.
@@ -28,17 +28,17 @@ pub(super) struct Touched {
 /// Folders that the system watches.
 pub(super) struct SystemWatch {
     touched: Arc<Touched>,
-    /// Made when the first folder is watched.
+    /// The watcher, created when the first folder is watched.
     watcher: Arc<Mutex<Option<RecommendedWatcher>>>,
     folders: HashMap<PathBuf, bool>,
 }
 
 impl Touched {
-    /// Takes a report of the system. Its thread must not block on anything else.
+    /// Records a report of the system. This runs in the thread of the watcher, which must not block on anything else.
     fn told(&self, event: notify::Result<notify::Event>) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            // To look at a file is to open it.
+            // Opening a file counts as access, and a scan opens files. So ignore access.
             Ok(event) if event.kind.is_access() => return,
             Ok(event) if !event.need_rescan() && paths.0.len() + event.paths.len() <= MAX_TOUCHED => {
                 paths.0.extend(event.paths);
@@ -63,10 +63,10 @@ impl SystemWatch {
         self.folders.get(folder).is_some_and(|&watched| watched || !recursive)
     }
 
-    /// Replaces the watch of a trigger's folder: another folder may have its name by now.
+    /// Replaces the watch of a trigger's folder, because another folder may have the same name now.
     ///
-    /// A folder that does not answer blocks a thread and its watcher: the other folders get a new watcher at
-    /// their next look.
+    /// A folder that does not answer blocks a thread and its watcher. The other folders then get a new watcher at their next
+    /// scan.
     pub(super) async fn watch(&mut self, schedule: &FileSchedule, is_there: bool) -> notify::Result<()> {
         let folder = watched_folder(schedule).to_owned();
         let watched = self.folders.remove(&folder);
@@ -107,7 +107,7 @@ impl SystemWatch {
         Ok(())
     }
 
-    /// Ends with folders of no trigger.
+    /// Stops watching folders that no trigger uses any more.
     pub(super) async fn keep<'s>(&mut self, schedules: impl Iterator<Item = &'s FileSchedule>) {
         let needed: HashSet<_> = schedules.map(watched_folder).collect();
         let gone: Vec<_> =

@@ -26,17 +26,17 @@ use super::{
 };
 use crate::error::BrokerError;
 
-/// Interval of the looks at files whose changes the system does not report: their folder is missing, or cannot
-/// be watched.
+/// Interval of the scans of files whose changes the system does not report, because their folder is missing or cannot be
+/// watched.
 const LOOK_FOR: Duration = Duration::from_secs(2);
-/// Interval of the looks at all other files, as the system may lose a report.
+/// Interval of the scans of all other files, because the system may lose a report.
 const LOOK_ANYWAY: Duration = Duration::from_secs(60);
-/// Time after which a look does not block the others any more, as on a file system that does not answer.
+/// Time after which a running scan does not block the others any more, as on a file system that does not answer.
 const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// Pause before a failed firing is repeated.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
-/// Watches the files of all triggers, and fires.
+/// Watches the files of all triggers, and fires the triggers.
 #[derive(Debug)]
 pub(in super::super) struct FileWatch<'t> {
     triggers: &'t Triggers,
@@ -48,16 +48,16 @@ pub(in super::super) struct FileWatch<'t> {
 struct WatchedFiles {
     trigger: Trigger,
     settling: Option<Settling>,
-    /// The files of the state that was decided on. None if that was before this process.
+    /// Files of the last decided state. None if an earlier process decided it.
     files: Option<BTreeMap<String, FileStamp>>,
-    /// Time of the last reported change that needs a look.
+    /// Time of the last reported change that needs a scan.
     touched: Option<Instant>,
     look_at: Instant,
-    /// The folder that the system watches, as it was then.
+    /// Device and number of the watched folder, as of the start of the watch.
     folder: Option<(u64, u64)>,
-    /// A look that is under way.
+    /// Scan that is running.
     scan: Option<JoinHandle<io::Result<FileScan>>>,
-    /// True if it took too long: its result may be outdated.
+    /// True if the scan took too long, so that its result may be outdated.
     is_late: bool,
     /// Failure that was logged last.
     told: Option<String>,
@@ -158,7 +158,7 @@ impl<'t> FileWatch<'t> {
             }
         };
         if interval.is_none() && (!is_watched || files.folder != scan.folder) {
-            // The folder has come, or another has its name.
+            // The folder was created, or another folder has its name.
             let watching = system.watch(&schedule, scan.folder.is_some()).await;
             if let Err(error) = &watching {
                 files.tell(&format!(
@@ -169,7 +169,7 @@ impl<'t> FileWatch<'t> {
             let is_new = watching.is_ok() && files.folder != scan.folder;
             files.folder = scan.folder.filter(|_| watching.is_ok());
             if is_new && files.folder.is_some() {
-                // Something may have changed before it was watched.
+                // Scan again: something may have changed before the watch began.
                 files.look_at = Instant::now();
                 files.touched = touched;
                 return;
@@ -187,7 +187,7 @@ impl<'t> FileWatch<'t> {
         files.look_at = now + after;
     }
 
-    /// Fires if it is time. Says after what time to look again, where that is soon.
+    /// Fires if the files have been quiet for long enough. Returns the time until the next scan, if that is soon.
     async fn decide(
         &self,
         files: &mut WatchedFiles,
@@ -238,7 +238,7 @@ impl<'t> FileWatch<'t> {
         Ok(None)
     }
 
-    /// Stores the state that was decided on, for the process that watches after this one.
+    /// Stores the decided state, for the process that watches after this one.
     async fn decided(
         &self,
         id: &TriggerId,
@@ -248,7 +248,7 @@ impl<'t> FileWatch<'t> {
     ) -> Result<(), BrokerError> {
         let now = rfc3339::cut_to_millis(self.triggers.now());
         let change = self.triggers.firer().change(id, |trigger| {
-            // Another broker may be ahead.
+            // Another broker may have stored a newer state: replace only our own previous one.
             if trigger.decided_state.as_deref() == before || fired {
                 trigger.decided_state = Some(state.to_owned());
             }
@@ -261,7 +261,9 @@ impl<'t> FileWatch<'t> {
 }
 
 impl WatchedFiles {
-    /// Looks at the files. None if that takes too long: then this look is the next one's, too, so that there is never more than one.
+    /// Scans the files. Returns None if the scan takes too long. The next call then waits for the same scan, so that only
+    /// one
+    /// runs at a time.
     async fn scanned(&mut self, schedule: &FileSchedule) -> Option<io::Result<FileScan>> {
         let schedule = schedule.clone();
         let scan = self.scan.get_or_insert_with(|| {
@@ -298,7 +300,7 @@ impl WatchedFiles {
         })
     }
 
-    /// Logs what is wrong, once.
+    /// Logs a problem, if it differs from the last one.
     fn tell(&mut self, problem: &str) {
         if self.told.as_deref() != Some(problem) {
             tracing::warn!(trigger = %self.trigger.id, problem, "a trigger watches no files");

@@ -69,7 +69,7 @@ fn quiet_milliseconds() -> u64 {
 }
 
 impl FileSchedule {
-    /// One file.
+    /// Creates a schedule for one file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -84,7 +84,7 @@ impl FileSchedule {
         }
     }
 
-    /// The files of a folder, but not of folders below it.
+    /// Creates a schedule for the files of a folder, without the folders below it.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
         Self { folder: true, ..Self::file(path) }
     }
@@ -100,7 +100,7 @@ impl FileSchedule {
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(BrokerError::invalid(
                 "the path of the trigger has `..` in it",
-                "write the path without `..` that it leads to",
+                "write the path that it resolves to, without `..`",
             ));
         }
         if !self.folder && (path.file_name().is_none() || self.pattern.is_some() || self.recursive) {
@@ -133,7 +133,7 @@ impl FileSchedule {
         Ok(())
     }
 
-    /// The glob of `pattern`.
+    /// Compiles `pattern` as a glob.
     pub(in super::super) fn glob(&self, pattern: &str) -> Result<globset::GlobMatcher, BrokerError> {
         if !is_text(pattern) {
             return Err(BrokerError::invalid("`pattern` must be one line of 1 to 256 bytes", "shorten it"));

@@ -1,4 +1,4 @@
-//! Triggers of type `webhook`: signed requests over HTTP, as [`WebhookServer`] takes them.
+//! Triggers of type `webhook`: signed requests over HTTP, which [`WebhookServer`] receives.
 
 mod rate;
 mod secret;

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::super::document::TriggerId;
 
-/// Lets so many pass in a period, at once or one after the other; what was used comes back evenly.
+/// A token bucket: allows a number of requests in a period, at once or spread. Used tokens come back evenly.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     left: f64,
@@ -23,7 +23,7 @@ impl RateLimit {
         Self { left: f64::from(burst), at: Instant::now() }
     }
 
-    /// Takes one of `burst` in `period`. The error is the time until the next one is free.
+    /// Takes one of `burst` tokens per `period`. The error is the time until the next token is free.
     pub(super) fn take(&mut self, burst: u32, period: Duration) -> Result<(), Duration> {
         let now = Instant::now();
         let per_second = f64::from(burst) / period.as_secs_f64();
@@ -43,8 +43,9 @@ impl RateLimit {
 pub(super) struct TriggerRates(Mutex<HashMap<TriggerId, RateLimit>>);
 
 impl TriggerRates {
-    /// Takes one of `per_minute` of a trigger. Call it only for existing triggers: their number bounds the
-    /// memory that this uses.
+    /// Takes one of `per_minute` tokens of a trigger. Call it only for existing triggers: their number bounds the memory
+    /// that
+    /// this uses.
     pub(super) fn take(&self, id: &TriggerId, per_minute: u32) -> Result<(), Duration> {
         let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rates.len() > 10_000 {

@@ -33,12 +33,12 @@ pub struct WebhookSecrets {
 }
 
 impl WebhookSecrets {
-    /// Secrets in this folder, which is made when the first one is, and in the environment of this process.
+    /// Uses secrets in this folder, and in the environment of this process. The folder is created with the first secret.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self::with_environment(folder, |name| env::var(name).ok())
     }
 
-    /// The same with an environment of its own.
+    /// Replaces the environment of this process as the source of variables.
     pub fn with_environment(
         folder: impl Into<PathBuf>,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
@@ -69,7 +69,7 @@ impl WebhookSecrets {
         }
     }
 
-    /// Deletes the secret of a trigger, if its file is there. It blocks.
+    /// Deletes the secret file of a trigger, if it exists. It blocks.
     pub fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
         self.file(id).remove().map_err(|error| self.failed(id, &error))
     }
@@ -131,7 +131,7 @@ impl WebhookSecrets {
     }
 }
 
-/// The name of a trigger's file: two ids that differ in capitals are two files on every file system.
+/// Returns the name of a trigger's file. Two ids that differ only in capitals get two names on every file system.
 fn file_name(id: &TriggerId) -> String {
     let mut name = String::with_capacity(id.as_str().len() + 7);
     for letter in id.as_str().chars() {

@@ -39,9 +39,9 @@ use crate::error::BrokerErrorKind;
 
 /// Prefix of the path of a webhook.
 const PATH: &str = "/hooks/";
-/// Longest time for the last answers once the server ends.
+/// Longest time to send the last answers after the server was told to end.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// Largest head of a request, in bytes. Source: the least that hyper takes.
+/// Maximum size of the head of a request, in bytes. Source: the smallest limit that hyper accepts.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Longest `webhook-id`, in bytes.
 const MAX_ID_BYTES: usize = 256;
@@ -57,7 +57,9 @@ pub struct WebhookSettings {
     pub max_body_bytes: usize,
     /// Longest time for the head of a request, and also for its body. Ten seconds by default.
     pub read_within: Duration,
-    /// By how much the time of a request may differ from the broker's. Five minutes by default. The store is to know ids for longer.
+    /// Maximum difference between the time of a request and the broker's clock. Five minutes by default. The store must know
+    /// ids
+    /// for longer.
     pub max_time_difference: Duration,
     /// Maximum number of connections. A further connection ends the oldest one. 64 by default.
     pub max_connections: usize,
@@ -80,28 +82,29 @@ impl Default for WebhookSettings {
 
 /// A server that fires triggers of type `webhook`.
 ///
-/// A request is `POST /hooks/TRIGGER`, signed as [Standard Webhooks](https://www.standardwebhooks.com) has it:
+/// A request is `POST /hooks/TRIGGER`, signed as [Standard Webhooks](https://www.standardwebhooks.com) specifies:
 ///
-/// | header | what |
+/// | header | content |
 /// | --- | --- |
-/// | `webhook-id` | tells the event from others; 1 to 256 visible characters. Sent again with the same, it fires once |
-/// | `webhook-timestamp` | when it is sent, in seconds since 1970: at most five minutes from the broker's clock |
-/// | `webhook-signature` | `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`; several stand with spaces between them, one has to be right |
+/// | `webhook-id` | id of the event, 1 to 256 visible characters. A request that is sent again with the same id fires once |
+/// | `webhook-timestamp` | time of sending, in seconds since 1970: at most five minutes from the broker's clock |
+/// | `webhook-signature` | `v1,` and the base64 of the HMAC-SHA256 of `ID.TIMESTAMP.BODY`. Several are separated by spaces; one has to be right |
 ///
-/// The secret is `whsec_` and the base64 of 24 to 64 random bytes. Each trigger has its own, in a file of the broker's folder of secrets that only its user
-/// can read, or in an environment variable of the broker: see [`WebhookSecrets`] for why.
+/// The secret is `whsec_` and the base64 of 24 to 64 random bytes. Each trigger has its own. It is in an owner-only file of
+/// the broker's folder of secrets, or in an environment variable of the broker: see [`WebhookSecrets`] for the reasons.
 ///
-/// The body is the trigger's `data`: as JSON where it is JSON, else as text, else `{ "base64": … }`. It is data, never an instruction.
+/// The body is the trigger's `data`: as JSON if it is JSON, else as text, else `{ "base64": … }`. It is data, never an
+/// instruction.
 ///
-/// | answer | when |
+/// | answer | meaning |
 /// | --- | --- |
 /// | 202 | the message is in its queue, now or since an earlier request of this id |
-/// | 401 | a header is missing or wrong, the time is off, or no signature is right. It does not say which |
-/// | 404 | there is no webhook here: another path, another method, a trigger that is switched off or has no secret |
-/// | 408 | the body did not come in time |
+/// | 401 | a header is missing or wrong, the time is off, or no signature is right. The answer does not say which |
+/// | 404 | no webhook exists here: another path, another method, or a trigger that is switched off or has no secret |
+/// | 408 | the body did not arrive in time |
 /// | 413 | the body, or the message with it, is too large |
-/// | 429 | too many requests; or too many for this trigger, or its target's queue is full. `Retry-After` says when to try again |
-/// | 503 | the store cannot be reached: the same request again is safe |
+/// | 429 | too many requests, too many for this trigger, or its target's queue is full. `Retry-After` has the time of the next attempt |
+/// | 503 | the store cannot be reached; it is safe to repeat the request |
 pub struct WebhookServer {
     server: BoundedServer<WebhookHandler>,
     address: SocketAddr,
@@ -114,11 +117,11 @@ impl std::fmt::Debug for WebhookServer {
 }
 
 impl WebhookServer {
-    /// Listens. Nothing is answered before [`WebhookServer::serve`].
+    /// Binds the address. The server answers nothing before [`WebhookServer::serve`].
     ///
     /// # Errors
     ///
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     pub async fn bind(
         triggers: Triggers,
         secrets: WebhookSecrets,
@@ -146,12 +149,12 @@ impl WebhookServer {
         self.address
     }
 
-    /// The URL of a trigger, on this machine.
+    /// Returns the URL of a trigger, on this machine.
     pub fn url(&self, id: &TriggerId) -> String {
         format!("http://{}{PATH}{id}", self.address)
     }
 
-    /// Serves until `ended` is done.
+    /// Serves requests until `ended` completes.
     pub async fn serve(mut self, ended: impl Future<Output = ()>) {
         self.server.during(ended).await;
         self.server.finish(LAST_ANSWERS).await;
@@ -165,7 +168,7 @@ enum WebhookRejection {
     Unauthenticated,
     TooSlow,
     TooLarge,
-    /// Too many, or too many that wait. When to try again.
+    /// Too many requests, or too many waiting messages. The time until the next attempt.
     Busy(Duration),
     Unavailable,
 }
@@ -190,7 +193,7 @@ impl WebhookRejection {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }
-        // The unread rest of the request stays unread.
+        // The rest of the request is not read, so the connection cannot be used again.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         answer
     }
@@ -243,7 +246,7 @@ impl WebhookHandler {
         })
     }
 
-    /// The trigger that a request is for.
+    /// Returns the trigger that a request addresses.
     async fn trigger(&self, head: &Parts) -> Result<(Trigger, WebhookSchedule), WebhookRejection> {
         let id = head.uri.path().strip_prefix(PATH).and_then(|id| id.parse::<TriggerId>().ok());
         let Some(id) = id.filter(|_| head.method == Method::POST && head.uri.query().is_none()) else {
@@ -281,7 +284,7 @@ impl WebhookHandler {
         }
     }
 
-    /// The signed headers, if each is there once and the time is near.
+    /// Returns the signed headers, if each is present once and the time is near the broker's.
     fn signed_head<'h>(&self, headers: &'h HeaderMap) -> Option<SignedHead<'h>> {
         let id = only(headers, "webhook-id")?;
         let timestamp = only(headers, "webhook-timestamp")?.parse().ok()?;
@@ -298,7 +301,7 @@ impl WebhookHandler {
         })
     }
 
-    /// Reads a body within its bound and in time.
+    /// Reads a body within its size limit and time limit.
     async fn read(&self, body: Incoming) -> Result<BytesMut, WebhookRejection> {
         let read = read_body(body, self.settings.max_body_bytes, None);
         match tokio::time::timeout(self.settings.read_within, read).await {

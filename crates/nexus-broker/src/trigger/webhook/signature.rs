@@ -11,7 +11,7 @@ pub(super) const SECRET_PREFIX: &str = "whsec_";
 const SIGNATURE_PREFIX: &str = "v1,";
 /// Range of the size of a key, in bytes.
 pub(super) const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
-/// Most signatures of one request that are looked at: old and new keys while they are changed.
+/// Maximum number of signatures of one request that are checked. A sender signs with old and new keys while it changes them.
 const MAX_SIGNATURES: usize = 8;
 
 /// The key of a webhook's secret. It is never printed.
@@ -19,14 +19,14 @@ const MAX_SIGNATURES: usize = 8;
 pub struct WebhookKey(hmac::Key);
 
 impl WebhookKey {
-    /// The key of a secret: `whsec_` and the base64 of 24 to 64 bytes. None for any other text.
+    /// Reads the key of a secret: `whsec_` and the base64 of 24 to 64 bytes. None for any other text.
     #[must_use]
     pub fn read(secret: &str) -> Option<Self> {
         let key = STANDARD.decode(secret.strip_prefix(SECRET_PREFIX)?).ok()?;
         KEY_BYTES.contains(&key.len()).then(|| Self(hmac::Key::new(hmac::HMAC_SHA256, &key)))
     }
 
-    /// The value of `webhook-signature` for a request, as its sender has it.
+    /// Returns the value of `webhook-signature` that a sender computes for a request.
     #[must_use]
     pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let tag = hmac::sign(&self.0, &signed(id, timestamp, body));
