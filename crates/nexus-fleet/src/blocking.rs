@@ -1,15 +1,15 @@
-//! Work on trees, which blocks, on a thread of its own.
+//! Runs blocking operations on trees on a thread of their own.
 
 use nexus_core::{
     CancelToken, ErrorKind,
     harness::{Failure, run_cancellable},
 };
 
-/// Does `work` by [`run_cancellable`].
+/// Runs `work` by [`run_cancellable`].
 ///
 /// # Errors
 ///
-/// Those of `work`; [`ErrorKind::Crashed`] if it panicked, or the runtime ends.
+/// Errors of `work`; [`ErrorKind::Crashed`] if it panicked, or the runtime ends.
 pub(crate) async fn off_thread<T: Send + 'static>(
     cancel: CancelToken,
     work: impl FnOnce(CancelToken) -> Result<T, Failure> + Send + 'static,

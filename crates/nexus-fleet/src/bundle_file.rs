@@ -1,4 +1,4 @@
-//! A bundle on its way into the object store: a file, with its size and hash, and no larger than is taken.
+//! A bundle that is stored in or fetched from the object store: a file of bounded size, with its size and hash.
 
 use std::{
     fs::File,
@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::objects::FileToStore;
 
-/// Bytes of files that each byte of a bundle may unpack to. Source: our own bound; text compresses to a
-/// quarter, and much better ratios are made on purpose.
+/// Maximum ratio between the unpacked files and the bundle. Source: our own bound; text compresses to a quarter, and only
+/// malicious data has much better ratios.
 const UNPACKED: u64 = 16;
 
-/// Returns the limits of a tree whose bundle may have so many bytes.
+/// Returns the limits of a tree whose bundle may have `max_bytes`.
 pub(crate) fn limits(max_bytes: u64) -> TreeLimits {
     let mut limits = TreeLimits::default();
     limits.total_bytes = max_bytes.saturating_mul(UNPACKED);
@@ -24,11 +24,11 @@ pub(crate) fn limits(max_bytes: u64) -> TreeLimits {
     limits
 }
 
-/// Writes a bundle to a file of this path. `what` is for the message: "the base".
+/// Writes a bundle to a file at this path. `what` names the bundle in errors: "the base".
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidRequest`] if it has more than `max_bytes`; as [`failure`].
+/// [`ErrorKind::InvalidRequest`] if it has more than `max_bytes`; otherwise as [`failure`].
 pub(crate) fn write(
     path: &Path,
     max_bytes: u64,
@@ -82,7 +82,7 @@ impl Write for BoundedFile {
     }
 }
 
-/// Why files could not travel.
+/// Converts a failure of a tree to the failure of a turn whose files could not travel.
 pub(crate) fn failure(what: &str, error: &TreeError) -> Failure {
     let kind = match error.kind() {
         TreeErrorKind::Cancelled => return Failure::cancelled(),

@@ -1,12 +1,12 @@
-//! Connection of a program's share in the fleet, for streams of its own on the same servers.
+//! Access to the fleet's connection, for other streams on the same servers.
 
 use nexus_nats::NatsConnection;
 
 use crate::{error::FleetError, fleet::Fleet};
 
-/// The connection of a [`Fleet`], with its credentials and its certificates, for streams of its program's own. Clones share it.
+/// The connection of a [`Fleet`], with its credentials and certificates, for other streams of the program. Clones share it.
 ///
-/// The fleet stays open for as long as this.
+/// The fleet stays open while this exists.
 #[derive(Clone, Debug)]
 pub struct FleetConnection {
     nats: NatsConnection,
@@ -25,19 +25,19 @@ impl Fleet {
 }
 
 impl FleetConnection {
-    /// The connection to the servers.
+    /// Returns the connection to the servers.
     #[must_use]
     pub fn nats(&self) -> &NatsConnection {
         &self.nats
     }
 
-    /// Number of servers with a copy of what is stored, by the settings.
+    /// Returns the configured number of servers with a copy of stored data.
     #[must_use]
     pub fn replicas(&self) -> usize {
         self.fleet.settings().replicas()
     }
 
-    /// Starts work on the thread of the connection. It ends with the last user of the fleet at the latest.
+    /// Starts work on the thread of the connection. The work ends at the latest with the last user of the fleet.
     pub fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.fleet.0.start(work);
     }

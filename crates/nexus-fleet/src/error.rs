@@ -1,67 +1,67 @@
-//! Errors of the fleet itself, beside the failures of a turn.
+//! Errors of the fleet itself, in contrast to failures of a turn.
 
 use std::io;
 
 use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
 use nexus_nats::{NatsError, NatsStoreError};
 
-/// Why the servers could not be used.
+/// Reason why the servers could not be used.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// The servers, or the connection to them.
+    /// Error of the servers, or of the connection to them.
     #[error(transparent)]
     Nats(#[from] NatsError),
     /// Stored data cannot be read.
     #[error("{what} cannot be read: {reason}")]
     Unreadable {
-        /// The object or message.
+        /// Name of the object or message.
         what: String,
-        /// Why.
+        /// Reason why it cannot be read.
         reason: String,
     },
-    /// A prompt, a result or an event is larger than the fleet takes.
+    /// A prompt, a result or an event exceeds the size limit.
     #[error("{what} has {bytes} bytes, more than the limit of {most} for another machine")]
     TooLarge {
         /// Name of the data.
         what: String,
-        /// Its size, in bytes.
+        /// Size, in bytes.
         bytes: u64,
-        /// The largest that is taken, in bytes.
+        /// Maximum size, in bytes.
         most: u64,
     },
     /// A file of the settings cannot be read.
     #[error("{what} cannot be read")]
     Settings {
-        /// The file.
+        /// Path of the file.
         what: String,
-        /// Why.
+        /// Error of the file.
         #[source]
         source: io::Error,
     },
-    /// A worker of this name is at work in the pool.
+    /// A worker of this name already runs in the pool.
     #[error(
         "a worker named {name} is already running in the pool {pool}: give this worker another name, or wait \
         30 s after the other was killed"
     )]
     NameTaken {
-        /// The name.
+        /// Name of the worker.
         name: String,
-        /// The pool.
+        /// Name of the pool.
         pool: String,
     },
-    /// A login that is shared cannot be lent by this worker.
+    /// This worker cannot lend a shared login.
     #[error("the login {login} cannot be lent: {reason}")]
     LoginOwner {
-        /// The login.
+        /// Name of the login.
         login: String,
         /// The reason, and advice.
         reason: String,
     },
-    /// There is nothing that a worker could offer.
+    /// The worker has no backend to offer.
     #[error("this worker has no usable backend: {reason}")]
     NothingToOffer {
-        /// Why each cannot start.
+        /// Reason why each backend cannot start.
         reason: String,
     },
 }
@@ -73,7 +73,7 @@ impl From<NatsStoreError> for FleetError {
 }
 
 impl FleetError {
-    /// The failure of a turn of `backend` that has not begun.
+    /// Returns the failure of a turn of `backend` that has not begun.
     pub(crate) fn into_turn_error(self, backend: &BackendId) -> TurnError {
         let kind = match &self {
             Self::Nats(error) => match error {

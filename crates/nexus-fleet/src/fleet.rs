@@ -1,4 +1,4 @@
-//! A program's share in a fleet: one connection, on a thread of its own.
+//! A program's access to a fleet: one connection, on its own thread.
 
 use std::{
     collections::HashMap,
@@ -24,36 +24,36 @@ use crate::{
     setup,
 };
 
-/// Time during which a worker that did not answer is not waited for again.
+/// Time for which a drop does not wait again for a worker that did not answer.
 const MUTE_FOR: Duration = Duration::from_secs(30);
 
 /// Longest time for remaining work after the last user of the connection is gone.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
-/// One program's share in a fleet. Clones share it; what it needs ends with the last of them.
+/// A program's access to a fleet. Clones share it; the connection ends with the last of them.
 ///
-/// It connects when it is first used, and again by itself. The connection is served by a thread of its own, so that a turn that is
-/// dropped can be stopped wherever it was polled.
+/// It connects at the first use, and reconnects by itself. A separate thread serves the connection. So a dropped turn can be
+/// stopped, whatever runtime polled it.
 #[derive(Clone)]
 pub struct Fleet(pub(crate) Arc<FleetCore>);
 
 /// Data that clones of a fleet share.
 pub(crate) struct FleetCore {
     pub(crate) settings: Arc<FleetSettings>,
-    /// Names this process among those of the same caller.
+    /// Identifies this process among the processes of the same caller.
     pub(crate) instance: String,
     handle: Handle,
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
-    /// True if the process subscribes to frames.
+    /// True if the process subscribes to the frames of its turns.
     hears_frames: Arc<AsyncMutex<bool>>,
     /// The backends whose turns run in a pool.
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
-    /// Workers, by pool and name, that did not answer when a turn of theirs was dropped.
+    /// Workers, by pool and name, that did not answer when one of their turns was dropped.
     mute: Mutex<HashMap<String, Instant>>,
-    /// Has as many others as there is work to be done before the thread ends.
+    /// Each running task of [`FleetCore::start_last`] has a clone. The thread waits for these clones before it ends.
     busy: Arc<()>,
-    /// Ends the thread.
+    /// Tells the thread to end, with the link to flush.
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
 
@@ -67,7 +67,7 @@ impl Inboxes {
     }
 }
 
-/// The frames of one turn. It ends with this.
+/// Receiver of the frames of one turn. Dropping it ends the registration.
 pub(crate) struct Inbox {
     turn: String,
     frames: mpsc::UnboundedReceiver<Frame>,
@@ -87,7 +87,7 @@ impl Drop for Inbox {
 }
 
 impl Fleet {
-    /// A share by these settings. Nothing is connected yet.
+    /// Creates access to a fleet with these settings. Does not connect yet.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Fleet {
         let (stop, stopped) = oneshot::channel::<Option<Link>>();
         thread::Builder::new().name("nexus-fleet".to_owned()).spawn(move || {
             runtime.block_on(async {
-                // The last words of turns that have just ended.
+                // Send the last messages of turns that have just ended.
                 if let Ok(Some(link)) = stopped.await {
                     let until = Instant::now() + LAST_WORK;
                     while Arc::strong_count(&idle) > 1 && Instant::now() < until {
@@ -125,7 +125,7 @@ impl Fleet {
         })))
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &FleetSettings {
         &self.0.settings
     }
@@ -165,8 +165,9 @@ impl FleetCore {
         Ok(link.insert(made).clone())
     }
 
-    /// The connection for the turns of a caller, which hears the frames that workers send it. A worker, which has one for its holds
-    /// alone, needs no permission to.
+    /// Returns the connection for the turns of a caller, which subscribes to the frames of workers. A worker uses the
+    /// connection
+    /// only for holds, and needs no permission to subscribe.
     pub(crate) async fn link_for_turns(&self) -> Result<Link, FleetError> {
         let link = self.link().await?;
         let mut hears = Arc::clone(&self.hears_frames).lock_owned().await;
@@ -184,7 +185,7 @@ impl FleetCore {
         Ok(link)
     }
 
-    /// Runs `work` where the connection is served.
+    /// Runs `work` on the thread of the connection.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, FleetError>> + Send + 'static,
@@ -193,8 +194,8 @@ impl FleetCore {
         done.map_err(NatsError::unclear)?
     }
 
-    /// [`start`](Self::start) for short work: the connection stays open for it a second longer than for its
-    /// last user.
+    /// Like [`start`](Self::start), for short work: the connection stays open for the work up to a second after its last
+    /// user.
     pub(crate) fn start_last(&self, work: impl Future<Output = ()> + Send + 'static) {
         let busy = Arc::clone(&self.busy);
         self.handle.spawn(async move {
@@ -203,12 +204,12 @@ impl FleetCore {
         });
     }
 
-    /// Starts `work` where the connection is served, and does not wait for it.
+    /// Starts `work` on the thread of the connection, and does not wait for it.
     pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(work);
     }
 
-    /// Remembers that the turns of a backend run in a pool, for as long as it is there.
+    /// Remembers that the turns of a backend run in a pool, while the backend exists.
     pub(crate) fn add_pooled(&self, backend: &Arc<dyn ExecutionBackend>) {
         let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
         pooled.insert(backend.id().clone(), Arc::downgrade(backend));
@@ -226,14 +227,14 @@ impl FleetCore {
         mute.get(worker).is_some_and(|since| since.elapsed() < MUTE_FOR)
     }
 
-    /// Remembers that a worker did not answer.
+    /// Remembers that a worker did not answer when one of its turns was dropped.
     pub(crate) fn is_mute_now(&self, worker: String) {
         let mut mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
         mute.retain(|_, since| since.elapsed() < MUTE_FOR);
         mute.insert(worker, Instant::now());
     }
 
-    /// Takes the frames of a turn from now on.
+    /// Registers a turn: its frames from now on are received.
     pub(crate) fn inbox(&self, turn: &str) -> Inbox {
         let (sender, frames) = mpsc::unbounded_channel();
         self.inboxes.lock().insert(turn.to_owned(), sender);
@@ -249,13 +250,13 @@ impl Drop for FleetCore {
     }
 }
 
-/// Gives each frame to the turn that it is of. One of no turn that is waited for is dropped.
+/// Sends each frame to the inbox of its turn. Drops frames of turns without an inbox.
 async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>, link: Link) {
     while let Some(message) = frames.next().await {
         let Some(inboxes) = inboxes.upgrade() else { return };
         let turn = message.subject.rsplit('.').next().unwrap_or_default();
         let Some(inbox) = inboxes.lock().get(turn).cloned() else { continue };
-        // A worker asks whether the turn is waited for.
+        // A worker asks if the caller still waits for the turn.
         if let Some(reply) = message.reply {
             link.nats.send(&reply, Vec::new());
             continue;

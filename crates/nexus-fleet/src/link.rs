@@ -19,7 +19,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects. The tasks of the connection run on the runtime that this is called in.
+    /// Connects. The tasks of the connection run on the runtime of this call.
     pub(crate) async fn connect(settings: Arc<FleetSettings>) -> Result<Self, NatsError> {
         let nats = NatsSettings {
             servers: settings.servers.clone(),
@@ -36,12 +36,12 @@ impl Link {
     ///
     /// As [`NatsConnection::subscribe`].
     pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, NatsError> {
-        // Callers and workers both may read started keys.
+        // Every account may make this request. The server reports a refused subscription before it answers.
         let subject_of_none = started_subject(self.settings.name(), "none");
         self.nats.subscribe(subject, self.last(STARTED_STREAM, &subject_of_none)).await
     }
 
-    /// Returns the last message on a subject of a stream. It may be an old one for a moment.
+    /// Returns the last message on a subject of a stream. Shortly after a write, it may still be the message before.
     pub(crate) async fn last(&self, stream: &str, subject: &str) -> Result<Option<Bytes>, NatsError> {
         self.nats.stream(stream).await?.last_of_any_server(subject).await
     }

@@ -30,11 +30,11 @@ pub struct LoginOwner {
 }
 
 impl LoginOwner {
-    /// Says whether these settings can be used.
+    /// Checks that these settings can be used.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`], which names the place.
+    /// [`SettingsError`], which names the key.
     pub(crate) fn check(&self) -> Result<(), SettingsError> {
         for (key, name) in [("pool", &self.pool), ("worker", &self.worker)] {
             if let Some(fault) = token_fault(name) {
@@ -51,7 +51,7 @@ impl LoginOwner {
         Ok(())
     }
 
-    /// Returns true if this is the worker of that name.
+    /// Returns true if this names the worker `name` of `pool` as the owner.
     pub(crate) fn is_worker(&self, pool: &str, name: &str) -> bool {
         self.pool == pool && self.worker == name
     }

@@ -1,17 +1,17 @@
 //! Measurements: events of `tracing` that an exporter such as `nexus-otlp` turns into metrics.
 //!
-//! An event has the target `nexus::metrics`, the level `DEBUG`, and the fields `metric.name`, `metric.kind`,
-//! `metric.unit`, `metric.description` and `metric.value`; every other field is an attribute. Without a
-//! subscriber an event costs nothing.
+//! An event has the target `nexus::metrics`, the level `DEBUG`, and the fields `metric.name`, `metric.kind`, `metric.unit`,
+//! `metric.description` and `metric.value`. Every other field is an attribute. Without a subscriber an event costs nothing.
 //!
-//! Attributes have few values: pools, backends of a configuration, lanes, kinds of errors. Names of turns,
-//! callers and workers are not attributes.
+//! Attributes have few values: pools, backends of a configuration, lanes, kinds of errors. Names of turns, callers and
+//! workers
+//! are not attributes.
 
 use std::time::Duration;
 
 use tracing::Level;
 
-/// A figure.
+/// Name, unit and description of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -24,16 +24,16 @@ pub(crate) struct Metric {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Of<'a> {
     pub(crate) pool: Option<&'a str>,
-    /// Its name in the configuration.
+    /// Name of the backend in the configuration.
     pub(crate) backend: Option<&'a str>,
     pub(crate) lane: Option<&'a str>,
     /// State of a worker: `ready` or `draining`.
     pub(crate) state: Option<&'static str>,
-    /// Why, or of what.
+    /// Reason, such as the one for declining a turn.
     pub(crate) reason: Option<&'static str>,
-    /// Kind of the error, if it failed.
+    /// Kind of the error, if the operation failed.
     pub(crate) error: Option<&'a str>,
-    /// The step with a message, in the words of the conventions for messaging.
+    /// Operation on a message, named as in the semantic conventions for messaging.
     pub(crate) operation: Option<&'static str>,
 }
 
@@ -51,7 +51,8 @@ macro_rules! metrics {
     };
 }
 
-// The names that begin with `messaging.` and what is measured by them: OpenTelemetry semantic conventions for messaging, version 1.41.
+// Source of the names that begin with `messaging.` and their meanings: OpenTelemetry semantic conventions for messaging,
+// 1.41.
 metrics! {
     SENT: COUNTER "{message}" "messaging.client.sent.messages",
         "Turns that a caller put into a queue or tried to.";
@@ -101,13 +102,13 @@ impl Metric {
         self.change(i64::try_from(count).unwrap_or(i64::MAX), of);
     }
 
-    /// Adds to a level, or sets it.
+    /// Adds to a level or sets it, depending on its kind.
     pub(crate) fn change(&self, value: i64, of: Of<'_>) {
-        // Our measurements stay below 2^53.
+        // A float is exact here: our measurements stay below 2^53.
         self.tell(value as f64, of);
     }
 
-    /// Records a time.
+    /// Records a duration.
     pub(crate) fn time(&self, time: Duration, of: Of<'_>) {
         self.tell(time.as_secs_f64(), of);
     }

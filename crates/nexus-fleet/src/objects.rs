@@ -1,4 +1,4 @@
-//! Documents that are too large for a message go through the object store.
+//! Stores documents that are too large for a message in the object store.
 
 use std::{
     future::ready,
@@ -18,13 +18,13 @@ use crate::{
     protocol::{INLINE_BYTES, OBJECTS_BUCKET, Payload},
 };
 
-/// The largest document that is taken, in bytes. Source: our own bound; vendors refuse requests of that size.
+/// Maximum size of a document, in bytes. Source: our own bound; vendors reject requests of that size.
 pub(crate) const MAX_BYTES: u64 = 32 << 20;
-/// Puts a value into a message: as it is, or by the name of an object that holds it.
+/// Returns a value as the payload of a message. A large value is stored as an object, and the payload names the object.
 ///
 /// # Errors
 ///
-/// [`FleetError`]: the object store could not take it.
+/// [`FleetError`]: the object store could not store it.
 pub(crate) async fn pack(link: &Link, owner: &str, value: &impl Serialize) -> Result<Payload, FleetError> {
     let text = serde_json::to_string(value).map_err(|error| FleetError::Unreadable {
         what: "a message".to_owned(),
@@ -33,7 +33,7 @@ pub(crate) async fn pack(link: &Link, owner: &str, value: &impl Serialize) -> Re
     pack_text(link, owner, text).await
 }
 
-/// [`pack`] for a text that is already a JSON document.
+/// Like [`pack`], for a text that is already a JSON document.
 pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<Payload, FleetError> {
     if text.len() <= INLINE_BYTES {
         let raw = RawValue::from_string(text).map_err(|error| FleetError::Unreadable {
@@ -54,7 +54,7 @@ pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<
     }))
 }
 
-/// A file, with what has to be known before it is stored.
+/// A file, with the properties that its storage needs in advance.
 #[derive(Clone, Debug)]
 pub(crate) struct FileToStore {
     pub(crate) path: PathBuf,
@@ -78,7 +78,7 @@ pub(crate) async fn store_file(
     Ok(StoredObject { name, bytes: file.bytes, sha256: file.sha256.clone() })
 }
 
-/// Writes what [`store_file`] stored for the same owner to a file of this path.
+/// Writes an object of [`store_file`] with the same owner to a file at this path.
 ///
 /// # Errors
 ///

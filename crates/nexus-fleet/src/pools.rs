@@ -1,4 +1,4 @@
-//! The key `pool`, and the section `fleet`.
+//! Reads the key `pool` of backends, and the section `fleet`.
 
 use std::{
     collections::HashMap,
@@ -17,35 +17,37 @@ use crate::{caller::FleetBackend, fleet::Fleet, settings::FleetSettings};
 
 /// Builds the backends of `nexus.yaml` that have a `pool`: for [`Registry::with_pools`](nexus_core::Registry::with_pools).
 ///
-/// All backends with the same section share one connection, which is made by the first turn.
+/// All backends with the same section share one connection. The first turn opens it.
 #[derive(Clone, Default)]
 pub struct FleetPools {
-    /// True if pooled backends run here all the same, as in a worker.
+    /// True if backends with a `pool` run on this machine, as in a worker.
     is_local: bool,
-    /// The words of the logins that there are, where the program says.
+    /// Names of the existing logins, if the program lists them.
     logins: Option<Arc<[String]>>,
     shares: Arc<Mutex<HashMap<(PathBuf, String), Fleet>>>,
 }
 
 impl FleetPools {
-    /// Backends with a `pool` run there.
+    /// Creates a builder for callers: backends with a `pool` run in the pool.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Backends with a `pool` run on this machine: for the router of a worker, whose file may be the same as that of its callers.
+    /// Creates a builder for the router of a worker: backends with a `pool` run on this machine. Its configuration may be
+    /// the same
+    /// file as its callers'.
     pub fn of_worker() -> Self {
         Self { is_local: true, ..Self::default() }
     }
 
-    /// Names the logins that there are: a section that shares another one is refused.
+    /// Lists the existing logins: a section that shares another login is rejected.
     #[must_use]
     pub fn with_logins<Word: Into<String>>(mut self, words: impl IntoIterator<Item = Word>) -> Self {
         self.logins = Some(words.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The share in the fleet that this section describes.
+    /// Returns the access to the fleet that this section describes.
     ///
     /// # Errors
     ///
@@ -61,7 +63,8 @@ impl FleetPools {
             path: Vec::new(),
             reason: format!("the connection of the fleet could not be started: {error}"),
         })?;
-        // After a reload with another section the old one is needed only by turns that have it.
+        // After a reload with another section, only running turns need the earlier connection, and they have their own
+        // reference.
         shares.clear();
         shares.insert(key, fleet.clone());
         Ok(fleet)
@@ -119,7 +122,7 @@ impl Pools for FleetPools {
     }
 
     fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError> {
-        // Without any owner, no thread is started for a connection that stays unused.
+        // Without a login owner, start no thread for a connection that stays unused.
         if FleetSettings::read(section)?.login_owner.is_empty() {
             return Ok(SharedLogins::new());
         }

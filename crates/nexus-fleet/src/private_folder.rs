@@ -12,25 +12,27 @@ use std::{
 
 use nexus_files::FileLock;
 
-/// Pause before a folder in use is tried again.
+/// Pause between two attempts to lock a folder that is in use.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Private folder of one turn, removed with its content when dropped.
 ///
-/// Its owner locks it meanwhile. The operating system releases the lock of a dead process, so an unlocked
-/// folder belongs to a dead process, and [`sweep`](Self::sweep) removes it.
+/// The owner locks the folder while it exists. The operating system releases the lock of a dead process. So an unlocked
+/// folder
+/// belongs to a dead process, and [`sweep`](Self::sweep) removes it.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
     lock: FileLock,
 }
 
 impl PrivateFolder {
-    /// Creates the folder `name` in `root`, both owner-only. Removes what a dead process left there, and waits
-    /// up to `patience` for a folder in use.
+    /// Creates the folder `name` in `root`, both owner-only. Removes the leftovers of a dead process, and waits up to
+    /// `patience`
+    /// for a folder in use.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::WouldBlock`]: it is in use. Else those of the operating system.
+    /// [`io::ErrorKind::WouldBlock`]: it is in use. Otherwise errors of the operating system.
     pub(crate) fn take(root: &Path, name: &str, patience: Duration) -> io::Result<Self> {
         nexus_files::make_private_folder(root)?;
         let path = root.canonicalize()?.join(name);
@@ -55,7 +57,7 @@ impl PrivateFolder {
         Self::lock(path)
     }
 
-    /// Takes the lock of a folder that is there. `None`: another has it, or has just removed it.
+    /// Locks an existing folder. `None`: another process has locked or just removed it.
     fn lock(path: &Path) -> io::Result<Option<Self>> {
         match FileLock::try_lock_folder(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -63,12 +65,13 @@ impl PrivateFolder {
         }
     }
 
-    /// An absolute path without links.
+    /// Returns the absolute path, without links.
     pub(crate) fn path(&self) -> &Path {
         self.lock.path()
     }
 
-    /// Removes what dead processes left in `root` under names that begin so. Each is given to `before` first.
+    /// Removes folders of dead processes in `root` whose names begin with `beginning`. Calls `before` for each of them
+    /// first.
     pub(crate) fn sweep(root: &Path, beginning: &str, before: impl Fn(&Path)) {
         let Ok(root) = root.canonicalize() else { return };
         for entry in fs::read_dir(&root).into_iter().flatten().flatten() {
@@ -91,7 +94,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Removes all that is in a folder. No link is followed.
+/// Removes the content of a folder. Follows no link.
 fn remove_within(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -102,7 +105,7 @@ fn remove_within(folder: &Path) -> io::Result<()> {
             if error.kind() != io::ErrorKind::PermissionDenied {
                 return Err(error);
             }
-            // A turn may have taken the right to remove what is in its folders, and cannot keep it from their owner.
+            // A turn may have removed permissions from its folders, so restore them first.
             open_up(&path)?;
             fs::remove_dir_all(&path)?;
         }
@@ -110,7 +113,7 @@ fn remove_within(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives the owner every right to a folder and to those in it.
+/// Gives the owner all permissions on a folder and on the folders below it.
 fn open_up(folder: &Path) -> io::Result<()> {
     let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -125,7 +128,7 @@ fn open_up(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A path within files that travel, as text from their top: only names, none of them `.git`.
+/// Parses a relative path of travelling files. Accepts only plain names, and no `.git`.
 pub(crate) fn path_within(text: &str) -> Option<&Path> {
     let path = Path::new(text);
     let is_name = |part: std::path::Component<'_>| matches!(part, std::path::Component::Normal(name) if name != OsStr::new(".git"));

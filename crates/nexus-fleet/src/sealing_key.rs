@@ -1,4 +1,4 @@
-//! The key pair of a machine, to which access tokens are sealed.
+//! Key pair of a machine. Access tokens are sealed to it.
 
 use std::{fmt, io, path::Path};
 
@@ -11,14 +11,15 @@ use zeroize::Zeroizing;
 
 use crate::error::FleetError;
 
-/// Why a file is not read as a key pair.
+/// Message for a file that is not a key pair.
 const NO_SEED: &str = "it contains no seed of a curve key: remove it, and run `nexus fleet key`";
-/// Room for what is sealed, so that no copy of it is left where it grew: tokens are of a few KiB.
+/// Initial capacity for the plain text of a seal. Tokens have a few KiB, so the buffer never grows and leaves no copy
+/// behind.
 const ROOM: usize = 16 << 10;
 
-/// The curve key pair of this machine: what is sealed to its public half can be opened here alone.
+/// Curve key pair of this machine. Only this machine can open a seal for its public key.
 ///
-/// It is kept as an `xkey` seed of NATS, in a file that its user alone can read.
+/// The file of the key pair has an `xkey` seed of NATS, and is owner-only.
 #[derive(Clone)]
 pub struct FleetKey {
     pair: XKey,
@@ -47,11 +48,11 @@ impl FleetKey {
         Ok(Some(Self::of(pair)))
     }
 
-    /// [`read`](Self::read), and creates the file with a new key pair if it is missing.
+    /// Like [`read`](Self::read), and creates the file with a new key pair if it is missing.
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read); [`FleetError::Unreadable`] also if it cannot be written.
+    /// Errors of [`read`](Self::read); [`FleetError::Unreadable`] also if the file cannot be written.
     pub fn read_or_make(file: &Path) -> Result<Self, FleetError> {
         if let Some(key) = Self::read(file)? {
             return Ok(key);
@@ -65,13 +66,13 @@ impl FleetKey {
         let seed = Zeroizing::new(format!("{}\n", seed.expose()));
         match SecretFile::at(file).create(seed.as_bytes()) {
             Ok(true) => Ok(Self::of(pair)),
-            // Another program was faster.
+            // Another program has created the file meanwhile.
             Ok(false) => Self::read(file)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into())),
             Err(error) => Err(failed(error)),
         }
     }
 
-    /// A new key pair, which is in no file.
+    /// Creates a random key pair without a file.
     #[cfg(test)]
     pub(crate) fn random() -> Self {
         Self::of(XKey::new())
@@ -82,19 +83,21 @@ impl FleetKey {
         Self { pair, public }
     }
 
-    /// The public half: `X` and 55 letters and digits. It is not a secret.
+    /// Returns the public key: `X` and 55 letters and digits. It is not a secret.
     pub fn public(&self) -> &str {
         &self.public
     }
 
-    /// Seals a value so that only the holder of `recipient` can open it, and knows who sealed it.
+    /// Seals a value so that only the owner of `recipient` can open it, with a proof of the sender.
     pub(crate) fn seal<T: Serialize>(&self, value: &T, recipient: &PublicKey) -> Option<String> {
         let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
         serde_json::to_writer(&mut *text, value).ok()?;
         self.pair.seal(&text, &recipient.key).ok().map(|sealed| STANDARD.encode(sealed))
     }
 
-    /// Opens what `sender` has sealed to this key. `None`: it is nothing of the kind; no reason, which could show a part of it.
+    /// Opens a value that `sender` sealed to this key. `None` for anything else. It returns no reason, which could reveal a
+    /// part of
+    /// the content.
     pub(crate) fn open<T: DeserializeOwned>(&self, sealed: &str, sender: &PublicKey) -> Option<T> {
         let sealed = STANDARD.decode(sealed).ok()?;
         let text = Zeroizing::new(self.pair.open(&sealed, &sender.key).ok()?);
@@ -102,7 +105,7 @@ impl FleetKey {
     }
 }
 
-/// It shows the public half alone.
+/// Shows only the public key.
 impl fmt::Debug for FleetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("FleetKey").field(&self.public).finish()
@@ -116,11 +119,11 @@ pub(crate) struct PublicKey {
 }
 
 impl PublicKey {
-    /// Reads one.
+    /// Parses a public key.
     ///
     /// # Errors
     ///
-    /// What is wrong, without the text, which may be a seed.
+    /// Description of the problem without the text, because the text may be a seed.
     pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
         if text.starts_with('S') {
             return Err(

@@ -134,7 +134,7 @@ impl FleetSettings {
         for (index, server) in read.servers.iter().enumerate() {
             let reason = match server.parse::<async_nats::ServerAddr>() {
                 Ok(address) if address.has_user_pass() || address.username().is_some() => {
-                    // Not with its text, which errors and logs would repeat.
+                    // Do not repeat the URL: errors and logs would show the password.
                     "contains a user or a password: name them under `credentials`".to_owned()
                 }
                 Ok(address) if address.host().is_empty() => "names no host".to_owned(),
@@ -172,7 +172,7 @@ impl FleetSettings {
         Ok(read)
     }
 
-    /// This caller's token.
+    /// Returns the name of this caller, a token of subjects.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("nexus")
     }
@@ -185,7 +185,7 @@ impl FleetSettings {
         self.replicas.unwrap_or(1)
     }
 
-    /// The largest bundle, in bytes.
+    /// Returns the maximum size of a bundle, in bytes.
     pub(crate) fn max_workspace_bytes(&self) -> u64 {
         self.max_workspace_bytes.unwrap_or(MAX_WORKSPACE_BYTES)
     }
@@ -195,7 +195,7 @@ impl FleetSettings {
         self.workspaces.clone().unwrap_or_else(|| default_workspaces(&BuildContext::from_process().home))
     }
 
-    /// The same with each relative path relative to the folder of the configuration, and what has its place in the home.
+    /// Makes relative paths relative to the folder of the configuration, and fills in the default paths in the home.
     pub(crate) fn placed_in(mut self, context: &BuildContext) -> Self {
         let folder = &context.base_directory;
         self.key_file.get_or_insert_with(|| context.home.join(KEY_FILE));

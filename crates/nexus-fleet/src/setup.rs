@@ -1,4 +1,4 @@
-//! Makes the streams and buckets.
+//! Creates the streams and buckets.
 
 use std::time::Duration;
 
@@ -19,27 +19,31 @@ use crate::{
     },
 };
 
-/// Time that results, effects, started keys and objects are stored.
+/// Time for which results, effects, started keys and objects are stored.
 pub(crate) const STORED_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// Time that a message belongs to a worker without an acknowledgement. Source: a killed worker's message was
-/// observed to go to another worker exactly then.
+/// Time after which the server delivers an unacknowledged message again. Source: a killed worker's message was observed to
+/// go
+/// to another worker exactly then.
 pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
-/// Time during which a second message of the same id is dropped.
+/// Time for which the server drops a second message with the same id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
-/// Turns that may wait in a pool in total. Beyond it, callers get an overload error.
+/// Maximum number of turns that wait in a pool. Beyond it, callers get an overload error.
 const MAX_QUEUED: i64 = 100_000;
-/// Consumers of a queue: each worker has one. Unless a stream says it, nats-server 2.15 takes 1,000: seen with 1,000 workers.
+/// Maximum number of consumers of a queue: each worker has one. The default of nats-server 2.15 is 1,000, which was seen
+/// with
+/// 1,000 workers.
 const MAX_WORKERS: i32 = 100_000;
-/// Time that the consumer of a vanished worker stays.
+/// Time after which the server removes the consumer of a vanished worker.
 const WORKER_GONE: Duration = Duration::from_secs(24 * 3_600);
-/// Time that the marker of a deleted key stays.
+/// Time for which the marker of a deleted key stays.
 const MARKERS: Duration = Duration::from_secs(60);
 
-/// Makes what all pools share, where it is not there.
+/// Creates the streams and buckets that all pools share, if they do not exist.
 ///
 /// # Errors
 ///
-/// [`NatsError::NotSetUp`]: it is not there, and this account may not make it. [`NatsError::Forbidden`]: the account may not look.
+/// [`NatsError::NotSetUp`]: one is missing, and this account may not create it. [`NatsError::Forbidden`]: the account may
+/// not query it.
 pub(crate) async fn ensure_shared(link: &Link) -> Result<(), NatsError> {
     let replicas = link.settings.replicas();
     link.nats
@@ -101,7 +105,7 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), NatsError> {
     link.nats.ensure_object_bucket(objects).await
 }
 
-/// Makes the queue of a pool, and its consumers, where they are not there.
+/// Creates the queue of a pool and its consumers, if they do not exist.
 ///
 /// # Errors
 ///
@@ -118,7 +122,7 @@ pub(crate) async fn ensure_pool(link: &Link, pool: &str) -> Result<(), NatsError
             max_messages_per_subject: i64::from(link.settings.max_waiting()),
             max_messages: MAX_QUEUED,
             max_consumers: MAX_WORKERS,
-            // No turn waits for longer.
+            // No turn waits for longer than this.
             max_age: STORED_FOR + MARKERS,
             duplicate_window: DUPLICATE_WINDOW,
             allow_message_ttl: true,
@@ -133,7 +137,7 @@ pub(crate) async fn ensure_pool(link: &Link, pool: &str) -> Result<(), NatsError
     Ok(())
 }
 
-/// Makes the consumer of a lane, where it is not there.
+/// Creates the consumer of a lane, if it does not exist.
 pub(crate) async fn ensure_consumer(
     link: &Link,
     pool: &str,

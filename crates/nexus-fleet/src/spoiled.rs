@@ -1,9 +1,9 @@
-//! The end of a turn whose files did not arrive.
+//! End of a turn whose files could not travel back.
 
 use nexus_core::{BackendId, Effects, Partial, Retry, TurnError, TurnResult, harness::Failure};
 
-/// Returns the outcome of a turn of `backend` that ended, and whose files then failed with `failure`. Its
-/// output is in the partial result; the work was done, so no other backend repeats it.
+/// Returns the outcome of a turn of `backend` that ended, but whose files then failed with `failure`. The partial result has
+/// its output. The work was done, so no other backend repeats it.
 pub(crate) fn spoiled(
     outcome: Result<TurnResult, TurnError>,
     backend: &BackendId,

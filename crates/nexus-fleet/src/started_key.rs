@@ -17,19 +17,19 @@ use crate::{
     protocol::{STARTED_STREAM, StartedBy, started_subject},
 };
 
-/// Longest wait for a clear answer: shorter than the time after which the message goes to another worker.
+/// Longest wait for a clear answer. It is shorter than the time after which the message goes to another worker.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause after an unclear answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Outcome of trying to create a started key.
+/// Result of an attempt to create a started key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyClaim {
-    /// The key is ours.
+    /// This attempt created the key.
     Won,
-    /// It is another's.
+    /// Another attempt created the key.
     Lost(StartedBy),
-    /// Unknown; the key may still be created later.
+    /// The result is unknown. The key may still be created later.
     Unclear,
 }
 
@@ -55,12 +55,12 @@ pub(crate) async fn claim(
         let message = PublishMessage::build().payload(value.clone().into()).expected_last_subject_sequence(0);
         match link.nats.store(&subject, message).await {
             Ok(_) => return Ok(KeyClaim::Won),
-            // By an earlier try of this very claim, whose answer was lost, or by another.
+            // The key exists: from an earlier try of this claim whose answer was lost, or from another claim.
             Err(NatsStoreError::Superseded | NatsStoreError::Full) => {
                 match read(link, caller, turn).await {
                     Ok(Some(holder)) if holder.attempt == attempt => return Ok(KeyClaim::Won),
                     Ok(Some(holder)) => return Ok(KeyClaim::Lost(holder)),
-                    // The answer of a server that lags behind.
+                    // The server that answered lags behind, so ask again.
                     Ok(None) | Err(FleetError::Nats(NatsError::Unclear { .. })) => {}
                     Err(error) => return Err(error),
                 }
@@ -87,7 +87,7 @@ pub(crate) async fn read(link: &Link, caller: &str, turn: &str) -> Result<Option
     read.map_err(|error| FleetError::Unreadable { what: subject, reason: error.to_string() })
 }
 
-/// The time, in milliseconds since 1970.
+/// Returns the current time, in milliseconds since 1970.
 pub(crate) fn now_milliseconds() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -51,7 +51,7 @@ pub struct WorkerStatus {
     pub backends: BTreeMap<String, Option<String>>,
     /// Turns it runs at once.
     pub slots: usize,
-    /// Turns it runs now, by id.
+    /// Ids of the running turns.
     pub running: Vec<String>,
     /// Mean duration of its turns, in milliseconds. 0 before the first.
     pub mean_turn_milliseconds: u64,
@@ -74,7 +74,7 @@ impl Fleet {
 }
 
 impl FleetStatus {
-    /// Tells the levels, each of them also where it is nothing.
+    /// Reports the levels as measurements, including levels of zero.
     fn measure(&self) {
         let level = |metric: measure::Metric, count: usize, of: Of<'_>| metric.add(count, of);
         for (name, pool) in &self.pools {

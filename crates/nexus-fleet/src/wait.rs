@@ -1,4 +1,4 @@
-//! Waiting for what may not be there.
+//! Waiting for optional times and optional work.
 
 use futures::future::BoxFuture;
 use tokio::time::Instant;

@@ -1,4 +1,4 @@
-//! Answers the calls that come back from a worker: each once, and a repeated one from memory.
+//! Answers the calls that a worker sends back: each once, and a repeated one from memory.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,14 +18,14 @@ use crate::{
     protocol::{CallerAnswer, Payload},
 };
 
-/// Calls that a turn may have under way. Source: our own bound; models were seen to make tens at once.
+/// Maximum number of concurrent calls of a turn. Source: our own bound; models were seen to make tens at once.
 const MAX_RUNNING: usize = 1_024;
 
-/// The calls of one turn.
+/// Calls of one turn, and their answers.
 pub(super) struct Answers {
     session: Arc<Session>,
     link: Link,
-    /// Names objects.
+    /// Prefix of the names of the turn's objects.
     owner: String,
     running: FuturesUnordered<BoxFuture<'static, (u64, Option<Payload>)>>,
     aborts: HashMap<u64, AbortHandle>,
@@ -44,7 +44,7 @@ impl Answers {
         }
     }
 
-    /// Takes a call. `Some` is the answer that it had before.
+    /// Starts a call. Returns the earlier answer if the call is a repetition.
     pub(super) fn call(&mut self, id: u64, call: ToolCall) -> Option<Payload> {
         let session = Arc::clone(&self.session);
         self.begin(id, async move {
@@ -55,7 +55,7 @@ impl Answers {
         })
     }
 
-    /// Takes a question of a program's own tools. `Some` is the answer that it had before.
+    /// Starts a question about a program's own tool. Returns the earlier answer if the question is a repetition.
     pub(super) fn approve(&mut self, id: u64, request: ApprovalRequest) -> Option<Payload> {
         let session = Arc::clone(&self.session);
         self.begin(id, async move {
@@ -93,7 +93,7 @@ impl Answers {
         None
     }
 
-    /// Takes a tool out of the session that cannot be offered to the model.
+    /// Withdraws a tool from the session, because it cannot be offered to the model.
     pub(super) fn withdraw(&self, tool: &str) {
         self.session.withdraw(tool);
     }
@@ -105,7 +105,7 @@ impl Answers {
         }
     }
 
-    /// The next answer. Waits for ever while nothing runs.
+    /// Returns the next answer. Waits for ever while no call runs.
     pub(super) async fn next(&mut self) -> (u64, Payload) {
         loop {
             match self.running.next().await {

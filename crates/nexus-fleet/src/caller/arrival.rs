@@ -20,15 +20,16 @@ pub(super) const GRACE: Duration = Duration::from_secs(60);
 /// Source of a change, and the conditions that end the wait for it.
 pub(super) struct Way<'w> {
     pub(super) link: &'w Link,
-    /// Names the objects of the turn.
+    /// Prefix of the names of the turn's objects.
     pub(super) owner: &'w str,
     pub(super) backend: &'w BackendId,
     pub(super) cancel: &'w CancelToken,
     pub(super) deadline: Option<Instant>,
 }
 
-/// Applies what the turn changed, and returns the end of the turn: an error that names where the change is kept if it could not be
-/// applied. Dropped before it applies, nothing is touched; the drop waits for what it has begun.
+/// Applies the changes of a turn, and returns the end of the turn. If the change could not be applied, that is an error that
+/// names the ref of the stored change. If the future is dropped before it applies the change, nothing is touched. A drop
+/// during the change waits until it is complete.
 pub(super) async fn receive(
     files: CallerFiles,
     change: Option<StoredObject>,
@@ -84,7 +85,7 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
         };
         Failure::new(kind, format!("the changes of the turn were not applied, and are lost: {error}"))
     })?;
-    // Not cancelled: what is begun in the repository is done to its end.
+    // Do not cancel this: a change of the repository that has begun must be completed.
     off_thread(CancelToken::new(), move |_| files.apply()).await
 }
 

@@ -1,4 +1,4 @@
-//! Notices that the worker of a turn is dead: it was silent for longer than three heartbeats.
+//! Detects that the worker of a turn is dead: it was silent for longer than three heartbeats.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio::time::Instant;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Silence after which a worker counts as dead. Source: three heartbeats; an election takes 5 to 6 s.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
-/// Time between two lookups whether a worker has started a turn that waits.
+/// Pause between two lookups of the worker that has started a waiting turn.
 const LOOK: Duration = Duration::from_secs(5);
-/// Longest time without a connection until the turn ends. Its worker ends it before that.
+/// Longest time without a connection until the caller ends the turn. The worker ends it before that.
 const OFFLINE: Duration = Duration::from_secs(60);
-/// Unclear answers of the servers in a row after which the turn ends.
+/// Number of consecutive unclear answers of the servers after which the turn ends.
 const MAX_UNCLEAR: u32 = 4;
 
 /// Contact of a caller with the worker of its turn.
@@ -24,12 +24,12 @@ pub(super) struct WorkerContact {
     last_sent: Instant,
     looked_at: Instant,
     offline_since: Option<Instant>,
-    /// Unclear answers of the servers in a row.
+    /// Number of consecutive unclear answers of the servers.
     unclear: u32,
 }
 
 impl WorkerContact {
-    /// Begins when the turn is stored in its queue.
+    /// Creates the contact when the turn is stored in its queue.
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
@@ -42,7 +42,7 @@ impl WorkerContact {
         }
     }
 
-    /// Records a message from the worker, or a reason why there could be none.
+    /// Records a message from the worker, or a cause of missing messages that is not the worker's fault.
     pub(super) fn heard(&mut self) {
         self.last_heard = Instant::now();
     }
@@ -52,7 +52,7 @@ impl WorkerContact {
         self.last_sent = Instant::now();
     }
 
-    /// Returns the time without a message of a worker, once.
+    /// Returns the time until the first message of a worker. Returns it once.
     pub(super) fn waited(&mut self) -> Option<Duration> {
         self.queued_at.take().map(|at| at.elapsed())
     }
@@ -63,12 +63,12 @@ impl WorkerContact {
             self.offline_since = None;
             return false;
         }
-        // Missing messages are not the worker's silence.
+        // Without a connection, missing messages do not mean that the worker is silent.
         self.heard();
         self.offline_since.get_or_insert_with(Instant::now).elapsed() >= OFFLINE
     }
 
-    /// Returns true if the worker is to hear of its caller.
+    /// Returns true if it is time to send the worker a heartbeat.
     pub(super) fn needs_heartbeat(&self) -> bool {
         self.last_sent.elapsed() >= HEARTBEAT
     }

@@ -1,4 +1,4 @@
-//! Look-ups about a turn beside its worker's messages.
+//! Lookups about a turn, in addition to its worker's messages.
 
 use std::time::Duration;
 
@@ -16,28 +16,28 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// Attempts to read a missing result. A replica that lags behind may not have it yet.
+/// Maximum number of attempts to read a missing result. A replica that lags behind may not have it yet.
 const LOOKS: u32 = 3;
-/// Pause between two look-ups.
+/// Pause between two lookups.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Trace that a lookup found of a turn.
+/// Result of a lookup about a turn.
 pub(super) enum FoundEnd {
     /// No worker has started the turn.
     Nothing,
-    /// This worker has.
+    /// This worker has started the turn.
     StartedBy(StartedBy),
-    /// No worker had started it, and none will.
+    /// The caller took the turn back before a worker started it. No worker can start it any more.
     TakenBack,
     /// The worker reported this end.
     End(Box<WireOutcome>),
     /// The worker had stored this end.
     Stored(Box<WireOutcome>),
-    /// It stored no end; these effects, if any.
+    /// The worker stored no result, and these effects, if any.
     Silent { effects: Option<Effects> },
     /// The stored result cannot be read.
     Unreadable(String),
-    /// The servers do not answer just now.
+    /// The servers do not answer at the moment.
     Unclear,
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn read(address: TurnAddress, payload: Payload) -> FoundEnd {
     }
 }
 
-/// Looks for what a worker stored that is silent.
+/// Looks up the stored result and effects of a silent worker.
 pub(super) async fn after_silence(address: TurnAddress) -> FoundEnd {
     let owner = address.owner();
     let TurnAddress { link, turn, attempt, .. } = address;

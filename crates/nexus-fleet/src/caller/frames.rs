@@ -6,32 +6,32 @@ use tokio::time::Instant;
 
 use crate::protocol::{Frame, Item};
 
-/// Frames that are kept while an earlier one is missing.
+/// Maximum number of frames that are stored while an earlier one is missing.
 const MAX_AHEAD: usize = 1_024;
 /// Pause between two requests for missing frames.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The frames of one attempt in their order.
+/// Frames of one attempt, in order.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// The last frame that was taken in order.
+    /// Number of the last frame in order.
     taken: u64,
-    /// Frames that came before their turn.
+    /// Frames that arrived before an earlier one.
     ahead: BTreeMap<u64, Vec<Item>>,
-    /// The last number that was acknowledged.
+    /// Last number that was acknowledged to the worker.
     acknowledged: u64,
-    /// The highest number that is known to exist.
+    /// Highest number that is known to exist.
     known: u64,
-    /// Since when something is missing.
+    /// Time since which a frame is missing.
     missing_since: Option<Instant>,
     asked_at: Option<Instant>,
 }
 
 impl Frames {
-    /// Takes a frame in, and returns the items that are now in order.
+    /// Adds a frame, and returns the items that are now in order.
     pub(super) fn take(&mut self, frame: Frame) -> Vec<Item> {
         self.known = self.known.max(frame.number);
-        // One without items tells how far the numbers go.
+        // A frame without items only reports the last number.
         if !frame.items.is_empty() && frame.number > self.taken && self.ahead.len() < MAX_AHEAD {
             self.ahead.entry(frame.number).or_insert(frame.items);
         }
@@ -48,7 +48,7 @@ impl Frames {
         items
     }
 
-    /// The first frame to ask for again, if it is time to.
+    /// Returns the number of the first missing frame, if it is time to request it again.
     pub(super) fn wanted_again(&mut self) -> Option<u64> {
         self.missing_since?;
         let now = Instant::now();
@@ -59,7 +59,7 @@ impl Frames {
         Some(self.taken + 1)
     }
 
-    /// Returns the frames that have been missing for `patience` or longer.
+    /// Returns the range of the missing frames, if they have been missing for `patience` or longer.
     pub(super) fn lost_for(&self, patience: Duration) -> Option<(u64, u64)> {
         let since = self.missing_since?;
         let last = self.ahead.keys().next().map_or(self.known, |next| next - 1);
@@ -71,7 +71,7 @@ impl Frames {
         self.taken - self.acknowledged
     }
 
-    /// The number to tell the worker, which counts as told then.
+    /// Returns the number to acknowledge to the worker, and marks it as acknowledged.
     pub(super) fn acknowledge(&mut self) -> u64 {
         self.acknowledged = self.taken;
         self.taken

@@ -1,5 +1,6 @@
-//! A conversation is kept on the machine of one worker, so its handle names the worker; and where files travel, the folder there in
-//! which it was held, as programs tie conversations to their folder.
+//! Resume handles of a fleet. A conversation is stored on the machine of one worker, so its handle names the worker. If
+//! files
+//! travel, the handle also names their folder there, because programs tie conversations to their folder.
 
 use nexus_core::{BackendId, ResumeHandle};
 use serde_json::json;
@@ -10,14 +11,14 @@ use crate::protocol::token_fault;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct WorkerHandle {
     pub(super) worker: String,
-    /// The worker's own handle.
+    /// Handle that the worker returned.
     pub(super) inner: ResumeHandle,
-    /// The name of the folder, where files travelled.
+    /// Name of the conversation's folder at the worker, if its files travelled.
     pub(super) place: Option<String>,
 }
 
 impl WorkerHandle {
-    /// The handle that a caller sees.
+    /// Returns the handle for the caller, with the worker's handle inside.
     pub(super) fn wrap(self, backend: &BackendId) -> ResumeHandle {
         let Self { worker, inner, place } = self;
         let mut state = json!({ "worker": worker, "state": inner.state() });
@@ -27,7 +28,7 @@ impl WorkerHandle {
         ResumeHandle::new(backend.clone(), state)
     }
 
-    /// `None` if [`wrap`](Self::wrap) did not make it.
+    /// Reads a handle that [`wrap`](Self::wrap) created. `None` for any other handle.
     pub(super) fn of(handle: &ResumeHandle) -> Option<Self> {
         let state = handle.state().as_object()?;
         let token = |name: &str| state.get(name)?.as_str().filter(|token| token_fault(token).is_none());

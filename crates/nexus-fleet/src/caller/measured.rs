@@ -1,4 +1,4 @@
-//! The figures of the turns of a caller.
+//! Measurements of a caller's turns.
 
 use nexus_core::{TurnError, TurnResult};
 use nexus_nats::NatsStoreError;
@@ -11,12 +11,12 @@ use crate::{
 };
 
 impl FleetBackend {
-    /// Returns the labels of its measurements.
+    /// Returns the labels of this backend's measurements.
     pub(super) fn labels(&self) -> Of<'_> {
         Of { pool: Some(&self.pool), backend: Some(self.local.id().as_str()), ..Of::default() }
     }
 
-    /// Counts a turn that was put into a queue, or not.
+    /// Counts the attempt to put a turn into a queue.
     pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, NatsStoreError>) {
         let lane = match lane {
             Lane::Any(priority) => priority.as_str(),
@@ -35,7 +35,7 @@ impl FleetBackend {
     }
 }
 
-/// A turn of a caller. One whose end is not told was dropped, which cancels it.
+/// Measures a turn of a caller. If it is dropped without a reported end, the turn counts as cancelled.
 pub(super) struct MeasuredTurn<'b> {
     backend: &'b FleetBackend,
     began: Instant,

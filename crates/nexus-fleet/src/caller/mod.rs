@@ -37,10 +37,10 @@ const FORGET_TIME: Duration = Duration::from_secs(30);
 
 /// A backend whose turns run in a pool of workers.
 ///
-/// It claims what the backend claims that it was built over, which is of the same kind and with the same settings; the workers'
-/// backends have settings of their own, in their own files. A request that a worker's cannot run is refused there.
+/// It has the capabilities of `local`, which has the same kind and the same settings. The workers' backends have settings of
+/// their own, in their own files. A worker rejects a request that its backend cannot run.
 ///
-/// But it cannot be steered: what a [`Steering`](nexus_core::Steering) says is refused at once.
+/// It cannot be steered: input from a [`Steering`](nexus_core::Steering) is rejected at once.
 #[derive(Debug)]
 pub struct FleetBackend {
     local: Arc<dyn ExecutionBackend>,
@@ -50,17 +50,17 @@ pub struct FleetBackend {
 }
 
 impl FleetBackend {
-    /// A backend like `local`, whose turns run in `pool`. `local` itself runs none.
+    /// Creates a backend like `local`, whose turns run in `pool`. `local` itself runs no turn.
     pub fn new(local: Arc<dyn ExecutionBackend>, pool: impl Into<String>, fleet: Fleet) -> Self {
         let mut capabilities = local.capabilities();
-        // The worker's agent gets nothing but the request.
+        // The fleet protocol has no message for input during a turn.
         capabilities.steering = nexus_core::Support::No;
-        // The machine of a turn is unknown in advance; the result names the containment of its processes.
+        // Nothing is known about the containment in advance, as any machine may run the turn. The result names it.
         capabilities.containment = capabilities.containment.map(|_| nexus_core::Containment::default());
         Self { local, capabilities, pool: pool.into(), fleet }
     }
 
-    /// The workers of the pool that offer this backend.
+    /// Returns the workers of the pool that offer this backend.
     async fn workers(&self) -> Result<BTreeMap<String, WorkerCard>, FleetError> {
         let link = self.fleet.0.link().await?;
         let mut workers = list_workers(&link, Some(&self.pool)).await?;
@@ -69,7 +69,7 @@ impl FleetBackend {
     }
 }
 
-/// The workers that are there, by pool and name; of one pool, if one is named.
+/// Returns the present workers by pool and name, optionally of one pool.
 pub(crate) async fn list_workers(
     link: &Link,
     pool: Option<&str>,
@@ -78,7 +78,7 @@ pub(crate) async fn list_workers(
     let values = link.nats.bucket_values(WORKERS_BUCKET, of_pool).await?;
     let workers = values.into_iter().filter_map(|(key, value)| {
         let (of, name) = key.split_once('.')?;
-        // A worker of a later version counts as none.
+        // Skip the card of a worker with a later protocol version.
         let card = serde_json::from_slice(&value).ok()?;
         Some(((of.to_owned(), name.to_owned()), card))
     });

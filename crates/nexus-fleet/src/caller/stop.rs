@@ -12,16 +12,15 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// Time that a drop waits for the worker's confirmation that nothing of the turn is left. Source: our own
-/// choice; a worker on the same network answers within milliseconds, and a worker that does not stops by itself
-/// after three heartbeats without its caller.
+/// Time for which a drop waits until the worker confirms that nothing of the turn is left. Source: our own choice. A worker
+/// on the same network answers within milliseconds. A worker without its caller stops by itself after three heartbeats.
 const DROP_TIME: Duration = Duration::from_secs(10);
 /// Longest time for removing stored data that is no longer needed.
 const REMOVE_TIME: Duration = Duration::from_millis(500);
 /// Pause between two requests to drop a turn, until the worker confirms it.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
 
-/// A turn that is in a queue or runs. Dropped, it is taken back or stopped.
+/// A turn that is in a queue or runs. When this is dropped, the turn is taken back or stopped.
 pub(super) struct StopGuard {
     fleet: Fleet,
     pub(super) link: Link,
@@ -30,13 +29,13 @@ pub(super) struct StopGuard {
     key: String,
     inbox: Option<Inbox>,
     session: Option<TurnSession>,
-    /// The worker that started it, and the name of its attempt.
+    /// Name of the worker that started the turn, and of its attempt.
     pub(super) worker: Option<(String, String)>,
     /// True if the turn may be in the queue, or run.
     pub(super) is_queued: bool,
-    /// Its number in the stream of the queue.
+    /// Sequence number of the turn in the stream of the queue.
     pub(super) queue_number: Option<u64>,
-    /// Stored data that is not needed after the turn's end.
+    /// Stored data that can be deleted at the end of the turn.
     payloads: Vec<Payload>,
 }
 
@@ -75,7 +74,7 @@ impl StopGuard {
         }
     }
 
-    /// Remembers an object that is not needed when the turn has ended.
+    /// Remembers an object that can be deleted at the end of the turn.
     pub(super) fn keep(&mut self, payload: &Payload) {
         if matches!(payload, Payload::Object(_)) {
             self.payloads.push(payload.clone());
@@ -93,7 +92,7 @@ impl StopGuard {
         self.session.as_ref().map(|session| session.effects()).unwrap_or_default()
     }
 
-    /// Owner of the objects of the turn: the first part of their names.
+    /// Returns the prefix of the names of the turn's objects.
     pub(super) fn owner(&self) -> String {
         owner(self.link.settings.name(), &self.turn)
     }
@@ -173,7 +172,7 @@ impl Drop for StopGuard {
             worker: self.worker.take(),
             queue_number: self.queue_number,
         };
-        // A turn without a worker concerns only the servers, which count as one worker here.
+        // Without a known worker, only the servers are contacted. They count here as one worker with an empty name.
         let worker = ending.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
         let worker = format!("{}.{worker}", self.pool);
         let fleet = self.fleet.clone();
@@ -185,7 +184,9 @@ impl Drop for StopGuard {
             }
             let _ = done.send(());
         });
-        // The thread of the connection goes on meanwhile. One worker that does not answer is waited for once.
+        // The thread of the connection continues meanwhile, so blocking here is safe. Wait only once for a worker that does
+        // not
+        // answer.
         if is_connected && !fleet.0.is_mute(&worker) && wait.recv_timeout(DROP_TIME).is_err() {
             fleet.0.is_mute_now(worker);
         }
@@ -242,8 +243,7 @@ impl AbandonedTurn {
     }
 }
 
-/// Removes a turn from its queue after it can no longer be started. A message that remains expires by its time
-/// limit.
+/// Removes a turn that can no longer be started from its queue. A message that remains expires by its time limit.
 pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
     let Some(number) = number else { return };
     let removing = async { link.nats.stream(queue_stream(pool)).await?.delete(number).await };

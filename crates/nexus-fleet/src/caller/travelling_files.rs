@@ -1,4 +1,4 @@
-//! The files of a turn that travel: what is committed goes to the worker, and what the turn changed of it comes back.
+//! Travelling files of a turn, at its caller: committed files go to the worker, and the turn's changes come back.
 
 use std::{
     fs::File,
@@ -19,19 +19,19 @@ use crate::{
     settings::FleetSettings,
 };
 
-/// Begins the names of the folders of callers.
+/// Prefix of the names of callers' folders.
 const PREFIX: &str = "c-";
-/// Most paths that a message names.
+/// Maximum number of paths that a message names.
 const SHOWN: usize = 5;
 
-/// The files of a turn, at its caller.
+/// Travelling files of a turn, at its caller.
 #[derive(Debug)]
 pub(super) struct CallerFiles {
     tree: Tree,
-    /// Not cancelled with the turn: what is begun in the person's repository is done to its end.
+    /// Git without the turn's cancel token: a change of the person's repository that has begun must be completed.
     git: Git,
     folder: PrivateFolder,
-    /// The working directory and the extra roots, from the top of the repository.
+    /// Working directory, relative to the top of the repository.
     pub(super) directory: String,
     pub(super) roots: Vec<String>,
     turn: String,
@@ -45,9 +45,9 @@ pub(super) struct CallerFiles {
 pub(super) enum Arrival {
     /// The turn changed nothing.
     Unchanged,
-    /// The branch was moved on, and the files of the checkout with it.
+    /// The branch was moved to the new commit, and the files of the checkout with it.
     Landed { branch: String, commit: CommitId },
-    /// Nothing was touched; the change is kept under a ref.
+    /// Nothing was touched; the change is stored under a ref.
     Kept { reference: String, reason: String },
 }
 
@@ -77,7 +77,7 @@ impl CallerFiles {
             (roots.collect::<Result<_, _>>()?, from_top(&top, directory, "the working directory")?);
         let git = Git::find().map_err(failed)?;
         let root = settings.workspaces();
-        // Leftovers of a killed caller, including its ref in the person's repository.
+        // Remove leftovers of a killed caller, including its ref in the person's repository.
         PrivateFolder::sweep(&root, PREFIX, |folder| {
             if let Err(error) = Tree::delete_in(&git, folder) {
                 tracing::debug!(%error, "a ref of an earlier turn remains in its repository");
@@ -108,7 +108,7 @@ impl CallerFiles {
         Ok((files, bundle))
     }
 
-    /// Refuses what cannot travel there and back.
+    /// Rejects files that cannot travel there and back.
     fn check(&self, top: &Path) -> Result<(), Failure> {
         let base = self.tree.base();
         let refused = |what: String| Err(invalid(format!("{}: {what}", top.display())));
@@ -144,14 +144,13 @@ impl CallerFiles {
         self.folder.path().join("change.bundle")
     }
 
-    /// Applies the change in [`change_file`](Self::change_file) if the checkout is unchanged and clean;
-    /// otherwise stores it. Blocks, and runs to its end.
+    /// Applies the change in [`change_file`](Self::change_file) if the checkout is unchanged and clean; otherwise stores it.
+    /// Blocks, and always completes.
     ///
     /// # Errors
     ///
-    /// Nothing was changed. [`ErrorKind::Protocol`]: the bundle has no change of this turn, or a change that no
-    /// tree accepts. Else
-    /// [`ErrorKind::InvalidRequest`]: the change can neither be applied nor stored.
+    /// Nothing was changed. [`ErrorKind::Protocol`]: the bundle has no change of this turn, or a change that trees reject.
+    /// Otherwise [`ErrorKind::InvalidRequest`]: the change can neither be applied nor stored.
     pub(super) fn apply(&self) -> Result<Arrival, Failure> {
         let tree = self.tree.clone().with_git(&self.git);
         let path = self.change_file();
@@ -180,7 +179,7 @@ impl CallerFiles {
         Ok(Arrival::Kept { reference, reason })
     }
 
-    /// A commit of ours of what the worker's commits come to. `None`: nothing changed.
+    /// Creates one commit of our own with the result of the worker's commits. `None`: nothing changed.
     fn commit(&self, tree: &Tree, bundle: &mut BufReader<File>) -> Result<Option<CommitId>, TreeError> {
         let tip = tree.apply_bundle(bundle)?;
         let base = &tree.base().commit;
@@ -202,14 +201,15 @@ impl CallerFiles {
 
 impl Drop for CallerFiles {
     fn drop(&mut self) {
-        // Its ref in the person's repository.
+        // Deleting the tree removes its ref in the person's repository.
         if let Err(error) = self.tree.clone().with_git(&self.git).delete() {
             tracing::debug!(%error, "a ref of the turn remains in its repository until the next turn");
         }
     }
 }
 
-/// Moves the branch on, where the checkout is as the turn found it. The other answer is why it was not moved.
+/// Moves the branch if the checkout is unchanged since the turn began. Returns the branch, or the reason why it was not
+/// moved.
 fn land(tree: &Tree, commit: &CommitId) -> Result<Result<String, String>, TreeError> {
     let base = tree.base();
     let Some(now) = tree.checkout_status()? else { return Ok(Err("the checkout is gone".to_owned())) };
@@ -232,7 +232,7 @@ fn land(tree: &Tree, commit: &CommitId) -> Result<Result<String, String>, TreeEr
     })
 }
 
-/// The top of the checkout that a folder is in.
+/// Returns the top of the checkout that contains a folder.
 fn top_of(directory: &Path) -> Result<PathBuf, Failure> {
     let shown = directory.display();
     let real = directory
@@ -256,7 +256,7 @@ fn top_of(directory: &Path) -> Result<PathBuf, Failure> {
     }))
 }
 
-/// A folder of a checkout, from its top.
+/// Returns a folder of a checkout relative to its top.
 fn from_top(top: &Path, folder: &Path, what: &str) -> Result<String, Failure> {
     let refused = |why: &str| invalid(format!("{what} {} {why}", folder.display()));
     let real = folder.canonicalize().map_err(|error| refused(&format!("cannot be opened: {error}")))?;
@@ -276,7 +276,7 @@ fn invalid(reason: String) -> Failure {
     Failure::new(ErrorKind::InvalidRequest, reason)
 }
 
-/// The first of some paths, and how many more there are.
+/// Lists the first paths, and the number of further ones.
 fn named(paths: &[PathBuf]) -> String {
     let first: Vec<_> = paths.iter().take(SHOWN).map(|path| format!("{path:?}")).collect();
     match paths.len().saturating_sub(SHOWN) {

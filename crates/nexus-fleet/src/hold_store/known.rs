@@ -30,21 +30,21 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// [`PAUSE`] for a watch that is not permitted.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 
-/// Holds as they were seen last.
+/// Holds as this process saw them last.
 #[derive(Debug, Default)]
 pub(super) struct KnownHolds {
     seen: Mutex<SeenKeys>,
     is_followed: AtomicBool,
 }
 
-/// By key, with the revision. `None` and `false`: the key ended.
+/// Last revision and value of each key. `None` or `false`: the key ended.
 #[derive(Debug, Default)]
 struct SeenKeys {
     holds: BTreeMap<String, (u64, Option<Hold>)>,
     probes: BTreeMap<String, (u64, bool)>,
 }
 
-/// The last revision that was seen of each key.
+/// Last seen revision of each key.
 #[derive(Debug)]
 struct Revisions {
     holds: BTreeMap<String, u64>,
@@ -52,7 +52,7 @@ struct Revisions {
 }
 
 impl KnownHolds {
-    /// Remembers a hold, unless a later one was seen.
+    /// Remembers a hold, unless a later revision was seen.
     pub(super) fn see_hold(&self, key: &str, revision: u64, value: Option<&Bytes>) {
         let mut seen = self.lock();
         if seen.holds.get(key).is_none_or(|(last, _)| *last <= revision) {
@@ -61,7 +61,7 @@ impl KnownHolds {
         }
     }
 
-    /// Remembers whether a probe is taken, unless something later was seen.
+    /// Remembers if the probe slot is taken, unless a later revision was seen.
     pub(super) fn see_probe(&self, key: &str, revision: u64, is_taken: bool) {
         let mut seen = self.lock();
         if seen.probes.get(key).is_none_or(|(last, _)| *last <= revision) {
@@ -69,13 +69,13 @@ impl KnownHolds {
         }
     }
 
-    /// The holds by account.
+    /// Returns the holds by account.
     pub(super) fn holds(&self, here: &SlotsHere) -> Vec<(String, Hold)> {
         let seen = self.lock();
         let held = seen.holds.iter().filter_map(|(key, (_, hold))| {
             let account = account_of_key(key)?;
             let probe = probe_key(&account);
-            // The state of our own probe is always known.
+            // If this process has the probe slot, its own record is current.
             let probing = match here.contains(&probe) {
                 Some(is_taken) => is_taken,
                 None => seen.probes.get(&probe).is_some_and(|(_, is_taken)| *is_taken),
@@ -87,7 +87,7 @@ impl KnownHolds {
         held.collect()
     }
 
-    /// Hears of holds from now on, until the state or the fleet is dropped.
+    /// Starts to watch the holds, until the state or the fleet is dropped.
     pub(super) fn follow(&self, fleet: &Fleet, state: &Arc<StoreState>) {
         if !self.is_followed.swap(true, Ordering::Relaxed) {
             fleet.0.start(follow(Arc::downgrade(&fleet.0), Arc::downgrade(state)));
@@ -102,8 +102,9 @@ impl KnownHolds {
         Revisions { holds: holds.collect(), probes: probes.collect() }
     }
 
-    /// Forgets keys that ended while the watch was closed: they may have left no trace. Keys that changed since
-    /// `before` are known to exist.
+    /// Forgets keys that ended while the watch was closed, because they may have left no event. Keys that changed since
+    /// `before`
+    /// are known to exist.
     fn forget_ended(&self, is_hold: bool, present: &BTreeSet<String>, before: &Revisions) {
         let mut seen = self.lock();
         let is_kept = |before: &BTreeMap<String, u64>, key: &String, revision: u64| {
@@ -143,10 +144,10 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>) {
     }
 }
 
-/// Follows until a watch breaks.
+/// Watches holds and probes until a watch breaks.
 async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>) -> Result<(), FleetError> {
     let link = match fleet.upgrade() {
-        // This runs where the connection is served: the fleet must not be kept beyond this.
+        // This task runs on the fleet's own thread. Do not store a strong reference, or the fleet never ends.
         Some(fleet) => fleet.link().await?,
         None => return Ok(()),
     };

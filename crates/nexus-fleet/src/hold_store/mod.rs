@@ -1,8 +1,8 @@
 //! Holds and slots of all programs of a fleet.
 //!
-//! An account with a vendor has one set of limits, on all machines that use it: a key of `NEXUS_HOLDS` suspends
-//! the account, and a key of `NEXUS_SLOTS` stands for each of its running turns. Both are changed only from the
-//! revision that was read, on the leading server.
+//! An account with a vendor has one set of limits, on all machines that use it. A key of `NEXUS_HOLDS` suspends the account,
+//! and a key of `NEXUS_SLOTS` represents each of its running turns. Both change only by compare-and-set on the leading
+//! server.
 
 mod known;
 mod names;
@@ -42,27 +42,28 @@ use crate::{
     setup,
 };
 
-/// Time during which unreachable servers are not contacted again: each turn would wait for them.
+/// Time for which unreachable servers are not contacted again. Otherwise each turn would wait for them.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest reason that is stored, in bytes.
+/// Maximum length of a stored reason, in bytes.
 const MAX_REASON_BYTES: usize = 16 << 10;
-/// Marks the revision of a hold that is kept on this machine.
+/// Marks the revision of a hold from the local store.
 const LOCAL: u64 = 1 << 63;
 
 /// Holds and slots that all programs of a fleet share. Clones share the knowledge of one process.
 ///
-/// Backends of one account share its holds and slots: the account that [`with_account`](Self::with_account) or
+/// Backends of one account share its holds and slots. The account is the one that [`with_account`](Self::with_account) or
 /// `accounts` of the section `fleet` names, else the account with the backend's own name.
 ///
-/// The workers of a pool decide about the holds of a backend whose turns run there, and take its slots: this
-/// store shows their holds and writes none. The [local store](Self::with_local) has everything that concerns
-/// this program alone, such as too many waiting turns.
+/// If the turns of a backend run in a pool, its workers write the holds and take the slots. This store shows those holds and
+/// writes none. The [local store](Self::with_local) has everything that concerns this program alone, such as too many
+/// waiting
+/// turns.
 ///
-/// Without a connection, slots come from the local store, with a warning: a turn does not wait for unreachable
-/// servers. It does wait for a clear answer of reachable ones.
+/// Without a connection, slots come from the local store, with a warning: a turn does not wait for unreachable servers. It
+/// does wait for a clear answer of reachable ones.
 ///
-/// A slot of a dead process is free after 30 s. A slot that expired because the servers were unreachable for so
-/// long is reported, and its turn continues.
+/// A slot of a dead process is free after 30 s. If a slot expired because the servers were unreachable for so long, this is
+/// logged, and its turn continues.
 #[derive(Clone, Debug)]
 pub struct FleetHoldStore {
     fleet: Fleet,
@@ -77,9 +78,9 @@ struct StoreState {
     known: KnownHolds,
     here: Arc<SlotsHere>,
     waiting: SlotWaits,
-    /// Until when the servers are not asked again, and why.
+    /// Time until which the servers are not contacted again, and the reason.
     unreachable: Mutex<Option<(Instant, NoAnswer)>>,
-    /// True if the missing connection was reported.
+    /// True if the missing connection was logged.
     has_warned: AtomicBool,
 }
 
@@ -88,7 +89,7 @@ struct StoreState {
 enum NoAnswer {
     /// No connection: no request was sent.
     Away(String),
-    /// The result is unknown.
+    /// The request may have been sent, and its result is unknown.
     Unclear(String),
 }
 
@@ -100,7 +101,7 @@ impl From<NoAnswer> for HoldStoreError {
 }
 
 impl FleetHoldStore {
-    /// The holds and slots of this fleet. It connects when it is first asked.
+    /// Creates a store for the holds and slots of this fleet. It connects at the first use.
     pub fn new(fleet: &Fleet) -> Self {
         let accounts = &fleet.settings().accounts;
         let accounts = accounts
@@ -115,23 +116,25 @@ impl FleetHoldStore {
         }
     }
 
-    /// Says which account a backend has: backends of one account share its holds and slots.
+    /// Sets the account of a backend. Backends of one account share its holds and slots.
     #[must_use]
     pub fn with_account(mut self, backend: impl Into<BackendId>, account: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.accounts).insert(backend.into(), account.into());
         self
     }
 
-    /// Replaces what keeps the holds and slots of this program's own, for backends whose turns run in a pool: in memory, they are
-    /// those of this process.
+    /// Replaces the local store, which has this program's own holds and slots of backends whose turns run in a pool. The
+    /// default is
+    /// in memory, for this process alone.
     #[must_use]
     pub fn with_local(mut self, local: Arc<dyn HoldStore>) -> Self {
         self.local = local;
         self
     }
 
-    /// Waits until the slots of dropped claims are free, for two seconds at most. A process that ends without it may leave a slot
-    /// that is free only after 30 s.
+    /// Waits until the slots of dropped claims are released, for two seconds at most. If a process ends without this call, a
+    /// slot
+    /// may stay taken for another 30 s.
     pub async fn settle(&self) {
         self.state.here.settle().await;
     }
@@ -151,7 +154,7 @@ impl FleetHoldStore {
         backends
     }
 
-    /// Does something with the connection, where it is served; the buckets are made if they are not there.
+    /// Runs an operation with the connection, on its thread. Creates the buckets if they do not exist.
     async fn ask<T, F>(
         &self,
         what: impl Fn(Link, Arc<StoreState>) -> F + Send + 'static,
@@ -187,7 +190,7 @@ impl FleetHoldStore {
         Ok(done)
     }
 
-    /// Begins to hear of holds, if that was not begun.
+    /// Starts to watch the holds, if that has not begun.
     fn follow(&self) {
         self.state.known.follow(&self.fleet, &self.state);
     }
@@ -196,7 +199,7 @@ impl FleetHoldStore {
         self.fleet.0.is_pooled(backend)
     }
 
-    /// The shared hold on an account, as one on `backend`.
+    /// Returns the shared hold on the account of `backend`.
     async fn shared(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError> {
         let account = self.account(backend).to_owned();
         let read = self.ask(move |link, state| {
@@ -208,7 +211,7 @@ impl FleetHoldStore {
 }
 
 impl StoreState {
-    /// The hold on an account, and whether a turn is finding out whether it is over.
+    /// Returns the hold on an account. Its `probing` is true if a turn has the probe slot.
     async fn read(&self, link: &Link, account: &str) -> Result<Option<StoredHold>, FleetError> {
         let key = hold_key(account);
         let found = BucketKey::new(HOLDS_BUCKET, key.clone()).read(&link.nats).await?;
@@ -228,7 +231,7 @@ impl StoreState {
         Ok(Some(StoredHold { hold, revision: Revision(found.revision) }))
     }
 
-    /// Asks no more for a while.
+    /// Stops contacting the servers for a while.
     fn pause(&self, trouble: NoAnswer) -> NoAnswer {
         *self.lock_unreachable() = Some((Instant::now() + PAUSE, trouble.clone()));
         trouble
@@ -241,7 +244,7 @@ impl StoreState {
         }
     }
 
-    /// Reports a missing connection once.
+    /// Logs a missing connection once.
     fn warn(&self, reason: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(reason, "the limit of parallel turns applies to this machine only");
@@ -297,7 +300,7 @@ impl HoldStore for FleetHoldStore {
                 (None, Some(Hold { kind: ErrorKind::Overloaded, .. })) => {
                     return self.local.swap(backend, None, hold).await;
                 }
-                // The worker that was refused has said so.
+                // The worker that the vendor refused has already written the hold.
                 (_, Some(_)) => return Ok(true),
                 (_, None) => {}
             }
@@ -320,7 +323,7 @@ impl HoldStore for FleetHoldStore {
             return self.local.claim(slot).await;
         }
         let key = slot_key(self.account(backend), slot);
-        // Another turn of this process has it: that needs no server.
+        // Another turn of this process has the slot: no request is needed.
         if self.state.here.settled(&key).await {
             return Ok(None);
         }
@@ -377,7 +380,7 @@ impl StoreState {
         value: Option<Bytes>,
     ) -> Result<bool, FleetError> {
         let key = BucketKey::new(HOLDS_BUCKET, name);
-        // A key that ended has a revision all the same.
+        // A deleted key still has a revision.
         let last = match expected {
             Some(Revision(revision)) => revision,
             None => {
@@ -409,7 +412,7 @@ impl StoreState {
     }
 }
 
-/// The accounts that may be held now: also those whose hold ended, as long as there is a trace of it.
+/// Returns the accounts that may be on hold. This includes accounts whose hold ended, while a trace of it exists.
 pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError> {
     let stream = link.nats.bucket_stream(HOLDS_BUCKET).await?;
     let subjects = stream.counts(key_subject(HOLDS_BUCKET, "*")).await?;
@@ -431,18 +434,18 @@ fn backend_of(slot: &Slot) -> Option<&BackendId> {
     }
 }
 
-/// The hold on an account as one on a backend.
+/// Returns the hold on an account, with `backend` as its backend.
 fn on(backend: &BackendId, mut stored: StoredHold) -> StoredHold {
     stored.hold.backend = backend.clone();
     stored
 }
 
-/// A hold of this machine.
+/// Marks a hold as one of the local store.
 fn marked(stored: StoredHold) -> StoredHold {
     StoredHold { revision: Revision(stored.revision.0 | LOCAL), ..stored }
 }
 
-/// A hold as its key has it.
+/// Returns a hold in its stored form.
 fn written(mut hold: Hold) -> serde_json::Result<Bytes> {
     hold.probing = false;
     hold.reason.truncate(hold.reason.floor_char_boundary(MAX_REASON_BYTES));

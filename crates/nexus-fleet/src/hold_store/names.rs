@@ -2,12 +2,12 @@
 
 use nexus_router::hold::Slot;
 
-/// The key of the hold on an account.
+/// Returns the key of the hold on an account.
 pub(super) fn hold_key(account: &str) -> String {
     escaped(account)
 }
 
-/// The key of the slot for finding out whether a hold is over.
+/// Returns the key of the probe slot of an account.
 pub(super) fn probe_key(account: &str) -> String {
     format!("{}.{PROBE}", escaped(account))
 }
@@ -15,7 +15,7 @@ pub(super) fn probe_key(account: &str) -> String {
 /// Suffix of [`probe_key`].
 pub(super) const PROBE: &str = "probe";
 
-/// The key of a slot of an account.
+/// Returns the key of a slot of an account.
 pub(super) fn slot_key(account: &str, slot: &Slot) -> String {
     match slot {
         Slot::Turn(_, index) => format!("{}.turn-{index}", escaped(account)),
@@ -45,7 +45,7 @@ pub(super) fn account_of_key(key: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A name as one token of a subject: `=` and two hexadecimal digits for each byte that may not stand there.
+/// Encodes a name as one token of a subject: each byte that is not allowed becomes `=` and two hexadecimal digits.
 fn escaped(name: &str) -> String {
     name.bytes().fold(String::with_capacity(name.len()), |mut key, byte| {
         match byte {

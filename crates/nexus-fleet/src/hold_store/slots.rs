@@ -1,4 +1,4 @@
-//! Slots: keys that are renewed for as long as a claim lasts.
+//! Slots: keys that a claim renews while it exists.
 
 use std::{
     collections::BTreeMap,
@@ -18,29 +18,28 @@ use crate::{error::FleetError, fleet::FleetCore, link::Link, protocol::SLOTS_BUC
 
 /// Pause before a renewal without a clear answer is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Longest wait for the release of a slot of this process.
+/// Longest wait for this process to release a slot.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// The slots that this process has, or is giving back.
+/// Slots that this process has, or is releasing.
 #[derive(Debug, Default)]
 pub(super) struct SlotsHere(Mutex<BTreeMap<String, LocalSlot>>);
 
-/// Slot that this process has.
+/// State of a slot of this process.
 #[derive(Debug)]
 enum LocalSlot {
     Taken,
-    /// It ends when the slot is free.
+    /// The slot is being released. The receiver ends when it is free.
     GivingBack(watch::Receiver<()>),
 }
 
 impl SlotsHere {
-    /// Returns true if this process has a slot. `None`: this process has not, and only the
-    /// server knows.
+    /// Returns true if this process has a slot. `None`: this process does not have it, and only the server knows its state.
     pub(super) fn contains(&self, key: &str) -> Option<bool> {
         self.lock().get(key).map(|here| matches!(here, LocalSlot::Taken))
     }
 
-    /// Returns true if this process has a slot, once that is clear.
+    /// Returns true if this process has a slot. Waits first if the slot is being released.
     pub(super) async fn settled(&self, key: &str) -> bool {
         let mut giving_back = match self.lock().get(key) {
             None => return false,
@@ -51,7 +50,7 @@ impl SlotsHere {
         self.contains(key) == Some(true)
     }
 
-    /// Waits until nothing is being given back.
+    /// Waits until no slot is being released.
     pub(super) async fn settle(&self) {
         let waiting: Vec<_> = self.lock().values().filter_map(LocalSlot::giving_back).collect();
         let all = futures::future::join_all(waiting.into_iter().map(async |mut until| until.changed().await));
@@ -76,7 +75,7 @@ impl LocalSlot {
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) link: Link,
-    /// Not kept by a claim: a program that lets go of its fleet lets go of its slots.
+    /// A weak reference: a claim must not keep the fleet open. A program that drops its fleet also loses its slots.
     pub(super) fleet: Weak<FleetCore>,
     pub(super) here: Arc<SlotsHere>,
 }
@@ -86,9 +85,9 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: it is not known whether it was taken; if it was, it is free after 30 s.
+    /// [`FleetError`]: the claim may have succeeded. Then the slot is free after 30 s.
     pub(super) async fn claim(self, key: String) -> Result<Option<SlotClaim>, FleetError> {
-        // No other claim of any process has this value.
+        // The value is unique, so no other claim of any process has it.
         let value = Bytes::from(uuid::Uuid::new_v4().simple().to_string());
         let Some(lease) = KeyLease::take(&self.link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await?
         else {
@@ -111,7 +110,7 @@ struct SlotGuard {
     give_back: Option<oneshot::Sender<GivingBack>>,
 }
 
-/// A slot that is being given back. The fleet is kept until it is.
+/// A slot that is being released. It keeps the fleet open until then.
 struct GivingBack {
     key: String,
     here: Arc<SlotsHere>,
@@ -128,7 +127,7 @@ impl Drop for SlotGuard {
         };
         let (ended, until) = watch::channel(());
         here.lock().insert(key.clone(), LocalSlot::GivingBack(until));
-        // Without a task to take it, the slot was lost, and the drop of this says so here.
+        // If no task receives this, the slot was lost. The drop of the unsent value then removes the entry in `here`.
         drop(give_back.send(GivingBack { key, here, _ended: ended, _fleet: fleet }));
     }
 }
@@ -139,7 +138,7 @@ impl Drop for GivingBack {
     }
 }
 
-/// Renews a slot until it is given back.
+/// Renews a slot until it is released.
 async fn keep(
     link: Link,
     key: String,
@@ -183,7 +182,7 @@ async fn keep(
     }
 }
 
-/// Says that a slot could not be renewed, and how soon it is tried again.
+/// Logs that a slot could not be renewed, and returns the pause before the next attempt.
 fn unrenewed(key: &str, error: &NatsError, renewed_at: Instant) -> Duration {
     if renewed_at.elapsed() < TENURE_TIME {
         tracing::debug!(%error, key, "the slot of a turn could not be renewed");

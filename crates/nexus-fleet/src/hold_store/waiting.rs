@@ -1,4 +1,4 @@
-//! Waiting for slots of other programs: rare requests, and an immediate one when a slot becomes free.
+//! Waiting for slots of other programs: few requests, and an immediate one when a slot becomes free.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -16,23 +16,23 @@ use crate::{
     protocol::SLOTS_BUCKET,
 };
 
-/// The shortest and the longest pause between two requests without news.
+/// Shortest and longest pause between two requests while no change is seen.
 const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// Spread of the requests after a slot becomes free: later ones learn meanwhile that it is taken.
+/// Range of random delays of the requests after a slot becomes free. Later programs see meanwhile that it is taken.
 const SPREAD: Duration = Duration::from_millis(250);
-/// Time that an account is watched after the last waiting turn.
+/// Time for which an account is watched after the last waiting turn.
 const LINGER: Duration = Duration::from_secs(30);
 /// Pause before a watch is opened again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// By key: whether a slot is free.
+/// True for the key of each free slot.
 type Free = BTreeMap<String, bool>;
 
-/// Accounts of the slots that turns wait for.
+/// Accounts whose slots turns wait for.
 #[derive(Debug, Default)]
 pub(super) struct SlotWaits(Mutex<BTreeMap<String, SlotAccount>>);
 
-/// Account of one slot.
+/// Watched slots of one account.
 #[derive(Debug)]
 struct SlotAccount {
     free: watch::Sender<Free>,
@@ -40,7 +40,7 @@ struct SlotAccount {
 }
 
 impl SlotWaits {
-    /// Waits until one of these slots, which were found to be taken `tries` times before this one, may be free.
+    /// Waits until one of these slots may be free. `tries`: number of earlier attempts that found them taken.
     pub(super) async fn wait_for(
         &self,
         fleet: &Fleet,
@@ -55,7 +55,7 @@ impl SlotWaits {
         let freed = async {
             loop {
                 if free.wait_for(is_free).await.is_err() {
-                    // The watching task has ended.
+                    // The watching task has ended, so no change will arrive. The other branch waits by the clock.
                     std::future::pending::<()>().await;
                 }
                 tokio::time::sleep(longest(tries).min(SPREAD).mul_f64(portion())).await;
@@ -67,7 +67,7 @@ impl SlotWaits {
         let _ = tokio::time::timeout_at(until, freed).await;
     }
 
-    /// Returns the news about an account's slots, and watches them from now on.
+    /// Returns a receiver of changes of an account's slots, and starts to watch them.
     fn listen(&self, fleet: &Fleet, state: &Arc<StoreState>, account: &str) -> watch::Receiver<Free> {
         match self.lock().entry(account.to_owned()) {
             Entry::Occupied(mut known) => {
@@ -83,7 +83,7 @@ impl SlotWaits {
         }
     }
 
-    /// Forgets an account without recent waiting turns.
+    /// Forgets an account if no turn has waited for it recently. Returns true if it did.
     fn end_unless_waited(&self, account: &str) -> bool {
         let mut accounts = self.lock();
         let is_over = accounts.get(account).is_none_or(|account| account.waited_at.elapsed() >= LINGER);
@@ -113,21 +113,21 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String
         if fleet.strong_count() == 0 || state.waiting.end_unless_waited(&account) {
             return;
         }
-        // The news may be outdated: waiting turns ask by the clock.
+        // The known states may be outdated: forget them, so that waiting turns ask by the clock.
         state.waiting.see(&account, Free::clear);
         drop(state);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Follows until the watch breaks, or no turn waits any more.
+/// Watches an account until the watch breaks, or no turn waits any more.
 async fn follow_once(
     fleet: &Weak<FleetCore>,
     state: &Weak<StoreState>,
     account: &str,
 ) -> Result<(), FleetError> {
     let link = match fleet.upgrade() {
-        // This runs where the connection is served: the fleet must not be kept beyond this.
+        // This task runs on the fleet's own thread. Do not store a strong reference, or the fleet never ends.
         Some(fleet) => fleet.link().await?,
         None => return Ok(()),
     };
@@ -150,17 +150,17 @@ async fn follow_once(
     }
 }
 
-/// The longest wait before a try.
+/// Returns the longest wait before an attempt.
 fn longest(tries: u32) -> Duration {
     WAITS.0.saturating_mul(1 << tries.min(10)).min(WAITS.1)
 }
 
-/// Returns the pause before a try: half of the longest wait, and a portion of the other half.
+/// Returns the pause before an attempt: half of the longest wait, and a portion of the other half.
 fn pause(tries: u32, portion: f64) -> Duration {
     longest(tries).mul_f64(0.5 + portion / 2.0)
 }
 
-/// Returns a random number between 0 and 1, so that programs which began together do not ask together.
+/// Returns a random number between 0 and 1, so that programs which began together do not send their requests together.
 fn portion() -> f64 {
     let [first, second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u32::from_be_bytes([first, second, third, fourth])) / f64::from(u32::MAX)

@@ -1,4 +1,4 @@
-//! Errors of credentials, as they cross the wire.
+//! Errors of credentials in the form in which they are sent.
 
 use nexus_core::CredentialError;
 
@@ -30,7 +30,7 @@ impl From<CredentialError> for LoginFailure {
 }
 
 impl LoginFailure {
-    /// Returns the failure as a borrower of the login of `owner` reads it.
+    /// Rewrites the failure for a borrower of the login: its place becomes the machine of `owner`.
     pub(super) fn at(self, owner: &str) -> Self {
         let Self { kind, place, reason, remedy } = self;
         Self { kind, place: format!("{place} of {owner}"), reason, remedy: format!("there, {remedy}") }

@@ -1,11 +1,11 @@
-//! Logins that several machines share: one worker keeps each, and lends its access tokens to the machines that are listed.
+//! Logins that several machines share. One worker owns each login, and lends its access tokens to the listed machines.
 //!
-//! | module | holds |
+//! | module | content |
 //! | --- | --- |
-//! | `shared` | the source that asks the owner, and keeps what it was lent in memory |
+//! | `shared` | the source that asks the owner, and caches the lent token in memory |
 //! | `question` | one question to the owner, until it is answered |
 //! | `provider` | the owner's side |
-//! | `failure` | errors of credentials, as they cross the wire |
+//! | `failure` | errors of credentials in the form in which they are sent |
 
 mod failure;
 mod provider;
@@ -27,7 +27,7 @@ impl Fleet {
     /// machine: that is this home's own login.
     pub fn shared_logins(&self) -> SharedLogins {
         let settings = self.settings();
-        // An unreadable key does not identify an owner; the request for a token reports it.
+        // An unreadable key identifies no owner; the request for a token reports the error.
         let own = settings.key_file.as_deref().and_then(|file| FleetKey::read(file).ok().flatten());
         let is_anothers = |owner: &LoginOwner| own.as_ref().is_none_or(|own| own.public() != owner.key);
         let others = settings.login_owner.iter().filter(|(_, owner)| is_anothers(owner));
@@ -40,7 +40,7 @@ impl Fleet {
     }
 }
 
-/// Returns a name of a token that does not reveal it.
+/// Returns a hash that identifies a token without revealing it.
 fn fingerprint(token: &str) -> String {
     nexus_files::hex(Sha256::digest(token.as_bytes()))
 }

@@ -1,4 +1,4 @@
-//! The owner's side: lends access tokens of the logins of this machine to the machines that are listed, for as long as its worker runs.
+//! The owner's side: lends access tokens of this machine's logins to the listed machines, while its worker runs.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -28,15 +28,15 @@ use crate::{
     started_key::now_milliseconds,
 };
 
-/// Largest request that is read, in bytes. One has some 500.
+/// Maximum size of a request, in bytes. A typical request has about 500.
 const MAX_REQUEST_BYTES: usize = 4 << 10;
-/// Questions of one machine that are worked on at once: one for each program there that asks.
+/// Maximum number of concurrent questions of one machine. Each program of the machine may have one.
 const QUESTIONS_AT_ONCE: usize = 16;
-/// Requests in a second that are refused with a word. Further ones get none.
+/// Maximum number of refusals that are answered per second. Further ones get no answer.
 const REFUSALS_PER_SECOND: u32 = 64;
-/// Longest life that a request may demand. Source: a turn waits a day at most.
+/// Maximum remaining life that a request may demand. Source: a turn waits a day at most.
 const MAX_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// Largest difference between the clocks of two machines. Source: our own choice, the same as Kerberos.
+/// Maximum difference between the clocks of two machines. Source: our own choice, the same as Kerberos.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 /// Time limit of a source. Source: a refresh takes 45 s, and waiting for another refresh up to 100 s.
 const LONGEST_LENDING: Duration = Duration::from_secs(110);
@@ -46,13 +46,13 @@ const LONGEST_LENDING: Duration = Duration::from_secs(110);
 pub(crate) struct TokenProvider {
     key: FleetKey,
     logins: BTreeMap<String, Owned>,
-    /// The machines that may have tokens of one login at least, by public key.
+    /// Machines that may have tokens of at least one login, by public key.
     borrowers: HashMap<String, Borrower>,
 }
 
 #[derive(Debug)]
 struct Owned {
-    /// Missing until the program names it.
+    /// Source of the tokens. `None` until the program sets it.
     source: Option<Arc<dyn CredentialSource>>,
     shared_with: BTreeSet<String>,
 }
@@ -63,7 +63,7 @@ struct Borrower {
     permits: Arc<Semaphore>,
 }
 
-/// Question that is answered under seal.
+/// Question whose sender was verified. The answer is sealed.
 struct AdmittedQuestion {
     question: LoginQuestion,
     /// The borrower's public key.
@@ -73,11 +73,12 @@ struct AdmittedQuestion {
 }
 
 impl TokenProvider {
-    /// The logins that `worker` of `pool` owns by these settings. `None`: it owns none.
+    /// Returns the logins that `worker` of `pool` owns by these settings. `None`: it owns none.
     ///
     /// # Errors
     ///
-    /// [`FleetError::LoginOwner`]: it is named as an owner, and has another key than the settings say, or none.
+    /// [`FleetError::LoginOwner`]: the settings name the worker as an owner, but its key is missing or differs from the
+    /// settings.
     pub(crate) fn of(settings: &FleetSettings, pool: &str, worker: &str) -> Result<Option<Self>, FleetError> {
         let owned: Vec<_> =
             settings.login_owner.iter().filter(|(_, owner)| owner.is_worker(pool, worker)).collect();
@@ -116,7 +117,7 @@ impl TokenProvider {
         Ok(Some(provider))
     }
 
-    /// The logins, each with the number of machines that it is shared with.
+    /// Returns the logins, each with the number of machines that may borrow it.
     pub(crate) fn logins(&self) -> impl Iterator<Item = (&str, usize)> {
         self.logins.iter().map(|(login, owned)| (login.as_str(), owned.shared_with.len()))
     }
@@ -128,7 +129,7 @@ impl TokenProvider {
         }
     }
 
-    /// Says whether there is a source for each login.
+    /// Checks that each login has a source.
     ///
     /// # Errors
     ///
@@ -188,7 +189,7 @@ impl TokenProvider {
         Ok(AdmittedQuestion { question, by: request.key, borrower: borrower.clone(), _permit: permit })
     }
 
-    /// The answer, sealed to the machine that asked.
+    /// Returns the answer, sealed to the machine that sent the question.
     async fn answer(&self, admitted: AdmittedQuestion) -> Option<Vec<u8>> {
         let AdmittedQuestion { question, by, borrower, _permit } = admitted;
         let outcome = match self.source_for(&question, &by) {
@@ -275,7 +276,7 @@ async fn lent(
     }
 }
 
-/// Counts the requests that were refused with a word.
+/// Counts the answered refusals of the current second.
 #[derive(Default)]
 struct Refusals {
     since: Option<Instant>,

@@ -1,4 +1,4 @@
-//! One question to the owner of a login, until it is answered.
+//! One question to the owner of a login, until the owner answers it.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::{
     started_key::now_milliseconds,
 };
 
-/// Largest answer that is read, in bytes. Access tokens are of a few KiB.
+/// Maximum size of an answer, in bytes. Access tokens have a few KiB.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// Time that an owner has to answer: a refresh takes up to 45 s.
+/// Longest wait for the owner. Source: a refresh takes up to 45 s.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pause before the question is sent again: core messages may be lost.
+/// Pause before the question is sent again, because core messages may be lost.
 const SEND_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// Time that the owner may be absent, for example while it reconnects.
+/// Time for which the owner may be absent, for example while it reconnects.
 const ABSENT_FOR: Duration = Duration::from_secs(3);
-/// Pause between two tries while the owner is absent or busy.
+/// Pause between two attempts while the owner is absent or busy.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Further wait for the owner's own answer after an unsigned refusal, which any program could have sent.
+/// Additional wait for the owner's sealed answer after an unsealed refusal, which any program could have sent.
 const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 /// Question for a credential, and its addressee.
@@ -41,11 +41,12 @@ pub(super) struct CredentialQuestion {
 }
 
 impl CredentialQuestion {
-    /// Asks until the owner answers. What does not bear its seal, or answers another question, counts for nothing.
+    /// Sends the question until the owner answers. Ignores a message without the owner's seal or with another question's
+    /// answer.
     ///
     /// # Errors
     ///
-    /// [`CredentialError`]: the owner's own, or [`CredentialError::Unreachable`] within a minute.
+    /// [`CredentialError`]: the owner's own error, or [`CredentialError::Unreachable`] within a minute.
     pub(super) async fn ask(self, link: &Link) -> Result<LoginOutcome, CredentialError> {
         let owner_key = PublicKey::read(&self.owner.key).map_err(|fault| CredentialError::Unreadable {
             place: format!("login_owner.{}.key", self.login),
@@ -65,7 +66,7 @@ impl CredentialQuestion {
                 link.nats.client().publish_with_reply(subject.clone(), inbox.clone(), message.into()).await;
             sent.map_err(|error| self.unreachable(&error.to_string()))?;
             let send_again = Instant::now() + SEND_AGAIN_AFTER;
-            // Until it is time to send again.
+            // Wait for answers until it is time to send the question again.
             let pause = loop {
                 let next = tokio::select! {
                     next = timeout_at(until.min(send_again), answers.next()) => next,

@@ -1,4 +1,4 @@
-//! A login that another machine keeps: the source that asks its owner, and keeps what it was lent in memory.
+//! A login of another machine: a credential source that asks the owner, and caches the lent token in memory.
 
 use std::{
     collections::HashMap,
@@ -20,34 +20,33 @@ use crate::{
     sealing_key::FleetKey,
 };
 
-/// Minimum remaining life of a token that is lent without asking the owner, who would refresh a shorter one.
+/// Minimum remaining life of a cached token for use without a request to the owner. The owner would refresh a shorter one.
 const MIN_REMAINING_LIFE: Duration = Duration::from_secs(5 * 60);
-/// Longest wait for the owner while a valid token is available.
+/// Longest wait for the owner while a cached token is valid.
 const PATIENCE_WITH_TOKEN: Duration = Duration::from_secs(10);
-/// Time without requests to the owner after a failure, while a valid token is available.
+/// Time without requests to the owner after a failure, while a cached token is valid.
 const LEFT_ALONE_FOR: Duration = Duration::from_secs(5);
-/// Time that a token without a known expiry is lent before the next request to the owner, which may have a newer one
-/// by then.
+/// Time for which a token without a known expiry is used before the next request. The owner may have a newer one by then.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// Lends the tokens of a login that its owner keeps. Clones of one process share what was lent, and their questions.
+/// Lends the tokens of a login that another machine owns. Clones in one process share the token and the running questions.
 pub(super) struct SharedLogin(Arc<BorrowedLogin>);
 
-/// Login that clones share.
+/// Borrowed login that clones share.
 struct BorrowedLogin {
     fleet: Fleet,
     login: String,
     owner: LoginOwner,
-    /// Read when it is first needed: a machine whose turns all run elsewhere needs none.
+    /// Key of this machine. It is read at the first use: a machine whose turns all run elsewhere needs none.
     key: Mutex<Option<FleetKey>>,
     state: Mutex<LoanState>,
 }
 
-/// Credential on loan, and the questions under way.
+/// Lent credential, and the running questions.
 #[derive(Default)]
 struct LoanState {
     lent: Option<Lent>,
-    /// The questions that are under way, by the fingerprint of the token that was refused.
+    /// Running questions, by the fingerprint of the refused token.
     under_way: HashMap<Option<String>, UnderWay>,
     failed_at: Option<Instant>,
 }
@@ -64,7 +63,7 @@ struct UnderWay {
     answer: Shared<oneshot::Receiver<CredentialAnswer>>,
 }
 
-/// Answer to a question: a credential, no other than the refused one, or the owner's failure.
+/// Answer to a question: a credential, `None` if the refused one is the only one, or the owner's failure.
 type CredentialAnswer = Result<Option<Credential>, LoginFailure>;
 
 impl SharedLogin {
@@ -72,7 +71,7 @@ impl SharedLogin {
         Self(Arc::new(BorrowedLogin { fleet, login, owner, key: Mutex::default(), state: Mutex::default() }))
     }
 
-    /// Asks the owner, or waits for the answer to the same question of another turn.
+    /// Asks the owner, or waits for the running question of another turn with the same content.
     async fn ask(
         &self,
         life: Duration,
@@ -95,7 +94,7 @@ impl SharedLogin {
                 Err(self.0.unreachable(reason).into())
             });
             match answer {
-                // Another turn requested it for a shorter life, which is too short for this turn.
+                // Another turn asked for a shorter life, which is too short for this turn: ask again.
                 Ok(Some(credential)) if under_way.life < life && !lives(&credential, life) => {}
                 Ok(credential) => return Ok(credential),
                 Err(failure) => {
@@ -143,7 +142,7 @@ impl CredentialSource for SharedLogin {
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
         let refused = fingerprint(refused.token.expose());
-        // Another turn had the same token refused, and already received a new one.
+        // The vendor refused the same token in another turn, which already received a new one.
         if let Some(credential) = self.0.usable(Some(&refused), life.max(MIN_REMAINING_LIFE)) {
             return Ok(Some(credential));
         }
@@ -156,7 +155,7 @@ impl BorrowedLogin {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The token at hand, if it is not the refused one and lives this long.
+    /// Returns the cached token, if it is not the refused one and lives this long.
     fn usable(&self, refused: Option<&str>, life: Duration) -> Option<Credential> {
         let lent = self.lock().lent.clone()?;
         let is_refused =
@@ -192,7 +191,7 @@ impl BorrowedLogin {
             let inner = Arc::clone(&entry.inner);
             let answer = inner.put(question).await;
             inner.keep(&answer);
-            // Later requests find the token, or ask again.
+            // Remove the entry before the answer is sent: a later request then finds the token or asks again.
             drop(entry);
             let _ = sender.send(answer);
         });
@@ -242,7 +241,7 @@ impl BorrowedLogin {
         }
     }
 
-    /// The key of this machine, if the login is shared with it.
+    /// Returns the key of this machine, if the login is shared with it.
     fn key(&self) -> Result<FleetKey, CredentialError> {
         let mut kept = self.key.lock().unwrap_or_else(PoisonError::into_inner);
         let key = match &*kept {
@@ -294,7 +293,7 @@ impl BorrowedLogin {
     }
 }
 
-/// Guard that removes a question from those under way, also if its task is dropped.
+/// Guard that removes a running question, even if its task is dropped.
 struct QuestionGuard {
     inner: Arc<BorrowedLogin>,
     question: Option<String>,

@@ -12,22 +12,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginRequest {
     pub(crate) version: u32,
-    /// The public key of the machine that asks.
+    /// Public key of the borrower.
     pub(crate) key: String,
     /// A [`LoginQuestion`], sealed to the owner: base64.
     pub(crate) sealed: String,
 }
 
-/// The sealed question.
+/// Question inside the seal of a [`LoginRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginQuestion {
-    /// Names the question: random. The reply has it.
+    /// Random id of the question. The reply repeats it.
     pub(crate) request: String,
-    /// The login.
+    /// Name of the login.
     pub(crate) login: String,
-    /// Life that the token must have, in seconds.
+    /// Minimum remaining life of the token, in seconds.
     pub(crate) life: u64,
-    /// SHA-256, as lowercase hexadecimal, of a token that the vendor refused: another one is wanted.
+    /// SHA-256, in lowercase hexadecimal digits, of a token that the vendor refused. The reply must have another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instead_of: Option<String>,
     /// Time of sending, by the borrower's clock, in milliseconds since 1970.
@@ -38,32 +38,32 @@ pub(crate) struct LoginQuestion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginAnswer {
-    /// A [`LoginReply`], sealed to the machine that asked: base64.
+    /// A [`LoginReply`], sealed to the borrower: base64.
     Sealed(String),
-    /// The question was not opened, or not accepted. This answer is not sealed, so its sender is unproven.
+    /// The owner could not open or accept the question. This answer is not sealed, so its sender is unproven.
     Refused(LoginRefusal),
 }
 
-/// Why a question was not answered.
+/// Reason why the owner did not answer a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginRefusal {
-    /// The request is of a later version.
+    /// The request has a later version.
     Version,
     /// The configuration of the owner shares nothing with this key.
     NotShared,
-    /// It is sealed by another key than it names, or to another one.
+    /// The seal is of another key than the request names, or for another recipient.
     Seal,
-    /// This key has as many questions under way as are taken at once.
+    /// This key already has the maximum number of running questions.
     Busy,
 }
 
-/// The owner's word.
+/// Reply of the owner, inside the seal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginReply {
-    /// The question that it answers.
+    /// Id of the question.
     pub(crate) request: String,
-    /// The login.
+    /// Name of the login.
     pub(crate) login: String,
     pub(crate) outcome: LoginOutcome,
 }
@@ -72,7 +72,7 @@ pub(crate) struct LoginReply {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginOutcome {
-    /// A token.
+    /// The owner lends this token.
     Lent(LentToken),
     /// The refused token is the only one.
     NoOther,
@@ -86,7 +86,7 @@ pub(crate) struct LentToken {
     /// The access token.
     #[serde(serialize_with = "expose", deserialize_with = "enclose")]
     pub(crate) token: Secret,
-    /// The account that it belongs to, where the vendor wants it named.
+    /// Account of the token, if the vendor's requests must name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<String>,
     /// Expiry, in milliseconds since 1970, if it is known.
@@ -94,7 +94,7 @@ pub(crate) struct LentToken {
     pub(crate) expires_at: Option<u64>,
 }
 
-/// Why the owner has none to lend: a [`CredentialError`](nexus_core::CredentialError) of its own.
+/// Reason why the owner cannot lend a token, from its [`CredentialError`](nexus_core::CredentialError).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginFailure {
     pub(crate) kind: LoginFailureKind,
@@ -103,7 +103,7 @@ pub(crate) struct LoginFailure {
     /// The fault. Empty if the login is missing.
     #[serde(default)]
     pub(crate) reason: String,
-    /// Command that fixes it there. Empty if the reason names it.
+    /// Command that fixes the fault on the owner's machine. Empty if the reason names it.
     #[serde(default)]
     pub(crate) remedy: String,
 }

@@ -1,4 +1,4 @@
-//! The messages.
+//! Messages of the fleet protocol.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 pub(crate) enum Payload {
     /// The document.
     Inline(Box<RawValue>),
-    /// It is in this object.
+    /// Name of the object that contains the document.
     Object(StoredObject),
 }
 
@@ -24,13 +24,13 @@ pub(crate) enum Payload {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct QueuedTurn {
     pub(crate) version: u32,
-    /// Names the turn, once for all time.
+    /// Id of the turn, unique for ever.
     pub(crate) turn: String,
-    /// Secret of the turn, which every message about it must have: random.
+    /// Random secret of the turn. Every message about the turn must contain it.
     pub(crate) key: String,
-    /// The caller's process that waits.
+    /// Process of the caller that waits for the turn.
     pub(crate) instance: String,
-    /// The backend, as the worker's configuration names it.
+    /// Name of the backend in the worker's configuration.
     pub(crate) backend: String,
     /// Time of sending, by the caller's clock, in milliseconds since 1970.
     pub(crate) sent_at: u64,
@@ -39,7 +39,7 @@ pub(crate) struct QueuedTurn {
     pub(crate) traceparent: Option<String>,
     /// A [`TurnBody`].
     pub(crate) body: Payload,
-    /// The reason why the rest of the message cannot be read. The worker answers with it instead of running the turn.
+    /// Reason why the rest of the message cannot be read. The worker answers with this failure and does not run the turn.
     #[serde(skip)]
     pub(crate) fault: Option<String>,
 }
@@ -87,37 +87,37 @@ impl QueuedTurn {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TurnBody {
     pub(crate) request: TurnRequest,
-    /// Participant whose session has the tools.
+    /// Participant of the session that the tools belong to.
     pub(crate) participant: String,
     /// The tools of the caller's session.
     pub(crate) tools: Vec<ToolDefinition>,
     /// True if the caller's host has an approver.
     pub(crate) has_approver: bool,
-    /// The files that the turn works on, where they travel. The request names no folder then. Since version 2.
+    /// Travelling files of the turn. If present, the request names no folder. Since version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) workspace: Option<TravellingFiles>,
 }
 
-/// Files that travel to the worker, as a bundle of what is committed at the caller.
+/// Files that travel to the worker, as a bundle of the caller's committed files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TravellingFiles {
-    /// The bundle of the base.
+    /// Bundle of the base.
     pub(crate) base: StoredObject,
-    /// Names the folder at the worker: the same one for each turn of a conversation.
+    /// Name of the folder at the worker. It is the same for each turn of a conversation.
     pub(crate) place: String,
-    /// The working directory, from the top of the files; empty for the top.
+    /// Working directory, relative to the top of the files. Empty for the top.
     pub(crate) directory: String,
-    /// Further folders of the sandbox, as `directory`.
+    /// Further folders of the sandbox, relative to the top of the files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roots: Vec<String>,
 }
 
-/// The value of a started key.
+/// Value of a started key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StartedBy {
     /// The worker that runs the turn. `None`: the caller took it back.
     pub(crate) worker: Option<String>,
-    /// Names this attempt: random.
+    /// Random id of this attempt.
     pub(crate) attempt: String,
     /// Time of the start, by the writer's clock, in milliseconds since 1970.
     pub(crate) at: u64,
@@ -135,7 +135,7 @@ pub(crate) struct Frame {
     pub(crate) items: Vec<Item>,
 }
 
-/// One thing that a worker tells.
+/// Item of a [`Frame`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Item {
@@ -143,23 +143,23 @@ pub(crate) enum Item {
     Event(Box<EventEnvelope>),
     /// An item that is too large for a message.
     Large(Payload),
-    /// A call of a tool of the caller's. Repeated until it is answered.
+    /// Call of a tool of the caller. Repeated until it is answered.
     Call {
-        /// Names the call within the turn.
+        /// Id of the call within the turn.
         id: u64,
         /// The call, as the model made it.
         call: Box<ToolCall>,
     },
-    /// A call of the program's own that has to be approved. Repeated until it is answered.
+    /// Call of the program's own tool that needs approval. Repeated until it is answered.
     Approval {
-        /// Names the question within the turn, among the calls.
+        /// Id of the question, unique among the calls and questions of the turn.
         id: u64,
         /// The question.
         request: Box<ApprovalRequest>,
     },
-    /// A tool of the caller's cannot be offered to the model.
+    /// A tool of the caller cannot be offered to the model.
     Withdraw {
-        /// Its name.
+        /// Name of the tool.
         tool: String,
     },
     /// The answer to this call is no longer needed.
@@ -178,7 +178,7 @@ pub(crate) enum Item {
 pub(crate) struct Control {
     pub(crate) turn: String,
     pub(crate) key: String,
-    // Not flattened, nor with a tag within: a payload is raw text, which only its own place can hold.
+    // No `flatten` and no internal tag: serde would buffer the value, and a payload is raw text that cannot be buffered.
     pub(crate) command: WorkerCommand,
 }
 
@@ -186,40 +186,40 @@ pub(crate) struct Control {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WorkerCommand {
-    /// Every frame up to this number arrived. It also says that the caller is there.
+    /// Every frame up to this number arrived. The message also shows that the caller is present.
     Ack {
-        /// The number.
+        /// Number of the last frame.
         number: u64,
     },
-    /// The frames from this number on are needed again.
+    /// The worker must send the frames from this number on again.
     Resend {
-        /// The first of them.
+        /// Number of the first frame.
         from: u64,
     },
-    /// The turn is to stop, and to tell how it ended.
+    /// The worker must stop the turn, and report its end.
     Cancel,
     /// The caller no longer waits for the turn: end it at once, without a result.
     Abandon,
-    /// A call was answered.
+    /// Answer to a call.
     Answer {
         /// Id of the call.
         id: u64,
         /// A [`CallerAnswer`].
         answer: Payload,
     },
-    /// The caller has the end, or wants to hear no more.
+    /// The caller has the end, or does not wait for it any more.
     Done,
 }
 
-/// Caller's answer to a call or a question: `Answer` in `docs/reference/fleet-protocol.md`.
+/// Answer of a caller to a call or a question: `Answer` in `docs/reference/fleet-protocol.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerAnswer {
-    /// The tool answered.
+    /// Result of the tool.
     Result(ToolResult),
     /// The call is approved.
     Approved,
-    /// The session denied it.
+    /// The session denied the call.
     Denied(Denial),
 }
 
@@ -227,13 +227,13 @@ pub(crate) enum CallerAnswer {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerMessage {
-    /// About a turn that runs.
+    /// Command about a running turn.
     Turn(Control),
-    /// Forget a conversation; answered by request and reply.
+    /// The worker must forget a conversation. Sent as a request with a reply.
     Forget {
-        /// The backend that kept it.
+        /// Backend of the conversation.
         backend: String,
-        /// The worker's own handle.
+        /// Handle that the worker returned.
         handle: ResumeHandle,
     },
 }
@@ -241,31 +241,30 @@ pub(crate) enum CallerMessage {
 /// A worker's description of itself, in the bucket of workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorkerCard {
-    /// The version of the messages that it speaks.
+    /// Protocol version of the worker.
     pub(crate) version: u32,
-    /// Names the process: random.
+    /// Random id of the worker's process.
     pub(crate) instance: String,
-    /// The backends that can start there, and the version of each program where it has one.
+    /// Backends that can start there, with the version of the program if there is one.
     pub(crate) backends: BTreeMap<String, Option<String>>,
-    /// Turns it runs at once.
+    /// Maximum number of concurrent turns.
     pub(crate) slots: usize,
-    /// Turns it runs now, by id.
+    /// Ids of the running turns.
     pub(crate) running: Vec<String>,
-    /// Mean duration of its turns, in milliseconds, with a weight of an eighth for each new turn. 0 before the
-    /// first.
+    /// Mean duration of the turns, in milliseconds. Each new turn has a weight of an eighth. 0 before the first.
     pub(crate) mean_turn: u64,
-    /// True if it takes no further turn.
+    /// True if the worker takes no further turn.
     pub(crate) is_draining: bool,
 }
 
-/// The effects of a turn as they are stored.
+/// Stored effects of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredEffects {
     pub(crate) attempt: String,
     pub(crate) effects: Effects,
 }
 
-/// The end of a turn as it is stored.
+/// Stored end of a turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredResult {
     pub(crate) attempt: String,

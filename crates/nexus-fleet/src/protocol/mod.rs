@@ -1,4 +1,5 @@
-//! Subjects, messages, and their version. `docs/reference/fleet-protocol.md` describes the same for other languages.
+//! Subjects and messages of the fleet, and their version. `docs/reference/fleet-protocol.md` specifies them for other
+//! programs.
 
 #[cfg(test)]
 mod document_tests;
@@ -25,10 +26,10 @@ pub use subjects::{Priority, name_fault};
 /// versions that it knows.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The version of a turn, or a question for a login, that needs nothing of a later one: programs of the first version take it.
+/// Version of turns and login requests that use nothing of a later one. Programs of the first version accept them.
 pub(crate) const FIRST_VERSION: u32 = 1;
-/// The version of a turn whose files travel: a worker that does not know of them would run it without.
+/// Version of a turn with travelling files. A worker that does not know such files would run the turn without them.
 pub(crate) const FILES_VERSION: u32 = 2;
 
-/// Larger documents go through the object store, in bytes.
+/// Maximum size of a document inside a message, in bytes. A larger document goes through the object store.
 pub(crate) const INLINE_BYTES: usize = 256 << 10;

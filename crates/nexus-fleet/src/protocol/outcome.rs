@@ -13,13 +13,13 @@ use super::StoredObject;
 /// End of a turn: either `result` or `error`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WireOutcome {
-    /// It ended well.
+    /// Result of a successful turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     result: Option<Box<TurnResult>>,
-    /// It failed.
+    /// Error of a failed turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Box<WireError>>,
-    /// The bundle of what it changed, where its files travelled and something changed. Since version 2.
+    /// Bundle of the changes, if files travelled and the turn changed them. Since version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) change: Option<StoredObject>,
 }
@@ -50,12 +50,12 @@ impl From<Result<TurnResult, TurnError>> for WireOutcome {
 }
 
 impl WireOutcome {
-    /// Adds what the turn changed of the files that travelled.
+    /// Adds the turn's change of the travelling files.
     pub(crate) fn with_change(self, change: Option<StoredObject>) -> Self {
         Self { change, ..self }
     }
 
-    /// `None`: it says not one of both.
+    /// Returns the result or the error. `None` if the message has neither or both.
     pub(crate) fn into_outcome(self) -> Option<Result<TurnResult, TurnError>> {
         match (self.result, self.error) {
             (Some(result), None) => Some(Ok(*result)),
@@ -115,7 +115,7 @@ impl WireError {
     }
 }
 
-/// Cause that happened in another process.
+/// Cause of an error in another process.
 #[derive(Debug)]
 struct RemoteCause {
     text: String,

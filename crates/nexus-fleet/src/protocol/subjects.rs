@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The stream of results and effects.
+/// Stream of results and effects.
 pub(crate) const RESULTS_STREAM: &str = "NEXUS_RESULTS";
 /// Subjects of that stream.
 pub(crate) const RESULTS_SUBJECTS: &str = "nexus.result.>";
-/// The stream of started keys. Not a bucket: a bucket takes messages that delete others, and a started key is there for good.
+/// Stream of started keys. It is not a bucket: in a bucket, a message can delete a key, and a started key must stay.
 pub(crate) const STARTED_STREAM: &str = "NEXUS_STARTED";
 /// Subjects of that stream.
 pub(crate) const STARTED_SUBJECTS: &str = "nexus.started.*.*";
@@ -51,7 +51,7 @@ impl Priority {
     /// All priorities, in the order of fetching.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
-    /// The word in subjects and settings.
+    /// Returns the name in subjects and settings.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::High => "high",
@@ -70,7 +70,7 @@ impl fmt::Display for Priority {
 /// Queue of a pool that a turn waits in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// Any worker of the pool takes it.
+    /// The queue for any worker of the pool.
     Any(Priority),
     /// The queue of one worker, which has the conversation that the turn resumes.
     At(String),
@@ -85,12 +85,12 @@ impl fmt::Display for Lane {
     }
 }
 
-/// The stream of a pool's queue.
+/// Returns the stream of a pool's queue.
 pub(crate) fn queue_stream(pool: &str) -> String {
     format!("NEXUS_QUEUE_{pool}")
 }
 
-/// Subjects of that stream.
+/// Returns the subjects of that stream.
 pub(crate) fn queue_subjects(pool: &str) -> String {
     format!("nexus.queue.{pool}.>")
 }
@@ -100,7 +100,7 @@ pub(crate) fn queue_pool(stream: &str) -> Option<&str> {
     stream.strip_prefix("NEXUS_QUEUE_")
 }
 
-/// The lane that a turn waits in which was put on this subject.
+/// Returns the lane of a queued turn, by its subject.
 pub(crate) fn queued_at(pool: &str, subject: &str) -> Option<Lane> {
     let (lane, _caller) =
         subject.strip_prefix("nexus.queue.")?.strip_prefix(pool)?.strip_prefix('.')?.split_once('.')?;
@@ -110,67 +110,69 @@ pub(crate) fn queued_at(pool: &str, subject: &str) -> Option<Lane> {
     }
 }
 
-/// Subject to which a caller sends a turn.
+/// Returns the subject to which a caller sends a turn.
 pub(crate) fn queue_subject(pool: &str, lane: &Lane, caller: &str) -> String {
     format!("nexus.queue.{pool}.{lane}.{caller}")
 }
 
-/// The name of the consumer of a lane.
+/// Returns the name of the consumer of a lane.
 pub(crate) fn consumer(lane: &Lane) -> String {
     lane.to_string()
 }
 
-/// Subjects of a lane's consumer.
+/// Returns the subjects of a lane's consumer.
 pub(crate) fn lane_subjects(pool: &str, lane: &Lane) -> String {
     format!("nexus.queue.{pool}.{lane}.*")
 }
 
-/// Subject to which a worker sends the frames of a turn.
+/// Returns the subject to which a worker sends the frames of a turn.
 pub(crate) fn frames_subject(caller: &str, instance: &str, turn: &str) -> String {
     format!("nexus.event.{caller}.{instance}.{turn}")
 }
 
-/// Subjects that a caller subscribes to.
+/// Returns the subjects that a caller subscribes to.
 pub(crate) fn all_frames(caller: &str, instance: &str) -> String {
     format!("nexus.event.{caller}.{instance}.*")
 }
 
-/// Subject to which a caller sends commands for a worker.
+/// Returns the subject to which a caller sends commands for a worker.
 pub(crate) fn control_subject(pool: &str, worker: &str) -> String {
     format!("nexus.control.{pool}.{worker}")
 }
 
-/// Subject to which a borrower sends requests for an access token.
+/// Returns the subject to which a borrower sends requests for an access token.
 pub(crate) fn login_subject(pool: &str, worker: &str) -> String {
     format!("nexus.login.{pool}.{worker}")
 }
 
-/// Subject of a turn's stored result.
+/// Returns the subject of a turn's stored result.
 pub(crate) fn result_subject(caller: &str, turn: &str) -> String {
     format!("nexus.result.{caller}.{turn}.result")
 }
 
-/// Subject of a turn's stored effects, as far as they are known.
+/// Returns the subject of a turn's stored effects.
 pub(crate) fn effects_subject(caller: &str, turn: &str) -> String {
     format!("nexus.result.{caller}.{turn}.effects")
 }
 
-/// The started key of a turn.
+/// Returns the started key of a turn.
 pub(crate) fn started_subject(caller: &str, turn: &str) -> String {
     format!("nexus.started.{caller}.{turn}")
 }
 
-/// A worker's entry.
+/// Returns the key of a worker's card.
 pub(crate) fn worker_key(pool: &str, worker: &str) -> String {
     format!("{pool}.{worker}")
 }
 
-/// Why a text cannot be the name of a pool, of a worker or of a caller: one token of a subject. `None` if it can.
+/// Returns the reason why a text cannot be the name of a pool, a worker or a caller, which is one token of a subject. `None`
+/// if
+/// it can.
 pub fn name_fault(text: &str) -> Option<&'static str> {
     token_fault(text)
 }
 
-/// [`name_fault`] for any token.
+/// Like [`name_fault`], for any token.
 pub(crate) fn token_fault(text: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! The caller's session, as the worker's backend sees them.
+//! The caller's session, for the worker's backend: forwards calls to the caller, and waits for the answers.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::protocol::{CallerAnswer, Item};
 
-/// Requests to the caller, and the tasks that wait for an answer. Clones share it.
+/// Requests to the caller, and the tasks that wait for answers. Clones share them.
 #[derive(Clone)]
 pub(super) struct CallerRequests(Arc<RequestQueue>);
 
@@ -23,7 +23,7 @@ struct RequestQueue {
     outgoing: mpsc::UnboundedSender<Item>,
 }
 
-/// Requests without an answer.
+/// Requests without an answer, by id.
 #[derive(Default)]
 struct UnansweredRequests {
     last_id: u64,
@@ -39,28 +39,29 @@ struct UnansweredRequest {
 }
 
 impl CallerRequests {
-    /// The calls of one turn, and what they send.
+    /// Creates the requests of one turn. Returns the receiver of the items to send.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Item>) {
         let (outgoing, queue) = mpsc::unbounded_channel();
         (Self(Arc::new(RequestQueue { state: Mutex::default(), outgoing })), queue)
     }
 
-    /// Passes an answer to its waiting receiver.
+    /// Passes an answer to the call that waits for it.
     pub(super) fn answer(&self, id: u64, answer: CallerAnswer) {
         let waiting = self.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
-            // It was given up meanwhile.
+            // A failed send means that the call was cancelled meanwhile.
             let _ = waiting.answer.send(answer);
         }
     }
 
-    /// Returns true if an answer should be read: a receiver waits for it, and no answer is being read. It
-    /// counts as being read from now on.
+    /// Returns true if an answer should be read: a call waits for it, and no answer to it is being read. Marks the answer as
+    /// being
+    /// read.
     pub(super) fn begin_to_read(&self, id: u64) -> bool {
         self.lock().waiting.get_mut(&id).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_read, true))
     }
 
-    /// Returns the unanswered questions, to be sent again.
+    /// Returns the unanswered calls and questions, to be sent again.
     pub(super) fn unanswered(&self) -> Vec<Item> {
         let state = self.lock();
         state
@@ -84,7 +85,7 @@ impl CallerRequests {
             (id, item)
         };
         let _unless_answered = GiveUp { calls: self, id };
-        // The other end goes with the turn.
+        // The receiver lives as long as the turn. A failed send means that the turn has ended.
         let _ = self.0.outgoing.send(item);
         answer.await.unwrap_or(CallerAnswer::Denied(Denial::Closed))
     }

@@ -17,7 +17,7 @@ pub(super) struct WorkerContext {
     pub(super) name: Arc<str>,
     pub(super) router: Router,
     pub(super) policy: Arc<Policy>,
-    /// Permits for ended turns without a slot.
+    /// Permits of ended turns that have given their slot back but still wait for their callers.
     pub(super) lingering: Arc<Semaphore>,
     pub(super) trace: Trace,
 }

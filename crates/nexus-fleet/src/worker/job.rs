@@ -1,4 +1,4 @@
-//! Claim of a turn from a queue: the decision that this worker runs it.
+//! Claim of a queued turn: decides if this worker runs it.
 
 use std::{
     sync::{
@@ -22,17 +22,17 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// Time that a caller has to answer. A caller that does not answer counts as present.
+/// Longest wait for the caller's answer that it is present. A caller that does not answer counts as present.
 const CALLER_TIME: Duration = Duration::from_millis(500);
-/// Pause before a turn with an absent caller is delivered again, and the most deliveries.
+/// Pause before a turn with an absent caller is delivered again, and the maximum number of its deliveries.
 const DELIVER_AGAIN: Duration = Duration::from_secs(5);
 const DELIVERIES: i64 = 24;
-/// Most attempts at a claim with an unclear result. Each takes 20 s.
+/// Maximum number of attempts at a claim with an unclear result. Each takes 20 s.
 const MAX_CLAIMS: u32 = 15;
-/// Pause before a turn goes to a worker that offers its backend, and the most such deliveries.
+/// Pause before a turn is delivered to a worker that offers its backend, and the maximum number of such deliveries.
 const ELSEWHERE_AGAIN: Duration = Duration::from_millis(500);
 const DELIVERIES_ELSEWHERE: i64 = 12;
-/// Time after its delivery within which a turn must begin. Its caller counts silence from about then.
+/// Time after its delivery within which a turn must begin. The caller counts silence from about the delivery on.
 pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
 /// A slot that a turn has.
@@ -62,24 +62,24 @@ impl Drop for TurnSlot {
 pub(super) struct TakenTurn {
     /// The worker that took it.
     pub(super) worker: WorkerContext,
-    /// Its caller, from the subject.
+    /// Name of the caller, from the subject.
     pub(super) caller: String,
     pub(super) queued: QueuedTurn,
     pub(super) figures: Figures,
     pub(super) commands: mpsc::Receiver<WorkerCommand>,
-    /// Given back when the turn has ended.
+    /// Permit of a slot, released when the turn has ended.
     pub(super) slot: Option<TurnSlot>,
     /// Time of its delivery.
     pub(super) taken_at: Instant,
-    /// The worker's claim on its own name.
+    /// The worker's claim on its name.
     pub(super) tenure: Tenure,
-    /// True if the worker offers its backend now.
+    /// True if the worker offers the turn's backend now.
     pub(super) is_offered: bool,
-    /// Cancelled when the worker takes no further turn.
+    /// Cancelled when the worker stops taking turns.
     pub(super) drain: CancelToken,
 }
 
-/// Claims the turn, and acknowledges its message or gives it back. Returns the attempt if this worker runs the
+/// Claims the turn, and acknowledges its message or returns it to the queue. Returns the attempt if this worker runs the
 /// turn.
 pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Message) -> Option<String> {
     let deliveries = message.info().map_or(0, |info| info.delivered);
@@ -90,12 +90,13 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
     }
     if !is_waited_for(job).await {
         job.figures.declined("no_caller");
-        // It may be connecting again; a caller that does not within a minute ends its turn by itself.
+        // The caller may be reconnecting. It ends its turn by itself if that takes more than a minute.
         if deliveries < DELIVERIES {
             let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
             return None;
         }
-        // A caller that returns later finds that the turn was never started, and never will be.
+        // Claim the turn without running it. If the caller returns later, it finds that the turn was never started and never
+        // will be.
         let attempt = uuid::Uuid::new_v4().simple().to_string();
         if let Ok(KeyClaim::Won | KeyClaim::Lost(_)) =
             started_key::claim(&job.worker.link, &job.caller, &job.queued.turn, None, &attempt).await
@@ -104,7 +105,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
         }
         return None;
     }
-    // After such a delay the caller would count this worker as silent: another worker gets the turn.
+    // After such a delay the caller would count this worker as silent, so leave the turn to another worker.
     if job.taken_at.elapsed() > BEGIN_WITHIN {
         job.figures.declined("late");
         return None;
@@ -137,8 +138,9 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
                 let _ = message.ack().await;
                 return None;
             }
-            // Without a clear answer this worker does not start the turn. If the key turns out to be its own,
-            // the caller learns that nothing was run: see `BEGIN_WITHIN`.
+            // Without a clear answer this worker does not start the turn. If its key exists after all, the caller learns
+            // that nothing was
+            // run: see `BEGIN_WITHIN`.
             Ok(KeyClaim::Unclear) if claims < MAX_CLAIMS => {}
             Ok(KeyClaim::Unclear) => {
                 job.figures.declined("unclear");
@@ -151,12 +153,12 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
             }
         }
     }
-    // This removes it from the queue. If the acknowledgement is lost, the next worker finds the key.
+    // The acknowledgement removes the turn from the queue. If it is lost, the next worker finds the started key.
     let _ = message.ack().await;
     Some(attempt)
 }
 
-/// Returns true if its caller is present, as far as the servers know.
+/// Returns true if the caller is present, as far as the servers know.
 async fn is_waited_for(job: &TakenTurn) -> bool {
     let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
     let request = Request::new().timeout(Some(CALLER_TIME));

@@ -1,4 +1,4 @@
-//! The figures of the turns of a worker.
+//! Measurements of a worker's turns.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,12 +26,12 @@ impl Figures {
         Self { pool: Arc::clone(pool), backend: backend.into() }
     }
 
-    /// Counts a turn that was taken and is not run.
+    /// Counts a turn that was taken and not run.
     pub(super) fn declined(&self, reason: &'static str) {
         measure::DECLINED.add(1, Of { reason: Some(reason), ..self.labels() });
     }
 
-    /// Counts frames that are sent again.
+    /// Counts repeated frames.
     pub(super) fn repeated(&self, frames: usize) {
         measure::REPEATED.add(frames, Of { pool: Some(&self.pool), ..Of::default() });
     }
@@ -54,7 +54,7 @@ pub(super) fn taken(pool: &str, message: &async_nats::jetstream::Message, sent_a
         measure::REDELIVERED.add(1, of);
     }
     if let Some(sent_at) = sent_at {
-        // By the caller's clock, which says what it likes.
+        // The caller's clock may be wrong, so the time is bounded below.
         let waited = Duration::from_millis(now_milliseconds().saturating_sub(sent_at));
         measure::QUEUE_TIME.time(waited.min(STORED_FOR), of);
     }
@@ -65,7 +65,7 @@ pub(super) fn declined(pool: &str, reason: &'static str) {
     measure::DECLINED.add(1, Of { pool: Some(pool), reason: Some(reason), ..Of::default() });
 }
 
-/// Turns that a worker runs at once at most, for as long as it takes any.
+/// Reports the worker's number of slots, until it is dropped.
 pub(super) struct MeasuredSlots(Arc<str>, i64);
 
 impl MeasuredSlots {
@@ -82,7 +82,7 @@ impl Drop for MeasuredSlots {
     }
 }
 
-/// A turn that runs. One whose end is not told is abandoned.
+/// Measures a running turn. If it is dropped without a reported end, the turn counts as abandoned.
 pub(super) struct MeasuredTurn {
     figures: Figures,
     began: Instant,

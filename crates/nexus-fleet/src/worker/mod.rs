@@ -60,13 +60,13 @@ const TURNS: usize = 4;
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// Pause between two probes of the backends.
 const PROBE_EVERY: Duration = Duration::from_secs(60);
-/// The largest message of a caller that is read, in bytes: what fits into a message, and what is about it.
+/// Maximum size of a caller's message, in bytes: the largest inline document, and the fields around it.
 const MAX_MESSAGE_BYTES: usize = INLINE_BYTES + (16 << 10);
-/// Commands of a caller that wait for a turn. Further commands are dropped, and the caller repeats them.
+/// Maximum number of a caller's commands that wait for one turn. Further commands are dropped, and the caller repeats them.
 const MAX_COMMANDS: usize = 64;
-/// Conversations that are forgotten at once.
+/// Maximum number of conversations that are forgotten at once.
 const MAX_FORGETS: usize = 16;
-/// Ended turns that wait for their callers' confirmation, in addition to the running ones.
+/// Maximum number of ended turns that wait for their callers' confirmation, in addition to the running ones.
 const MAX_LINGERING: usize = 256;
 
 /// Runs the turns of a pool on this machine.
@@ -79,7 +79,7 @@ pub struct Worker {
     slots: usize,
     wanted: Option<Vec<String>>,
     running: Arc<RunningTurns>,
-    /// Lends the logins that this worker owns.
+    /// Lends the logins that this worker owns, if it owns any.
     provider: Option<TokenProvider>,
 }
 
@@ -98,7 +98,7 @@ struct RunningTurns {
     turns: Mutex<HashMap<String, ListedTurn>>,
     /// The backends that are offered just now.
     offered: Mutex<BTreeSet<String>>,
-    /// In milliseconds: the mean of the last ones, each counting an eighth.
+    /// Mean duration of the last turns, in milliseconds. Each new turn has a weight of an eighth.
     mean_turn: AtomicU64,
 }
 
@@ -107,7 +107,7 @@ impl RunningTurns {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a command to the turn that it is of, as long as there is room.
+    /// Passes a command to its turn, if the turn's queue of commands has room.
     fn hand_over(&self, turn: &str, key: &str, command: WorkerCommand) {
         if let Some(listed) = self.lock().get(turn)
             && listed.key == key
@@ -142,13 +142,15 @@ impl RunningTurns {
 }
 
 impl Worker {
-    /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings
-    /// are relative to the current folder.
+    /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings are relative
+    /// to the
+    /// current folder.
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: the servers could not be used, the name of the pool or of the worker cannot be part of a subject, or this worker owns
-    /// a login and has another key than the settings name.
+    /// [`FleetError`]: the servers could not be used; the name of the pool or of the worker cannot be part of a subject; or
+    /// this
+    /// worker owns a login and its key differs from the settings.
     pub async fn connect(settings: FleetSettings, pool: &str, router: Router) -> Result<Self, FleetError> {
         let name = settings.worker.name.clone().unwrap_or_else(machine_name);
         for (what, text) in [("the pool", pool), ("the worker", name.as_str())] {
@@ -182,14 +184,15 @@ impl Worker {
         })
     }
 
-    /// The logins that this worker owns by the section's `login_owner`, each with the number of machines that it is shared with.
+    /// Returns the logins that this worker owns by the section's `login_owner`, each with the number of its borrowers.
     pub fn owned_logins(&self) -> BTreeMap<String, usize> {
         let owned = self.provider.iter().flat_map(TokenProvider::logins);
         owned.map(|(login, machines)| (login.to_owned(), machines)).collect()
     }
 
-    /// Names what lends a login of [`owned_logins`](Self::owned_logins): access tokens of it are sealed to the machines that the
-    /// section lists, and sent to them, for as long as this worker runs.
+    /// Sets the source of a login of [`owned_logins`](Self::owned_logins). While this worker runs, it lends access tokens of
+    /// the
+    /// login to the machines that the section lists, sealed to their keys.
     #[must_use]
     pub fn with_login(mut self, login: &str, source: Arc<dyn CredentialSource>) -> Self {
         if let Some(provider) = &mut self.provider {
@@ -211,22 +214,22 @@ impl Worker {
         self
     }
 
-    /// The worker's name in its pool.
+    /// Returns the worker's name in its pool.
     pub fn name(&self) -> &str {
         &self.context.name
     }
 
-    /// Takes turns until `drain` is cancelled; then it takes no further turn, and returns when the running ones
-    /// have ended. Dropping the future ends them at once without a message: their callers notice the silence.
+    /// Takes turns until `drain` is cancelled. Then it takes no further turn, and returns when the running ones have ended.
+    /// Dropping the future ends the running turns at once without a message: their callers notice the silence.
     ///
-    /// Calls `on_ready` once, when it begins to take turns, with the offered backends and the reasons for the
-    /// others.
+    /// Calls `on_ready` once, when it begins to take turns, with the offered backends and the reasons for the others.
     ///
     /// # Errors
     ///
     /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`],
-    /// [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and others that
-    /// prevent the start. Later errors are retried.
+    /// [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and others that prevent the
+    /// start.
+    /// Later errors are retried.
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let provider = self.provider.take().map(Arc::new);
         if let Some(provider) = &provider {
@@ -245,7 +248,8 @@ impl Worker {
             self.context.link.subscribe(control_subject(&self.context.pool, &self.context.name)).await?;
         self.running.offer(&offer.backends);
         let mut background = JoinSet::new();
-        // Before the name is taken: that of a worker that was killed is waited for, and others wait for tokens meanwhile.
+        // Serve tokens before the name is taken: taking the name of a killed worker takes a while, and borrowers need tokens
+        // meanwhile.
         if let Some(provider) = provider {
             let subject = login_subject(&self.context.pool, &self.context.name);
             let requests = self.context.link.subscribe(subject).await?;
@@ -290,7 +294,7 @@ impl Worker {
                 _ = &mut lost => break Some(name_taken()),
                 message = next => message,
             };
-            // Its time may have been over while the queue was waited at.
+            // The claim on the name may have expired while this waited for a message.
             if tenure.is_active() {
                 self.begin(message, slot, &tenure, &drain, &mut turns).await;
             } else {
@@ -312,7 +316,7 @@ impl Worker {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Begins a turn that was taken out of a queue.
+    /// Begins a turn from the queue.
     async fn begin(
         &self,
         message: jetstream::Message,
@@ -329,7 +333,7 @@ impl Worker {
             Err(error) => {
                 measured::taken(&self.context.pool, &message, None);
                 measured::declined(&self.context.pool, "unreadable");
-                // It is taken out of the queue, where it would come back for ever.
+                // Remove the message from the queue, or it would be delivered again for ever.
                 tracing::warn!(%error, caller, "a message in the queue is not a turn");
                 let _ = message.ack_with(AckKind::Term).await;
                 return;
@@ -347,7 +351,7 @@ impl Worker {
         let turn = queued.turn.clone();
         {
             let mut running = self.running.lock();
-            // A message that came twice while the first is at work: the key would tell them apart, too.
+            // The message was delivered twice and its turn runs here. The started key would reject it, too.
             if running.contains_key(&turn) {
                 measured::declined(&self.context.pool, "runs_here");
                 return;
@@ -377,7 +381,7 @@ impl Worker {
         });
     }
 
-    /// Gives each message of a caller to the turn that it is about.
+    /// Passes each message of a caller to its turn.
     async fn listen(mut control: async_nats::Subscriber, running: Arc<RunningTurns>, context: WorkerContext) {
         let WorkerContext { link, router, policy, .. } = context;
         let mut forgetting = JoinSet::new();
@@ -441,7 +445,7 @@ impl Worker {
         }
     }
 
-    /// Takes the worker's name in its pool. One whose holder was killed is waited for.
+    /// Claims the worker's name in its pool. Waits until the entry of a killed worker has expired.
     async fn register(&self, offer: &Offer) -> Result<(KeyLease, Tenure), FleetError> {
         let card = self.card_maker().card(&offer.backends, false);
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
@@ -472,10 +476,11 @@ impl Worker {
 /// Backends that a worker offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The offered backends, each with the version of its program if it has one: backends that can start, and
-    /// backends that the settings name.
+    /// Offered backends, with the version of the program if there is one: backends that can start, and backends that the
+    /// settings
+    /// name.
     pub backends: BTreeMap<String, Option<String>>,
-    /// The backends that cannot start, and why.
+    /// Backends that cannot start, with the reasons.
     pub missing: BTreeMap<String, String>,
 }
 
@@ -524,7 +529,7 @@ impl Drop for TurnEntry {
     }
 }
 
-/// Writes the worker's description of itself.
+/// Writes the worker's card.
 struct CardMaker {
     router: Router,
     wanted: Option<Vec<String>>,
@@ -553,7 +558,7 @@ impl CardMaker {
     }
 }
 
-/// Entry of the worker among the workers of its pool.
+/// The worker's entry among the workers of its pool.
 struct PoolEntry {
     worker: CardMaker,
     lease: KeyLease,
@@ -563,7 +568,7 @@ struct PoolEntry {
 }
 
 impl PoolEntry {
-    /// Renews the entry until it is another's, or the worker has ended; then it is given back.
+    /// Renews the entry until another worker has it. When the worker has ended, releases the entry.
     async fn keep(mut self, mut backends: BTreeMap<String, Option<String>>, ended: CancelToken) {
         let mut last = Vec::new();
         let (mut renewed_at, mut probed_at) = (Instant::now(), Instant::now());
@@ -600,7 +605,7 @@ impl PoolEntry {
     }
 }
 
-/// The name of this machine, as far as it can be part of a subject.
+/// Returns the name of this machine, without characters that cannot be part of a subject.
 fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Calls of a turn that its caller has not answered: sent again until it does.
+//! Unanswered calls of a turn: sent again until the caller answers.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::{
     protocol::{CallerAnswer, Item, Payload},
 };
 
-/// The first and the longest wait until an unanswered call is sent again.
+/// First and longest wait until an unanswered call is sent again.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// Answers that are read at once, each of which may be as large as a document. Others are requested again.
+/// Maximum number of answers that are read at once. Each may be as large as a document. Others are requested again.
 const MAX_READING: usize = 16;
 
 /// Calls of a turn that its caller has not answered.
@@ -45,8 +45,9 @@ impl OpenCalls {
         (self.asked_at, self.wait) = (Instant::now(), ASK_AGAIN.0);
     }
 
-    /// Begins to read an answer, unless it is not awaited, is being read, or too many are: then it is requested
-    /// again.
+    /// Begins to read an answer, unless no call waits for it or it is already being read. If too many answers are being
+    /// read, it
+    /// is requested again later.
     pub(super) fn read_answer(&self, store: &TurnStore, id: u64, answer: Payload) {
         if self.reading.len() >= MAX_READING || !self.requests.begin_to_read(id) {
             return;

@@ -17,7 +17,7 @@ use crate::{
     wait::done,
 };
 
-/// Shortest time between two repetitions that a caller asks for.
+/// Shortest time between two repetitions that the caller requests.
 const RESEND_AFTER: Duration = Duration::from_millis(100);
 /// Longest time between two messages to a caller.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -29,15 +29,15 @@ pub(super) struct Outgoing {
     store: TurnStore,
     figures: Figures,
     worker: Arc<str>,
-    /// Key of the turn, which each frame has.
+    /// Secret of the turn, which each frame contains.
     key: String,
     subject: String,
     window: Window,
-    /// Items that are to be sent next.
+    /// Items that are sent next.
     items: VecDeque<Item>,
-    /// Items that are being prepared: their effects stored, and large ones put into the object store.
+    /// Items that are being prepared: their effects are stored, and large items become objects.
     preparing: Option<BoxFuture<'static, Vec<Item>>>,
-    /// Effects that were stored.
+    /// Effects that are already stored.
     effects: Effects,
     repeated_at: Instant,
     last_sent: Instant,
@@ -80,20 +80,20 @@ impl Outgoing {
         self.items.extend(items);
     }
 
-    /// Queues items, and sends what can be sent at once.
+    /// Queues items, and sends the items that need no preparation.
     pub(super) fn say(&mut self, items: impl IntoIterator<Item = Item>) {
         self.queue(items);
         self.prepare();
     }
 
-    /// Drops the queue, and sends that nothing of the turn is left.
+    /// Drops the queue, and reports to the caller that nothing of the turn is left.
     pub(super) fn abandon(&mut self) {
         self.items.clear();
         self.preparing = None;
         self.send(vec![Item::Abandoned]);
     }
 
-    /// Prepares the items that are to be sent next, and sends them at once if nothing has to be stored for them.
+    /// Prepares the next items. Sends them at once if nothing has to be stored for them.
     pub(super) fn prepare(&mut self) {
         while self.preparing.is_none() && !self.items.is_empty() {
             let count = self.items.len().min(MAX_ITEMS);
@@ -126,11 +126,11 @@ impl Outgoing {
         let items = done(&mut self.preparing).await;
         self.preparing = None;
         self.send(items);
-        // Items that came meanwhile.
+        // Prepare the items that arrived meanwhile.
         self.prepare();
     }
 
-    /// Sends items as the next frames, each of which fits into a message.
+    /// Sends items as the next frames. Each frame fits into a message.
     fn send(&mut self, items: Vec<Item>) {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -157,7 +157,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends the name of the worker, and the number of its last frame.
+    /// Sends a frame without items: the name of the worker and the number of its last frame.
     pub(super) fn say_where(&mut self) {
         if let Some(text) = self.frame(self.window.last_number(), Vec::new()) {
             self.store.link.nats.send(&self.subject, text);
@@ -165,7 +165,7 @@ impl Outgoing {
         }
     }
 
-    /// [`say_where`](Self::say_where) if nothing was sent for a while.
+    /// Calls [`say_where`](Self::say_where) if nothing was sent for a while.
     pub(super) fn heartbeat(&mut self) {
         if self.last_sent.elapsed() >= HEARTBEAT {
             self.say_where();
@@ -185,12 +185,12 @@ impl Outgoing {
             .ok()
     }
 
-    /// Forgets frames that arrived.
+    /// Forgets the frames up to a number, which have arrived.
     pub(super) fn acknowledge(&mut self, number: u64) {
         self.window.acknowledge(number);
     }
 
-    /// Sends the frames from a number on again, unless that was just done.
+    /// Sends the frames from a number on again, unless this was just done.
     pub(super) fn repeat_from(&mut self, number: u64) {
         if self.repeated_at.elapsed() >= RESEND_AFTER {
             self.repeated_at = Instant::now();
@@ -214,7 +214,7 @@ impl Outgoing {
     }
 
     fn repeat(&mut self, frames: Vec<Vec<u8>>) {
-        // The caller asks for them again.
+        // The connection is behind. More frames would make it worse, and the caller requests missing ones.
         if self.store.link.nats.is_behind() {
             return;
         }

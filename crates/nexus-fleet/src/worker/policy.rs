@@ -9,11 +9,11 @@ use crate::settings::WorkerSettings;
 /// Limits of a worker, which no request can exceed.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
-    /// With every link followed.
+    /// Allowed folders, with all links resolved.
     folders: Vec<PathBuf>,
     access: ToolAccess,
     environment: Vec<String>,
-    /// The backends that are offered, if not all.
+    /// Offered backends. `None`: all.
     backends: Option<Vec<String>>,
 }
 
@@ -29,7 +29,7 @@ impl Policy {
         }
     }
 
-    /// Refuses what this worker does not take on.
+    /// Rejects a request beyond the limits of this worker.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Policy {
         self.backends.as_ref().is_none_or(|offered| offered.iter().any(|name| name == backend))
     }
 
-    /// Returns true if a folder exists and is below one of ours, with every link followed.
+    /// Returns true if a folder exists and is below an allowed one, with all links resolved.
     fn includes(&self, folder: &Path) -> bool {
         let Ok(real) = folder.canonicalize() else { return false };
         folder.is_absolute() && self.folders.iter().any(|allowed| real.starts_with(allowed))

@@ -30,23 +30,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// Pause between two checks of seemingly empty queues, in addition to the server's messages.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// One of so many starts asks for low priority first.
+/// One of this many starts fetches low priority first.
 const SHARE_OF_LOW: u64 = 4;
 
-/// Queues that a worker takes turns from.
+/// Queues from which a worker takes turns.
 pub(super) struct TurnQueues {
-    /// Consumers of high, normal and low priority, and this worker's own.
+    /// Consumers of high, normal and low priority, and the consumer of this worker's own lane.
     consumers: Vec<Consumer<pull::Config>>,
-    /// True while a turn is wanted.
+    /// True while the worker wants a turn.
     wanted: watch::Sender<bool>,
-    /// Messages that arrived during the wait for one.
+    /// Messages that arrived during a wait.
     arrived: mpsc::Receiver<jetstream::Message>,
     starts: u64,
     _waiting: JoinSet<()>,
 }
 
 impl TurnQueues {
-    /// The queues of a worker, made where they are not there.
+    /// Opens the queues of a worker, and creates them if they do not exist.
     pub(super) async fn open(link: &Link, pool: &str, worker: &str) -> Result<Self, FleetError> {
         setup::ensure_shared(link).await?;
         setup::ensure_pool(link, pool).await?;
@@ -72,10 +72,10 @@ impl TurnQueues {
                 return message;
             }
             let _ = self.wanted.send(true);
-            // The server may announce a message late, so queues that seem empty are checked all the same.
+            // The server may announce a message late, so check the queues even if they seem empty.
             let arrived = tokio::time::timeout(LOOK_AGAIN, self.arrived.recv()).await;
             let _ = self.wanted.send(false);
-            // Messages of the same moment and later ones go back, for other workers.
+            // Return further messages that arrived at the same moment or later, for other workers.
             while let Ok(other) = self.arrived.try_recv() {
                 give_back(&other).await;
             }
@@ -86,7 +86,7 @@ impl TurnQueues {
         }
     }
 
-    /// Gives back what came and was not begun.
+    /// Returns messages that arrived and were not begun.
     pub(super) async fn close(mut self) {
         let _ = self.wanted.send(false);
         self.arrived.close();
@@ -95,17 +95,17 @@ impl TurnQueues {
         }
     }
 
-    /// The first message that is there now.
+    /// Returns the first message that is available now.
     async fn at_once(&self) -> Option<jetstream::Message> {
         let mut order: Vec<_> = self.consumers.iter().collect();
-        // A turn that resumes a conversation can only run here.
+        // Fetch from the worker's own lane first: a turn that resumes a conversation can only run here.
         order.rotate_right(1);
         if self.starts % SHARE_OF_LOW == SHARE_OF_LOW - 1 {
             order[1..].rotate_right(1);
         }
         for consumer in order {
             let Ok(mut batch) = consumer.fetch().max_messages(1).messages().await else { continue };
-            // The client waits for ever for an answer that was lost with a connection.
+            // The client would wait for ever for an answer that was lost with a connection, so limit the time.
             if let Ok(Some(Ok(message))) = tokio::time::timeout(FETCH_TIME, batch.next()).await {
                 return Some(message);
             }
@@ -114,7 +114,7 @@ impl TurnQueues {
     }
 }
 
-/// Waits at one lane whenever a turn is wanted.
+/// Waits for messages of one lane whenever the worker wants a turn.
 struct Waiter {
     link: Link,
     pool: String,
@@ -144,7 +144,7 @@ impl Waiter {
                 Err(error) => {
                     tracing::debug!(%error, lane = %self.lane, "the queue cannot be read at present");
                     tokio::time::sleep(PAUSE).await;
-                    // It may be gone, as with a server that lost its disk.
+                    // The consumer may be gone, for example if a server lost its disk: create it again.
                     if setup::ensure_pool(&self.link, &self.pool).await.is_ok()
                         && let Ok(consumer) = setup::ensure_consumer(&self.link, &self.pool, &self.lane).await
                     {
@@ -159,7 +159,7 @@ impl Waiter {
         let waiting = async {
             let batch = self.consumer.batch().max_messages(1).expires(WAIT);
             let mut batch = batch.messages().await.map_err(NatsError::unclear)?;
-            // The answer of a server that went away meanwhile never comes.
+            // The answer of a server that went away never arrives, so limit the time.
             match tokio::time::timeout(WAIT + PAUSE, batch.next()).await {
                 Ok(Some(Ok(message))) => Ok(Some(message)),
                 Ok(Some(Err(error))) => Err(NatsError::unclear(error)),
@@ -171,7 +171,7 @@ impl Waiter {
     }
 }
 
-/// Gives an unstarted turn back to the queue.
+/// Returns an unstarted turn to the queue.
 pub(super) async fn give_back(message: &jetstream::Message) {
     if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
         tracing::debug!(%error, "a turn returns to its queue when its lease ends");

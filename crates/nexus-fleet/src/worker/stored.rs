@@ -1,4 +1,4 @@
-//! Stored and sent data of a turn: its messages, effects and end.
+//! Stores the effects, the end and the large items of a turn.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::{
     },
 };
 
-/// Below this, the size of a delta is not worth being measured, in bytes.
+/// Size below which a delta is estimated and not measured, in bytes.
 const SMALL_DELTA: usize = 1_024;
-/// The first and the longest wait before something is stored again that could not be.
+/// First and longest wait before a failed store is repeated.
 const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
 /// Stored data of a turn: its effects, its end, and its large items.
@@ -28,12 +28,12 @@ pub(super) struct TurnStore {
     pub(super) link: Link,
     pub(super) caller: String,
     pub(super) turn: String,
-    /// Name of the attempt that stores it.
+    /// Id of the attempt.
     pub(super) attempt: String,
 }
 
 impl TurnStore {
-    /// Owner of the objects of the turn: the first part of their names.
+    /// Returns the prefix of the names of the turn's objects.
     pub(super) fn owner(&self) -> String {
         objects::owner(&self.caller, &self.turn)
     }
@@ -48,7 +48,7 @@ impl TurnStore {
         store_at_last(&self.link, &effects_subject(caller, turn), message, "effects").await;
     }
 
-    /// Stores the end of the turn, and returns the payload that names it.
+    /// Stores the end of the turn, and returns its payload.
     pub(super) async fn result(&self, outcome: &WireOutcome) -> Payload {
         let (caller, turn) = (&self.caller, &self.turn);
         let mut wait = STORE_AGAIN.0;
@@ -56,7 +56,7 @@ impl TurnStore {
         let outcome = loop {
             match objects::pack(&self.link, &owner, outcome).await {
                 Ok(outcome) => break outcome,
-                // It would be no smaller the next time, nor permitted.
+                // These errors are permanent: the outcome stays too large, or the account stays without permission.
                 Err(
                     error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. })),
                 ) => {
@@ -84,7 +84,7 @@ impl TurnStore {
         stored.outcome
     }
 
-    /// Returns an item that fits into a message.
+    /// Returns an item in a form that fits into a message.
     pub(super) async fn packed(&self, item: Item) -> Item {
         if size_of(&item) <= INLINE_BYTES {
             return item;
@@ -111,7 +111,7 @@ impl TurnStore {
     }
 }
 
-/// Stores a message, as often as it takes. The same id keeps it from being there twice.
+/// Stores a message, and repeats the attempt until it succeeds. The message id prevents a duplicate.
 async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what: &'static str) {
     let mut wait = STORE_AGAIN.0;
     while let Err(error) = link.nats.store(subject, message.clone()).await {
@@ -129,12 +129,12 @@ async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what
     }
 }
 
-/// Counts what could not be stored.
+/// Counts a failed store.
 fn unstored(what: &'static str) {
     measure::UNSTORED.add(1, Of { reason: Some(what), ..Of::default() });
 }
 
-/// The end of a turn whose own end cannot go to another machine.
+/// Returns the end of a turn whose own outcome cannot be sent.
 fn untold(outcome: &WireOutcome, why: &FleetError) -> WireOutcome {
     let (backend, effects) = outcome.of_whom().unwrap_or_else(|| (BackendId::new("fleet"), Effects::Unknown));
     let (kind, reason) = match why {
@@ -152,7 +152,7 @@ fn untold(outcome: &WireOutcome, why: &FleetError) -> WireOutcome {
     WireOutcome::from(Err(error)).with_change(outcome.change.clone())
 }
 
-/// Returns the warning that replaces an item which cannot be sent to another machine.
+/// Returns the warning that replaces an item which cannot be sent.
 fn left_out(item: &Item, why: &FleetError) -> Item {
     match item {
         Item::Event(envelope) => {
@@ -168,7 +168,9 @@ fn left_out(item: &Item, why: &FleetError) -> Item {
                 TurnEvent::warning(text),
             )))
         }
-        // Asked again and again; the turn ends by a limit of its own. No model was seen to write arguments of that size.
+        // A call cannot be replaced: it is sent again until another limit ends the turn. No model was seen to write
+        // arguments of that
+        // size.
         other => other.clone(),
     }
 }
@@ -185,7 +187,7 @@ pub(super) fn effects_of(item: &Item) -> Effects {
     }
 }
 
-/// About how large an item is as text, in bytes: counted where it may be large.
+/// Returns the approximate size of an item as JSON, in bytes. Measures it if it may be large.
 pub(super) fn size_of(item: &Item) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {

@@ -7,7 +7,7 @@ use tracing::{Span, field::Empty};
 
 use crate::protocol::{QueuedTurn, queue_stream};
 
-/// Has the span of a turn be one below the span that a `traceparent` names.
+/// Function that makes a span the child of the span in a `traceparent`.
 type Adopt = dyn Fn(&Span, &str) + Send + Sync;
 
 /// Joins the spans of a worker's turns to those of their callers.
@@ -19,7 +19,7 @@ impl Trace {
         Self(Some((context, Arc::new(adopt))))
     }
 
-    /// The span that a turn runs in.
+    /// Returns the span of a turn.
     ///
     /// Source of its attributes: OpenTelemetry semantic conventions for messaging, version 1.41.
     pub(super) fn span(&self, pool: &str, queued: &QueuedTurn) -> Span {

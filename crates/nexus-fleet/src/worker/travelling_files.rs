@@ -1,5 +1,5 @@
-//! Travelling files of a turn, at its worker: checked out into a private folder, and collected from it after
-//! any end of the turn.
+//! Travelling files of a turn, at its worker: checked out into a private folder, and collected again after any end of the
+//! turn.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ use crate::{
     protocol::{StoredObject, TravellingFiles},
 };
 
-/// Begins the names of the folders of workers.
+/// Prefix of the names of workers' folders.
 const PREFIX: &str = "w-";
 /// Longest wait for a turn of the same conversation that still uses the folder.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,11 +33,11 @@ const STORE_TIME: Duration = Duration::from_secs(120);
 /// Pause before a failed upload is repeated.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 
-/// The files of a turn, at its worker.
+/// Travelling files of a turn, at its worker.
 #[derive(Debug)]
 pub(super) struct WorkerFiles {
     tree: Tree,
-    /// Not cancelled with the turn: what it changed is taken all the same.
+    /// Git without the turn's cancel token: the changes of a cancelled turn are collected, too.
     git: Git,
     folder: PrivateFolder,
     link: Link,
@@ -45,7 +45,7 @@ pub(super) struct WorkerFiles {
     may_write: bool,
 }
 
-/// Removes the files that a worker left which was killed.
+/// Removes the files of a killed worker.
 pub(super) async fn sweep(link: &Link) {
     let root = link.settings.workspaces();
     let swept = off_thread(CancelToken::new(), move |_| {
@@ -58,13 +58,15 @@ pub(super) async fn sweep(link: &Link) {
 }
 
 impl WorkerFiles {
-    /// Checks out the files that `files` names, and points `request` to them.
+    /// Checks out the travelling files, and points `request` to them.
     ///
     /// # Errors
     ///
-    /// Nothing was run. [`ErrorKind::InvalidRequest`]: the bundle cannot be read, contains files that no tree
-    /// accepts, or is too large; it lacks a folder of the request. [`ErrorKind::NotInstalled`]: git is missing
-    /// here. [`ErrorKind::Overloaded`]: another turn of the conversation runs.
+    /// Nothing was run. [`ErrorKind::InvalidRequest`]: the bundle cannot be read, contains files that trees reject, is too
+    /// large,
+    /// or lacks a folder of the request. [`ErrorKind::NotInstalled`]: git is missing here. [`ErrorKind::Overloaded`]:
+    /// another turn
+    /// of the conversation runs.
     pub(super) async fn lay_out(
         link: &Link,
         caller: &str,
@@ -116,12 +118,13 @@ impl WorkerFiles {
         Ok(Self { tree, git, folder, link: link.clone(), owner: owner.to_owned(), may_write })
     }
 
-    /// Stores what the turn changed, and removes the files. `None`: it changed nothing, or could not.
+    /// Stores the changes of the turn, and removes the files. `None`: nothing was changed, or the turn could not change
+    /// files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidRequest`]: it made what no tree takes, or too much of it. [`ErrorKind::Transport`]: the servers did not take
-    /// it. What it changed is lost then.
+    /// The changes are lost. [`ErrorKind::InvalidRequest`]: the turn created files that trees reject, or too many bytes.
+    /// [`ErrorKind::Transport`]: the servers did not store the changes.
     pub(super) async fn take_back(self) -> Result<Option<StoredObject>, Failure> {
         let (link, owner) = (self.link.clone(), self.owner.clone());
         let most = link.settings.max_workspace_bytes();
@@ -191,7 +194,7 @@ async fn store(link: &Link, owner: &str, change: &FileToStore) -> Result<StoredO
     }
 }
 
-/// The name of the folder of a conversation, or of a turn of none. No caller can name another's.
+/// Returns the name of the folder of a conversation, or of a turn without one. No caller can name another caller's folder.
 fn folder_name(caller: &str, place: &str) -> String {
     let name = nexus_files::hex(Sha256::digest(format!("{caller}.{place}")));
     format!("{PREFIX}{}", &name[..32])
@@ -209,7 +212,8 @@ fn unfetched(error: &FleetError) -> Failure {
     Failure::new(kind, format!("the files of the turn cannot be used, and nothing was run: {error}{more}"))
 }
 
-/// A folder of the files, made where nothing is: git keeps no empty one. No link leads out of the files.
+/// Returns a folder of the files, and creates it if nothing is there, because git stores no empty folders. No link leads out
+/// of the files.
 fn place_in(top: &Path, text: &str) -> Result<PathBuf, Failure> {
     let refused = |why: String| {
         Failure::new(
@@ -223,7 +227,7 @@ fn place_in(top: &Path, text: &str) -> Result<PathBuf, Failure> {
         place.push(part);
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_dir() => {}
-            // The caller names it with every link followed.
+            // The caller resolves all links before it names the folder, so a link is an error.
             Ok(_) => return Err(refused("is not a folder of the turn's files".to_owned())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 fs::create_dir(&place).map_err(|error| refused(format!("cannot be made: {error}")))?;

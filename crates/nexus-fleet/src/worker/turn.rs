@@ -1,4 +1,4 @@
-//! One turn, as its worker runs it.
+//! One turn on its worker.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,48 +35,48 @@ use crate::{
 
 /// Pause between two checks of the link.
 const TICK: Duration = Duration::from_millis(500);
-/// Longest wait for the caller's confirmation that it has the end.
+/// Longest wait until the caller confirms that it has the end.
 const LAST_WORDS: Duration = Duration::from_secs(60);
-/// [`LAST_WORDS`] of a draining worker: the end is stored, and its caller finds it there.
+/// [`LAST_WORDS`] of a draining worker. It is short, because the caller also finds the stored end.
 const LAST_WORDS_DRAINING: Duration = Duration::from_secs(2);
-/// Runs a turn to its end.
+/// Runs a turn from its claim to its end.
 pub(super) async fn run(job: TakenTurn, attempt: String) {
     let measured = MeasuredTurn::begin(job.figures.clone());
     ServedTurn::new(job, attempt).run(measured).await;
 }
 
-/// Turn that this worker runs.
+/// A turn that this worker runs.
 struct ServedTurn {
     job: TakenTurn,
     store: TurnStore,
     outgoing: Outgoing,
     calls: OpenCalls,
     cancel: CancelToken,
-    /// Permit to stay without a slot, once the turn has ended.
+    /// Permit of an ended turn to wait for its caller without a slot.
     lingers: Option<OwnedSemaphorePermit>,
     caller_heard: Instant,
-    /// True if it was stopped because its caller was not heard of.
+    /// True if the turn was stopped because its caller was silent.
     is_orphan: bool,
 }
 
-/// A turn that may run.
+/// A checked turn, ready to run.
 struct Begun {
     request: TurnRequest,
     host: TurnHost,
-    /// Its files, where they travel.
+    /// Travelling files of the turn, if it has any.
     workspace: Option<TravellingFiles>,
 }
 
-/// Result of a turn, and its changes to the files that travelled.
+/// Outcome of a turn, and its change of the travelling files.
 type EndedTurn = (Result<TurnResult, TurnError>, Option<StoredObject>);
 
 /// Effect of a command on the turn.
 #[derive(PartialEq, Eq)]
 enum Next {
     Goes,
-    /// It is to end at once.
+    /// The turn must end at once.
     Abandoned,
-    /// The caller wants to hear no more.
+    /// The caller does not wait for the turn any more.
     Done,
 }
 
@@ -101,7 +101,7 @@ impl ServedTurn {
     }
 
     async fn run(mut self, mut measured: MeasuredTurn) {
-        // The caller learns who has its turn.
+        // Tell the caller which worker has its turn.
         self.outgoing.say_where();
         let queue = EventQueue::new();
         let begun = self.begin().await;
@@ -116,7 +116,9 @@ impl ServedTurn {
         };
         match outcome {
             Some((outcome, change)) => {
-                // A caller that comes back later did not cancel the turn itself.
+                // The worker cancelled the turn because the caller was silent. A caller that comes back must not read this
+                // as its own
+                // cancellation.
                 let outcome = match outcome {
                     Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
                         let reason = "the worker received nothing from the caller for 30 s, and stopped the \
@@ -135,7 +137,7 @@ impl ServedTurn {
         }
     }
 
-    /// Lets another turn begin, unless too many that have ended are still here.
+    /// Releases the slot for another turn, unless too many ended turns are still here.
     fn give_slot_back(&mut self) {
         if self.job.slot.is_some()
             && let Ok(lingers) = Arc::clone(&self.job.worker.lingering).try_acquire_owned()
@@ -144,7 +146,7 @@ impl ServedTurn {
         }
     }
 
-    /// Reads the turn, and holds it against what this worker takes on.
+    /// Reads the turn, and checks it against the limits of this worker.
     async fn begin(&mut self) -> Result<Begun, Failure> {
         if self.job.queued.version > PROTOCOL_VERSION {
             let reason = format!(
@@ -172,14 +174,15 @@ impl ServedTurn {
             Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.requests.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
         if has_approver {
-            // A backend lets its program ask questions only if the host has an approver. The session asks the
+            // A backend lets its program ask questions only if the host has an approver. This one never runs: the session
+            // asks the
             // caller's approver.
             host = host.with_approver(Approver::new(|_| async { Approval::Refused { reason: None } }));
         }
         if let Some(context) = self.job.worker.trace.context(&self.job.queued) {
             host = host.with_trace_context(context);
         }
-        // A worker that was paused meanwhile does not know which end its caller already has.
+        // A worker that was paused meanwhile does not know if the caller has already ended the turn.
         if self.job.taken_at.elapsed() > BEGIN_WITHIN {
             let reason = "the worker was delayed for too long before the start; nothing was run";
             return Err(Failure::new(ErrorKind::Crashed, reason));
@@ -187,7 +190,7 @@ impl ServedTurn {
         Ok(Begun { request, host, workspace })
     }
 
-    /// The turn itself: with its files, where they travel.
+    /// Returns the future that runs the turn, with its travelling files.
     fn turn(&self, begun: Begun, mut sink: EventQueue) -> BoxFuture<'static, EndedTurn> {
         let Begun { mut request, host, workspace } = begun;
         let (router, backend) =
@@ -233,12 +236,12 @@ impl ServedTurn {
                     self.take_events(queue);
                     return Some(outcome);
                 }
-                // After the turn, which is what fills the queue while it is polled.
+                // Poll this after the turn, because the turn fills the queue while it is polled.
                 () = filled(queue), if self.outgoing.has_room() && !self.outgoing.is_preparing() => {
                     self.take_events(queue);
                     self.outgoing.prepare();
                 }
-                // A caller that acknowledges nothing gets no further questions.
+                // If the caller acknowledges nothing, send it no further questions.
                 Some(item) = self.calls.asked.recv(), if self.outgoing.has_room() => {
                     self.calls.asked_now();
                     self.outgoing.say([item]);
@@ -248,7 +251,7 @@ impl ServedTurn {
         }
     }
 
-    /// Stores the end, tells it, and waits until the caller has it.
+    /// Stores and sends the end, and waits until the caller has it.
     async fn end(mut self, outcome: WireOutcome) {
         let store = self.store.clone();
         let mut storing = Some(async move { store.result(&outcome).await }.boxed());
@@ -259,7 +262,7 @@ impl ServedTurn {
         let mut is_hurried = false;
         loop {
             if storing.is_none() && self.outgoing.is_empty() && until.is_none() {
-                // The last items are still being sent: the end follows them.
+                // The end is stored, and its frame follows the last items. Start the time limit for the caller.
                 until = Some(Instant::now() + LAST_WORDS);
             }
             tokio::select! {
@@ -278,7 +281,7 @@ impl ServedTurn {
                 () = until_time(until) => return,
                 _ = tick.tick() => {
                     self.look_after();
-                    // The caller is gone for now; the remaining work needs no slot.
+                    // The caller is silent. The remaining work needs no slot.
                     if self.caller_heard.elapsed() > SILENCE {
                         self.give_slot_back();
                     }
@@ -293,7 +296,7 @@ impl ServedTurn {
         }
     }
 
-    /// Tells the caller, who wants no result, that nothing of the turn is left.
+    /// Reports to the caller, which wants no result, that nothing of the turn is left.
     async fn abandon(mut self) {
         self.give_slot_back();
         self.outgoing.abandon();
@@ -329,7 +332,7 @@ impl ServedTurn {
         self.outgoing.queue(std::iter::from_fn(|| queue.pop()).map(|event| Item::Event(Box::new(event))));
     }
 
-    /// Periodic work.
+    /// Does the periodic work.
     fn look_after(&mut self) {
         if self.store.link.nats.is_connected() {
             self.outgoing.repeat_overdue();
@@ -340,7 +343,7 @@ impl ServedTurn {
             }
         }
         self.outgoing.heartbeat();
-        // A caller that died, or that a broken network keeps away, would never end it.
+        // A dead caller, or one behind a broken network, would never end the turn.
         if self.caller_heard.elapsed() >= SILENCE && !self.cancel.is_cancelled() {
             tracing::info!(
                 turn = self.job.queued.turn,
@@ -352,7 +355,7 @@ impl ServedTurn {
     }
 }
 
-/// Waits until a queue has an event. It is polled after what fills the queue, and so needs no waking.
+/// Waits until a queue has an event. The caller polls this after the future that fills the queue, so it needs no waker.
 async fn filled(queue: &EventQueue) {
     std::future::poll_fn(|_| {
         if queue.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }

@@ -4,19 +4,19 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-/// Unacknowledged bytes above which the turn has to wait.
+/// Size of unacknowledged frames above which the turn has to wait, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 /// [`MAX_BYTES`], in frames.
 const MAX_FRAMES: usize = 512;
-/// After how long without a word the oldest frames are sent again.
+/// Time without an acknowledgement after which the oldest frames are sent again.
 const SEND_AGAIN: Duration = Duration::from_millis(1_500);
-/// Frames that are sent again at once.
+/// Maximum number of frames that are sent again at once.
 const AGAIN_AT_ONCE: usize = 64;
 
 /// The frames of a turn that its caller has not acknowledged, oldest first.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The number of the last frame.
+    /// Number of the last frame.
     last: u64,
     frames: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
@@ -29,12 +29,12 @@ impl Window {
         Self { last: 0, frames: VecDeque::new(), bytes: 0, moved_at: Instant::now() }
     }
 
-    /// The number of the next frame.
+    /// Returns the number of the next frame.
     pub(super) fn next_number(&self) -> u64 {
         self.last + 1
     }
 
-    /// The number of the last frame.
+    /// Returns the number of the last frame.
     pub(super) fn last_number(&self) -> u64 {
         self.last
     }
@@ -49,7 +49,7 @@ impl Window {
         self.frames.is_empty()
     }
 
-    /// Keeps the frame that was numbered [`next_number`](Self::next_number).
+    /// Stores the frame with the number [`next_number`](Self::next_number).
     pub(super) fn add(&mut self, frame: Vec<u8>) {
         self.last += 1;
         self.bytes += frame.len();
@@ -57,7 +57,7 @@ impl Window {
         self.moved_at = Instant::now();
     }
 
-    /// Every frame up to `number` has arrived.
+    /// Removes the frames up to `number`, which have arrived.
     pub(super) fn acknowledge(&mut self, number: u64) {
         while let Some((first, _)) = self.frames.front()
             && *first <= number
@@ -69,7 +69,7 @@ impl Window {
         }
     }
 
-    /// The frames from `from` on.
+    /// Returns the frames from `from` on.
     pub(super) fn from(&mut self, from: u64) -> impl Iterator<Item = &Vec<u8>> {
         self.moved_at = Instant::now();
         self.frames
@@ -79,7 +79,7 @@ impl Window {
             .take(AGAIN_AT_ONCE)
     }
 
-    /// Returns the oldest frames, if no acknowledgement came for long.
+    /// Returns the oldest frames, if no acknowledgement arrived for [`SEND_AGAIN`].
     pub(super) fn overdue(&mut self) -> impl Iterator<Item = &Vec<u8>> {
         let is_overdue = !self.frames.is_empty() && self.moved_at.elapsed() >= SEND_AGAIN;
         let count = if is_overdue {

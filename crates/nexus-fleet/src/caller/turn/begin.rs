@@ -76,7 +76,7 @@ impl<'b> RemoteTurn<'b> {
                 };
                 request.conversation = ConversationMode::Resume { handle: inner, on_lost };
                 place = kept.unwrap_or(place);
-                // If the handle contains the conversation, any worker can resume it.
+                // If the handle itself contains the conversation, any worker can resume it.
                 match backend.capabilities.forget {
                     ForgetSupport::InHandle => Lane::Any(priority(&request, settings.priority, id)?),
                     _ => Lane::At(worker),
@@ -117,7 +117,7 @@ impl<'b> RemoteTurn<'b> {
             guard.keep(&Payload::Object(base.clone()));
             let (directory, roots) = (files.directory.clone(), files.roots.clone());
             workspace = Some(TravellingFiles { base, place: place.clone(), directory, roots });
-            // They are folders of this machine.
+            // These folders exist only on this machine.
             (request.working_directory, request.extra_roots) = (None, Vec::new());
         }
         let version = if workspace.is_some() { FILES_VERSION } else { FIRST_VERSION };
@@ -163,7 +163,7 @@ impl<'b> RemoteTurn<'b> {
                 guard.is_queued = false;
                 return Err(FleetError::from(error).into_turn_error(id));
             }
-            // It may be stored all the same, and another backend must not be given the work then.
+            // The turn may be stored although the call failed. Then another backend must not get the work.
             Err(error) => {
                 let error = FleetError::from(error).into_turn_error(id);
                 let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.address())).await;
@@ -196,7 +196,7 @@ impl<'b> RemoteTurn<'b> {
     }
 }
 
-/// The files of the turn, where they travel, and their bundle.
+/// Bundles the travelling files of the turn, if it has any.
 async fn take_files(
     settings: &Arc<FleetSettings>,
     turn: &str,
@@ -216,7 +216,7 @@ async fn take_files(
     taken.await.map(Some)
 }
 
-/// Stores the bundle of a base. The object store is made where it is not there.
+/// Stores the bundle of a base. Creates the object store if it does not exist.
 async fn store_base(link: &Link, owner: &str, bundle: &FileToStore) -> Result<StoredObject, FleetError> {
     match objects::store_file(link, owner, bundle).await {
         Err(FleetError::Nats(NatsError::NotSetUp { .. })) => {
@@ -227,7 +227,7 @@ async fn store_base(link: &Link, owner: &str, bundle: &FileToStore) -> Result<St
     }
 }
 
-/// Stores the turn in its queue, which is made where it is not there.
+/// Stores the turn in its queue. Creates the queue if it does not exist.
 async fn put_into_queue(
     link: &Link,
     pool: &str,
@@ -255,7 +255,7 @@ async fn put_into_queue(
                 };
                 match made.await {
                     Ok(()) => is_made = true,
-                    // Only accounts with the permission to look learn that the stream is missing.
+                    // Only an account with permission to query the stream can learn that it is missing.
                     Err(error @ NatsError::Forbidden { .. }) if Instant::now() >= until => {
                         let missing =
                             NatsError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
@@ -282,12 +282,12 @@ async fn put_into_queue(
     }
 }
 
-/// The error of a turn that found its queue full, with our guess of when there will be room.
+/// Returns the error for a full queue, with a guess of when it will have room.
 async fn overloaded(backend: &FleetBackend, link: &Link) -> TurnError {
     let workers = list_workers(link, Some(&backend.pool)).await.unwrap_or_default();
     let slots: usize = workers.values().map(|card| card.slots).sum();
     let mean = workers.values().map(|card| card.mean_turn).max().unwrap_or_default();
-    // One place is free when one turn has ended.
+    // One slot becomes free when one turn has ended.
     let guess = match slots {
         0 => Retry::RATE_LIMIT_GUESS,
         slots => Duration::from_millis(mean / slots as u64).max(Duration::from_secs(1)),

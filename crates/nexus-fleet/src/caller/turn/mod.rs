@@ -36,13 +36,13 @@ use crate::{
 
 /// Pause between two checks of the link.
 const TICK: Duration = Duration::from_millis(250);
-/// Time during which missing frames are requested.
+/// Time for which missing frames are requested.
 const LOST: Duration = Duration::from_secs(30);
 /// Time that a worker has to end a turn after a stop command.
 const STOP_TIME: Duration = Duration::from_secs(15);
-/// Frames that are received before an acknowledgement is sent.
+/// Number of frames that are received before an acknowledgement is sent.
 const ACK_EVERY: u64 = 32;
-/// Longest wait for a worker, of a turn without a deadline.
+/// Longest wait for a worker, for a turn without a deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) async fn run(
@@ -58,7 +58,7 @@ pub(super) async fn run(
     let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
     let cancel = host.cancel.clone();
     let span = TurnSpan::new(id, &backend.capabilities, &request);
-    // True if a worker may have it, even if the servers did not confirm that they stored it.
+    // True if a worker may receive the turn, even if the servers did not confirm that they stored it.
     let is_sent = AtomicBool::new(false);
     let begun = {
         let begin = RemoteTurn::begin(backend, request, &host, &span, (deadline, &is_sent));
@@ -87,7 +87,7 @@ fn with_effects(mut error: TurnError, effects: Effects) -> TurnError {
 /// A turn that was put into a queue.
 struct RemoteTurn<'b> {
     backend: &'b FleetBackend,
-    /// Stops it when it is dropped.
+    /// Stops the turn when this is dropped.
     guard: StopGuard,
     watch: Watch,
     deadline: Option<Instant>,
@@ -98,37 +98,37 @@ struct RemoteTurn<'b> {
     /// Record of the worker's messages, and their spans.
     log: TurnLog,
     reply: LatestReply,
-    /// Lookup beside everything else.
+    /// Lookup that runs in the background.
     looking: Option<BoxFuture<'static, FoundEnd>>,
-    /// Why the turn is to end, and by when.
+    /// Reason to end the turn, and the time limit for it.
     stopping: Option<Stopping>,
-    /// True if the level of the turn lets a program write without its caller.
+    /// True if the access level lets a program write without a call of the caller's tools.
     writes_by_itself: bool,
     files: TurnFiles,
 }
 
-/// Items in order, up to the first that is in the object store.
+/// Items in order, up to the first that must be fetched from the object store.
 #[derive(Default)]
 struct ArrivedItems {
-    /// Items that wait for `fetching`.
+    /// Items behind the one that `fetching` fetches.
     waiting: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
 }
 
-/// Files of a turn that travel.
+/// Travelling files of a turn.
 struct TurnFiles {
-    /// The files that were sent, and the name of their folder at the worker.
+    /// Files that were sent, and the name of their folder at the worker.
     sent: Option<(CallerFiles, String)>,
-    /// Change of them that the turn made.
+    /// Change of the files by the turn.
     change: Option<StoredObject>,
 }
 
 /// Progress of the model's latest reply.
 #[derive(Default)]
 struct LatestReply {
-    /// True if a message reported its end.
+    /// True if a message event reported the end of the reply.
     has_ended: bool,
-    /// Its calls that are not answered.
+    /// Unanswered calls of the reply.
     running: HashSet<CallId>,
 }
 
@@ -204,7 +204,7 @@ impl<'b> RemoteTurn<'b> {
         outcome
     }
 
-    /// Ends the spans as the turn ended.
+    /// Ends the spans with the outcome of the turn.
     fn close_spans(self, outcome: &Result<TurnResult, TurnError>) {
         let mut log = self.log;
         match outcome {
@@ -225,7 +225,7 @@ impl<'b> RemoteTurn<'b> {
 
     /// Begins to end the turn.
     fn stop(&mut self, failure: Failure) {
-        // The changes so far have to be collected and stored.
+        // The worker has to collect and store the changes so far.
         let time = if self.files.sent.is_some() { arrival::GRACE } else { STOP_TIME };
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
@@ -245,14 +245,14 @@ impl<'b> RemoteTurn<'b> {
         self.tell(WorkerCommand::Resend { from });
     }
 
-    /// Records the time without a message of a worker, once.
+    /// Records the time until the first message of a worker. Records it once.
     fn measure_wait(&mut self) {
         if let Some(waited) = self.contact.waited() {
             measure::WAIT_TIME.time(waited, self.backend.labels());
         }
     }
 
-    /// Takes a frame of the worker's.
+    /// Handles a frame from the worker.
     fn take(&mut self, frame: Frame) -> LoopStep {
         if !self.guard.is_of_turn(&frame) {
             return LoopStep::Goes;
@@ -295,7 +295,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 Item::Withdraw { tool } => self.answers.withdraw(&tool),
                 Item::GivenUp { id } => self.answers.give_up(id),
-                // Only an abandoned turn ends so, and its caller has stopped listening.
+                // Only an abandoned turn ends with this item, and its caller has stopped listening.
                 Item::Abandoned => {}
                 Item::End(payload) => {
                     self.guard.keep(&payload);
@@ -320,7 +320,7 @@ impl<'b> RemoteTurn<'b> {
 
     fn event(&mut self, event: TurnEvent) {
         match event {
-            // The log says it by itself, before everything that a backend says.
+            // The log adds its own start event before all events of the backend.
             TurnEvent::Started(started) => {
                 self.log.provenance.model = started.model;
                 self.log.provenance.effort = started.effort;
@@ -337,7 +337,9 @@ impl<'b> RemoteTurn<'b> {
         }
     }
 
-    /// For the trace: a reply that only calls tools, and of which no message says so, is over when they are answered.
+    /// Tracks the end of a reply, for the trace. A reply that only calls tools may have no end event; it ends when its calls
+    /// are
+    /// answered.
     fn see_reply(&mut self, event: &TurnEvent) {
         let reply = &mut self.reply;
         match event {
@@ -357,7 +359,7 @@ impl<'b> RemoteTurn<'b> {
         }
     }
 
-    /// Tells the worker what has arrived.
+    /// Acknowledges the received frames to the worker.
     fn acknowledge(&mut self) {
         let number = self.frames.acknowledge();
         self.tell(WorkerCommand::Ack { number });
@@ -405,14 +407,14 @@ impl<'b> RemoteTurn<'b> {
         LoopStep::Goes
     }
 
-    /// Continues with the result of a look-up.
+    /// Continues with the result of a lookup.
     fn found(&mut self, found: FoundEnd) -> LoopStep {
         if !matches!(found, FoundEnd::Unclear) {
             self.contact.is_clear();
         }
         match found {
             FoundEnd::Nothing => LoopStep::Goes,
-            // From now on its silence counts.
+            // Count the worker's silence from now on.
             FoundEnd::StartedBy(StartedBy { worker: Some(worker), attempt, .. }) => {
                 if self.guard.worker.is_none() {
                     self.guard.worker = Some((worker, attempt));
@@ -424,7 +426,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 LoopStep::Goes
             }
-            // An earlier try of ours, of which the answer was lost, counts as this one.
+            // An earlier attempt of this caller took the turn back, and the answer to it was lost.
             FoundEnd::StartedBy(StartedBy { worker: None, .. }) | FoundEnd::TakenBack => {
                 self.guard.is_queued = false;
                 let failure = self.stopping.take().map_or_else(
@@ -449,10 +451,10 @@ impl<'b> RemoteTurn<'b> {
             FoundEnd::Silent { effects } => {
                 let worker = self.guard.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
                 let failure = dead_worker::failure(worker, &self.backend.pool);
-                // It may be paused: then it hears of this when it goes on.
+                // The worker may be paused. It then receives this command when it resumes.
                 self.guard.tell(WorkerCommand::Abandon);
                 self.guard.is_queued = false;
-                // A program reports its own writes only afterwards.
+                // A program reports its own writes only afterwards, so count them as possible.
                 let effects = match effects {
                     Some(effects) if effects >= Effects::Wrote || !self.writes_by_itself => effects,
                     _ => Effects::Unknown,
@@ -470,7 +472,7 @@ impl<'b> RemoteTurn<'b> {
         }
     }
 
-    /// The turn ended as the worker says.
+    /// Ends the turn with the outcome that the worker reported.
     fn end(&mut self, outcome: WireOutcome) -> LoopStep {
         self.guard.is_queued = false;
         self.guard.tell(WorkerCommand::Done);
@@ -505,12 +507,14 @@ impl<'b> RemoteTurn<'b> {
         LoopStep::Ended(Box::new(outcome))
     }
 
-    /// The worker cannot be understood.
+    /// Ends the turn because a message of the worker cannot be read.
     fn broken(&mut self, reason: String) -> LoopStep {
         self.fail(Failure::new(ErrorKind::Protocol, reason), Effects::Unknown)
     }
 
-    /// The turn ends without a word of the worker's, and may have had these effects beside those of the caller's tools.
+    /// Ends the turn without a report of the worker. `effects`: effects that it may have had, in addition to the effects of
+    /// the
+    /// caller's tools.
     fn fail(&mut self, failure: Failure, effects: Effects) -> LoopStep {
         let mut recorder = self.log.recorder.clone();
         recorder.add_effects(effects.and(self.guard.session_effects()));
