@@ -66,8 +66,8 @@ pub struct BrokerOptions {
     /// Deadline of a turn. 30 minutes by default.
     pub turn_deadline: Duration,
     /// Maximum length of a chain of turns in which each turn began by a message of the one before. The broker rejects
-    /// messages that the last of these turns sends. 0 lets no agent write to another agent, but answers are still sent.
-    /// 200 by default.
+    /// messages that the last of these turns sends. 0 lets no agent write to another agent, but answers are still sent. 200
+    /// by default.
     pub max_hops: u32,
     /// Maximum number of turns that result from one first message, such as the message of a caller. It counts
     /// the turn of that message, and all turns that messages and answers of these turns begin, at any depth.
@@ -144,8 +144,8 @@ struct Suspension {
     latest: Instant,
 }
 
-/// Detects steps of the clock: compares the time that passed by the clock with the time that this process measured.
-/// The clock of a machine that sleeps steps, too.
+/// Detects steps of the clock: compares the time that passed by the clock with the time that this process measured. The
+/// clock of a machine that sleeps steps, too.
 struct ClockWatch {
     looked: (SystemTime, Instant),
     stepped: Option<Instant>,
@@ -397,8 +397,7 @@ impl Broker {
     /// Checks that `to` sent the message `id`, so that a message to `to` may answer it.
     ///
     /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if the store does not have the message, or has forgotten it. Fails
-    /// with
-    /// [`Invalid`](BrokerErrorKind::Invalid) if another sender than `to` sent it.
+    /// with [`Invalid`](BrokerErrorKind::Invalid) if another sender than `to` sent it.
     pub async fn check_reply(&self, id: &EnvelopeId, to: &Address) -> Result<(), BrokerError> {
         let Some(answered) = self.store().message(id).await? else {
             return Err(BrokerError::new(
@@ -595,15 +594,15 @@ impl Broker {
         Ok(())
     }
 
-    /// Moves the branch that a worker's tree began with to the worker's newest commit, if possible. Returns a description
-    /// of the result.
+    /// Moves the branch that a worker's tree began with to the worker's newest commit, if possible. Returns a description of
+    /// the result.
     pub async fn land(&self, name: &str) -> Result<String, BrokerError> {
         self.parts.workers.land(self.directory(), name).await
     }
 
     /// Removes an ended worker and its tree; the refs of its commits stay. Fails with
-    /// [`Conflict`](BrokerErrorKind::Conflict)
-    /// if the worker has not ended, or if its work is not landed and `even_unlanded` is false.
+    /// [`Conflict`](BrokerErrorKind::Conflict) if the worker has not ended, or if its work is not landed and `even_unlanded`
+    /// is false.
     pub async fn clean(&self, name: &str, even_unlanded: bool) -> Result<String, BrokerError> {
         self.parts.workers.clean(self.directory(), name, even_unlanded).await
     }

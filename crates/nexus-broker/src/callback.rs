@@ -26,12 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 #[async_trait]
 pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
     /// Delivers one message. The same message, with the same [`message_id`](Envelope::message_id), may be delivered again:
-    /// after
-    /// a failure, and if the broker ended before it stored the success.
+    /// after a failure, and if the broker ended before it stored the success.
     ///
     /// Fails with [`Invalid`](BrokerErrorKind::Invalid) if the receiver rejects this message but may accept others. Every
-    /// other
-    /// failure counts for all messages.
+    /// other failure counts for all messages.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), BrokerError>;
 }
 

@@ -1,9 +1,9 @@
 //! The inbox of a caller, and the programs that wait for answers in it.
 //!
-//! Programs of one caller share an inbox. A program that waits for an answer to a message marks the message: it creates
-//! and locks a file below `waiting` of the broker's folder. Other programs leave the answers to that message in the inbox
-//! while the file is locked. When the program ends in any way, the operating system releases the lock, and the answer
-//! becomes an ordinary message.
+//! Programs of one caller share an inbox. A program that waits for an answer to a message marks the message: it creates and
+//! locks a file below `waiting` of the broker's folder. Other programs leave the answers to that message in the inbox while
+//! the file is locked. When the program ends in any way, the operating system releases the lock, and the answer becomes an
+//! ordinary message.
 
 use std::{fs, io, path::PathBuf, time::Duration};
 
@@ -17,8 +17,8 @@ use crate::{
     store::{Delivery, HandlingLease},
 };
 
-/// Length of the lease on a message while a program shows it. If the program does not
-/// [`finish`](crate::BrokerStore::finish) the message by then, the store delivers it again.
+/// Length of the lease on a message while a program shows it. If the program does not [`finish`](crate::BrokerStore::finish)
+/// the message by then, the store delivers it again.
 const LEASE: Duration = Duration::from_secs(30);
 /// Number of messages of an inbox that are searched for an answer. Source: the default limit of an inbox.
 const MOST_WAITING: usize = 10_000;
@@ -73,8 +73,7 @@ impl Broker {
     }
 
     /// Takes an answer, if it has arrived. The program shows the answer, then it [`finish`](crate::BrokerStore::finish)es
-    /// the
-    /// message; otherwise the store delivers it again. Other messages stay in the inbox.
+    /// the message; otherwise the store delivers it again. Other messages stay in the inbox.
     ///
     /// # Errors
     ///
@@ -93,8 +92,8 @@ impl Broker {
     }
 
     /// Takes the first message of a caller's inbox, except answers that another program of this machine waits for. The
-    /// program
-    /// shows the message, then it [`finish`](crate::BrokerStore::finish)es it; otherwise the store delivers it again.
+    /// program shows the message, then it [`finish`](crate::BrokerStore::finish)es it; otherwise the store delivers it
+    /// again.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Named locks on things that agents share. A document in the broker's store says who owns a lock. The file
-//! `.nexus_locks/NAME.lock` in the agent's folder shows the lock to other programs; a file there that no agent made
-//! blocks it.
+//! `.nexus_locks/NAME.lock` in the agent's folder shows the lock to other programs; a file there that no agent made blocks
+//! it.
 
 use std::{
     fs,
@@ -41,12 +41,10 @@ struct LockRecord {
 
 impl Broker {
     /// Takes a lock in the folder of an agent, until the agent's turn ends, and for at most `time`. An agent that takes its
-    /// own
-    /// lock again renews it.
+    /// own lock again renews it.
     ///
     /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent owns the lock, or if a file of this name
-    /// exists
-    /// that no agent created.
+    /// exists that no agent created.
     pub(crate) async fn take_lock(
         &self,
         agent: &AgentDocument,

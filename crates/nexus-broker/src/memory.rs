@@ -230,8 +230,7 @@ impl MemoryIndex {
     }
 
     /// Finds messages in the sessions of agents that `may_read` allows, best match first. Messages with all of the words
-    /// come
-    /// first; if there are none, messages with some of them. Blocks.
+    /// come first; if there are none, messages with some of them. Blocks.
     ///
     /// # Errors
     ///

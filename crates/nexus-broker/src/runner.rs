@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 
 use crate::{broker::Broker, error::BrokerError, turn};
 
-/// Pause between two polls of the store. A message from this process ends the pause; a message from another process is
-/// seen after it.
+/// Pause between two polls of the store. A message from this process ends the pause; a message from another process is seen
+/// after it.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Interval between two clean-ups of old turn counts.
 const TIDY_EVERY: Duration = Duration::from_secs(3_600);

@@ -146,8 +146,7 @@ impl Workers {
     }
 
     /// Creates a tree of the manager's repository. Returns the tree and the folder with its files. `None` if the manager's
-    /// folder
-    /// is not in a repository.
+    /// folder is not in a repository.
     async fn tree(
         &self,
         manager: &AgentDocument,
@@ -246,10 +245,8 @@ impl Workers {
     }
 
     /// Moves the branch that a worker's tree began with to the worker's newest commit. If the branch has moved meanwhile, it
-    /// moves
-    /// to a merge of both, if they merge without conflict. Otherwise it fails with [`Conflict`](BrokerErrorKind::Conflict),
-    /// and
-    /// names the obstacle and the ref.
+    /// moves to a merge of both, if they merge without conflict. Otherwise it fails with
+    /// [`Conflict`](BrokerErrorKind::Conflict), and names the obstacle and the ref.
     pub(crate) async fn land(&self, directory: &Directory, name: &str) -> Result<String, BrokerError> {
         let record = directory.get(name).await?;
         let Some(tree) = record.tree.clone() else {

@@ -166,8 +166,7 @@ impl FleetCore {
     }
 
     /// Returns the connection for the turns of a caller, which subscribes to the frames of workers. A worker uses the
-    /// connection
-    /// only for holds, and needs no permission to subscribe.
+    /// connection only for holds, and needs no permission to subscribe.
     pub(crate) async fn link_for_turns(&self) -> Result<Link, FleetError> {
         let link = self.link().await?;
         let mut hears = Arc::clone(&self.hears_frames).lock_owned().await;

@@ -4,8 +4,7 @@
 //! `metric.description` and `metric.value`. Every other field is an attribute. Without a subscriber an event costs nothing.
 //!
 //! Attributes have few values: pools, backends of a configuration, lanes, kinds of errors. Names of turns, callers and
-//! workers
-//! are not attributes.
+//! workers are not attributes.
 
 use std::time::Duration;
 

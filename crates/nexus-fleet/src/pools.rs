@@ -34,8 +34,7 @@ impl FleetPools {
     }
 
     /// Creates a builder for the router of a worker: backends with a `pool` run on this machine. Its configuration may be
-    /// the same
-    /// file as its callers'.
+    /// the same file as its callers'.
     pub fn of_worker() -> Self {
         Self { is_local: true, ..Self::default() }
     }

@@ -18,8 +18,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Private folder of one turn, removed with its content when dropped.
 ///
 /// The owner locks the folder while it exists. The operating system releases the lock of a dead process. So an unlocked
-/// folder
-/// belongs to a dead process, and [`sweep`](Self::sweep) removes it.
+/// folder belongs to a dead process, and [`sweep`](Self::sweep) removes it.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
     lock: FileLock,
@@ -27,8 +26,7 @@ pub(crate) struct PrivateFolder {
 
 impl PrivateFolder {
     /// Creates the folder `name` in `root`, both owner-only. Removes the leftovers of a dead process, and waits up to
-    /// `patience`
-    /// for a folder in use.
+    /// `patience` for a folder in use.
     ///
     /// # Errors
     ///

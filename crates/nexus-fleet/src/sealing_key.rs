@@ -96,8 +96,7 @@ impl FleetKey {
     }
 
     /// Opens a value that `sender` sealed to this key. `None` for anything else. It returns no reason, which could reveal a
-    /// part of
-    /// the content.
+    /// part of the content.
     pub(crate) fn open<T: DeserializeOwned>(&self, sealed: &str, sender: &PublicKey) -> Option<T> {
         let sealed = STANDARD.decode(sealed).ok()?;
         let text = Zeroizing::new(self.pair.open(&sealed, &sender.key).ok()?);

@@ -22,16 +22,14 @@ use crate::{
 /// Time for which results, effects, started keys and objects are stored.
 pub(crate) const STORED_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Time after which the server delivers an unacknowledged message again. Source: a killed worker's message was observed to
-/// go
-/// to another worker exactly then.
+/// go to another worker exactly then.
 pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Time for which the server drops a second message with the same id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 /// Maximum number of turns that wait in a pool. Beyond it, callers get an overload error.
 const MAX_QUEUED: i64 = 100_000;
 /// Maximum number of consumers of a queue: each worker has one. The default of nats-server 2.15 is 1,000, which was seen
-/// with
-/// 1,000 workers.
+/// with 1,000 workers.
 const MAX_WORKERS: i32 = 100_000;
 /// Time after which the server removes the consumer of a vanished worker.
 const WORKER_GONE: Duration = Duration::from_secs(24 * 3_600);

@@ -8,10 +8,10 @@ use super::{CommitId, Project, TreeError, TreeErrorKind, text::PathText};
 
 const NAME: &str = "tree.json";
 const VERSION: u64 = 1;
-/// The largest such file, in bytes. It names every file under a filter.
+/// Maximum size of the record file, in bytes. It names every file under a filter.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Begins the names of the refs in a person's repository that keep bases.
+/// Prefix of the refs in a person's repository that retain bases.
 const PINS: &str = "refs/nexus/base/";
 
 /// The content that a tree begins with.
@@ -24,16 +24,16 @@ pub struct Base {
     pub head: Option<CommitId>,
     /// The person's branch, as `refs/heads/main`; `None` for a detached head or a plain folder.
     pub branch: Option<String>,
-    /// Uncommitted files, in order. [`Base::includes_uncommitted`] tells if they are in the base.
+    /// Uncommitted files, in order. [`Base::includes_uncommitted`] is true if they are in the base.
     pub uncommitted: Vec<PathBuf>,
     /// True if uncommitted files are in the base.
     pub includes_uncommitted: bool,
     /// Uncommitted files that are not in the base in any case: changed files under a filter, and repositories
     /// in the checkout.
     pub left_out: Vec<PathBuf>,
-    /// Files that the project keeps under a filter, such as LFS: they are pointers here, and cannot be changed.
+    /// Files that the project stores under a filter, such as LFS. In the tree they are pointers, and cannot be changed.
     pub filtered: Vec<PathBuf>,
-    /// Submodules: empty folders here, out of scope.
+    /// Submodules: empty folders in the tree, which cannot be changed.
     pub submodules: Vec<PathBuf>,
     /// True if the project may have files under a filter, including files that do not exist yet.
     pub has_filters: bool,
@@ -44,7 +44,7 @@ pub struct Base {
 pub(super) struct Record {
     version: u64,
     pub(super) project: Option<Project>,
-    /// The ref in the person's repository that keeps its commit.
+    /// The ref in the person's repository that retains the base commit.
     pub(super) pin: Option<String>,
     pub(super) object_format: String,
     commit: CommitId,
@@ -55,7 +55,7 @@ pub(super) struct Record {
     left_out: Vec<PathText>,
     filtered: Vec<PathText>,
     submodules: Vec<PathText>,
-    /// Not in records of before it was known.
+    /// `None` in records from before this field existed.
     #[serde(default)]
     has_filters: Option<bool>,
 }
@@ -117,7 +117,7 @@ impl Record {
             );
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
-        // Deleting the tree deletes this ref in the person's repository, and its lock is removed by its path.
+        // Check the name: deleting the tree deletes this ref in the person's repository, and its lock by its path.
         if let Some(pin) = record.pin.as_deref().filter(|pin| !is_pin(pin)) {
             let message = format!("{path:?} names {pin:?}, which is not a ref of a tree: restore the file");
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
@@ -134,7 +134,7 @@ impl Record {
     }
 }
 
-/// A name for a ref that keeps a base, which no other tree has.
+/// Returns a unique name for a ref that retains a base.
 pub(super) fn new_pin() -> String {
     format!("{PINS}{}", nexus_files::random_name())
 }

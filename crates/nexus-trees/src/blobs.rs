@@ -1,5 +1,5 @@
-//! Contents on their way into the repository, by `git fast-import`: one process for all files, and every byte goes
-//! through a handle of ours.
+//! Writes contents into the repository by `git fast-import`: one process for all files. Every byte goes through a file
+//! handle of this process.
 
 use std::{
     fs::{self, File},
@@ -14,13 +14,13 @@ use super::{
     text::unexpected,
 };
 
-/// Bytes that are collected before a write. Source: pipe(7), the capacity of a pipe.
+/// Number of bytes that are collected before a write. Source: pipe(7), the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// Takes contents into the repository.
+/// Writes contents into the repository.
 #[derive(Debug)]
 pub(super) struct BlobWriter {
-    /// Gone once it has ended.
+    /// `None` once the process has ended.
     running: Option<GitProcess>,
     pending: Vec<u8>,
     scratch: Scratch,
@@ -35,7 +35,7 @@ impl BlobWriter {
         Ok(Self { running: Some(running), pending: Vec::with_capacity(CHUNK), scratch, count: 0 })
     }
 
-    /// Takes bytes. Their id is at this position of what [`finish`](Self::finish) gives.
+    /// Adds bytes. Returns the position of their id in the result of [`finish`](Self::finish).
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<usize, TreeError> {
         let at = self.header(bytes.len() as u64)?;
         self.put(bytes)?;
@@ -43,7 +43,7 @@ impl BlobWriter {
         Ok(at)
     }
 
-    /// Takes the content of a file, of which nothing may change meanwhile. `path` is for messages.
+    /// Adds the content of a file. The file must not change meanwhile. `path` is for messages.
     pub(super) fn file(&mut self, path: &[u8], file: &File) -> Result<usize, TreeError> {
         let unreadable = |error| TreeError::from_io(&to_path(path), "cannot be read", error);
         let before = file.metadata().map_err(unreadable)?;
@@ -69,7 +69,7 @@ impl BlobWriter {
         if times(&before) == times(&after) { Ok(at) } else { Err(changed(path)) }
     }
 
-    /// The ids of all that was taken, in order.
+    /// Ends the process, and returns the ids of all contents, in order.
     pub(super) fn finish(mut self) -> Result<Vec<String>, TreeError> {
         self.put(b"done\n")?;
         self.flush()?;
@@ -107,7 +107,7 @@ impl BlobWriter {
         Ok(())
     }
 
-    /// Writes what was gathered. Git closes its end early only when it ends.
+    /// Writes the collected bytes. Git closes its end of the pipe early only when it ends, so then its exit has the reason.
     fn flush(&mut self) -> Result<(), TreeError> {
         let ended = || unexpected("nothing: it has ended");
         let mut running = self.running.take().ok_or_else(ended)?;

@@ -1,7 +1,7 @@
-//! A base and its changes on their way to another machine, as bundles.
+//! Sends a base and its changes to another machine, as bundles.
 //!
-//! A bundle is a few lines of text and a pack; git's own `bundle` reads that of a change. Objects are packed and unpacked by
-//! plumbing, without a transport. Source: gitformat-bundle.
+//! A bundle is a few lines of text and a pack. Git's own `bundle` can read the bundle of a change. Plumbing commands pack
+//! and unpack the objects, without a transport. Source: gitformat-bundle.
 
 use std::{
     io::{self, BufRead, Write},
@@ -18,10 +18,10 @@ use super::{
 const V2: &str = "# v2 git bundle";
 const V3: &str = "# v3 git bundle";
 const TIP: &str = "refs/nexus/tip";
-/// The longest line of a bundle's head, in bytes, and how many there may be.
+/// Maximum length of a line in a bundle's head, in bytes, and maximum number of lines.
 const MAX_LINE: u64 = 4 << 10;
 const MAX_LINES: usize = 64;
-/// Most commits that a bundle may bring.
+/// Maximum number of commits in a bundle.
 const MAX_COMMITS: usize = 10_000;
 
 /// The head of a bundle.
@@ -33,11 +33,11 @@ pub(super) struct BundleHead {
 }
 
 impl Tree {
-    /// Writes the base, alone: what it holds, but not what was before it. [`Tree::create_from_bundle`] reads it.
+    /// Writes the base commit with its files, without its history. [`Tree::create_from_bundle`] reads it.
     ///
     /// # Errors
     ///
-    /// [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; those of `to` and of git.
+    /// [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; errors of `to` and of git.
     pub fn bundle_base(&self, to: &mut (dyn Write + Send)) -> Result<(), TreeError> {
         let base = &self.base().commit;
         let listed =
@@ -165,8 +165,8 @@ pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, T
     Err(malformed("its head is too long"))
 }
 
-/// Refuses a commit whose files exceed the limits once they are checked out: a pack of a few bytes may contain
-/// any number of files, and one content many times.
+/// Rejects a commit whose files exceed the limits when they are checked out. A pack of a few bytes may contain any number of
+/// files, and one content many times.
 pub(super) fn bounded(repo: &Repo, tip: &CommitId, limits: &TreeLimits) -> Result<(), TreeError> {
     let entries = repo.entries(tip.as_str())?;
     let files = entries.iter().filter(|(_, entry)| entry.mode != GITLINK);
@@ -205,7 +205,7 @@ pub(super) fn unpack(repo: &Repo, from: &mut (dyn BufRead + Send), max_bytes: u6
             Err(error) => break Err(unread(error)),
         };
         let length = chunk.len();
-        // It may end before it has read everything; how it ended says why.
+        // Git may end before it has read everything. Its exit then has the reason.
         if !running.write(chunk)? {
             break Ok(());
         }

@@ -1,4 +1,4 @@
-//! Files that a commit refuses.
+//! Checks for files that a commit rejects.
 
 use std::{collections::BTreeSet, os::unix::ffi::OsStrExt as _, path::Path};
 
@@ -10,20 +10,20 @@ use super::{
     repo::{self, GITLINK, GitEntries, LINK, Repo},
 };
 
-/// The longest target of a link, in bytes.
+/// Maximum length of a link's target, in bytes.
 const MAX_TARGET: u64 = 64 << 10;
-/// The largest attribute file that git obeys, in bytes. Source: git, `ATTR_MAX_FILE_SIZE`.
+/// Maximum size of an attribute file that git reads, in bytes. Source: git, `ATTR_MAX_FILE_SIZE`.
 const MOST_ATTRIBUTES: u64 = 100 << 20;
-/// Text in an attribute file that names a filter. It also defines macros with names of their own.
+/// Text of an attribute file that names a filter. It also occurs in definitions of macros, which have other names.
 const FILTER: &[u8] = b"filter";
 
 impl Tree {
-    /// Refuses what a tree must not add to the base: names, links, submodules and filtered files.
+    /// Rejects additions to the base that a tree must not have: bad names, links, submodules and filtered files.
     pub(super) fn check(&self, tree: &TreeId) -> Result<(), TreeError> {
         self.check_since(&self.base().commit, tree)
     }
 
-    /// [`check`](Self::check) for the files that a tree adds to a commit.
+    /// Like [`check`](Self::check), for the files that a tree adds to a commit.
     pub(super) fn check_since(&self, commit: &CommitId, tree: &TreeId) -> Result<(), TreeError> {
         let base_commit = commit.as_str();
         let differences = self.repo.differences(base_commit, tree.as_str())?;
@@ -51,7 +51,7 @@ impl Tree {
         refused.extend(filtered.iter().map(|path| RefusedPath::new(path, Refusal::Filtered)));
         let (old_links, new_links) = (links(&self.repo, &base)?, links(&self.repo, &new)?);
         for (path, target) in &new_links {
-            // A link of the base that led out before is the person's own.
+            // A link that already led out in the base belongs to the person, so accept it.
             let was_out = old_links.get(path) == Some(target) && link_target::leads_out(&old_links, path);
             if !was_out && link_target::leads_out(&new_links, path) {
                 refused.insert(RefusedPath::new(path, Refusal::LinkOut));
@@ -141,7 +141,7 @@ pub(super) fn filtered<'a>(
     Ok(with_filter(&command.run(&repo::joined(paths))?))
 }
 
-/// The paths that `check-attr -z filter` names with a filter.
+/// Returns the paths that the output of `check-attr -z filter` lists with a filter.
 pub(super) fn with_filter(output: &[u8]) -> BTreeSet<Vec<u8>> {
     let parts: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
     let with_filter = parts.chunks_exact(3).filter(|chunk| !matches!(chunk[2], b"unspecified" | b"unset"));

@@ -16,7 +16,7 @@ use super::{
 pub struct CheckoutStatus {
     /// The commit that is checked out; `None` in a repository without commits.
     pub head: Option<CommitId>,
-    /// The branch, as `refs/heads/main`; `None` for a detached head.
+    /// The branch that is checked out, as `refs/heads/main`; `None` for a detached head.
     pub branch: Option<String>,
     /// Uncommitted files, in order, including changed files under a filter and repositories in the checkout.
     pub uncommitted: Vec<PathBuf>,

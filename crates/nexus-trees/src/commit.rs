@@ -1,4 +1,4 @@
-//! Commits from an intent, and the refs of a tree.
+//! Commits of stored intents, and the refs of a tree.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,24 +17,24 @@ const REFS: &str = "refs/nexus/";
 pub struct CommitIntent {
     /// Content of the commit.
     pub tree: TreeId,
-    /// The commits before it.
+    /// Parents of the commit.
     pub parents: Vec<CommitId>,
     /// Time of the commit, in whole seconds.
     #[serde(with = "rfc3339::as_micros")]
     pub time: SystemTime,
-    /// Its message.
+    /// Message of the commit.
     pub message: String,
     /// Trailers at the end of the message, such as `Task: 12`, in order.
     pub trailers: Vec<(String, String)>,
 }
 
 impl CommitIntent {
-    /// A commit of `tree` after `parent`.
+    /// Describes a commit of `tree` with the parent `parent`.
     pub fn new(tree: TreeId, parent: CommitId, time: SystemTime, message: impl Into<String>) -> Self {
         Self { tree, parents: vec![parent], time, message: message.into(), trailers: Vec::new() }
     }
 
-    /// A commit after any number of others.
+    /// Describes a commit with any number of parents.
     pub(super) fn of(tree: TreeId, parents: Vec<CommitId>, time: SystemTime, message: &str) -> Self {
         Self { tree, parents, time, message: message.to_owned(), trailers: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl CommitIntent {
         self
     }
 
-    /// The commit as git stores it. Source: gitformat-commit, and `commit_tree_extended` in git.
+    /// Returns the commit object as git stores it. Source: gitformat-commit, and `commit_tree_extended` in git.
     pub(super) fn object(&self) -> Result<String, TreeError> {
         let malformed = |what: String| Err(TreeError::new(TreeErrorKind::Malformed, what));
         let seconds = self.time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -101,7 +101,7 @@ impl Tree {
         self.write_object(&object)
     }
 
-    /// Makes the commit of an intent whose tree was checked.
+    /// Creates the commit of an intent whose tree was already checked.
     pub(super) fn write_commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
         self.write_object(&intent.object()?)
     }
@@ -157,7 +157,7 @@ impl Tree {
         }
         let found = self.repo.read_ref(&name)?;
         if found.as_ref() == Some(to) && ended.code().is_none() {
-            // Killed when all was done.
+            // Git was killed after it had moved the ref.
             return Ok(());
         }
         if found.as_ref() == from {
@@ -170,7 +170,7 @@ impl Tree {
     }
 }
 
-/// The whole name of a ref of this tree's.
+/// Returns the full name of a ref of this tree.
 pub(super) fn ref_name(name: &str) -> Result<String, TreeError> {
     let is_part = |part: &str| {
         !part.is_empty()

@@ -1,4 +1,4 @@
-//! A tree with some paths of another.
+//! Combines a tree with some paths of another tree.
 
 use std::path::Path;
 
@@ -8,14 +8,15 @@ use super::{
 };
 
 impl Tree {
-    /// The tree that `tree` is with each of `paths` as `from` has it: with its content and mode, or gone, if `from` has nothing
-    /// there. What is in the way of such a path, a file where it needs a folder or a folder where it is a file, goes.
+    /// Returns `tree` with each of `paths` as in `from`: with the same content and mode, or removed if `from` does not have
+    /// it. A file is removed if the path needs a folder there.
     ///
-    /// Paths are of files and links, from the top; nothing is below one of them that is not below it in `from`.
+    /// The paths name files and links, from the top. If `from` has a file or link at a path, the result has nothing below
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](super::TreeErrorKind::NotFound) if a commit or tree is not there; those of git.
+    /// [`NotFound`](super::TreeErrorKind::NotFound) if a commit or tree does not exist; errors of git.
     pub fn with_paths_of<'a, 'b>(
         &self,
         tree: impl Into<Treeish<'a>>,
@@ -38,7 +39,7 @@ impl Tree {
     }
 }
 
-/// Removes what would be above or below a file at `path`.
+/// Removes the entries above and below a file at `path`.
 fn clear(entries: &mut GitEntries, path: &[u8]) {
     for above in beginnings(path) {
         entries.remove(above);

@@ -30,17 +30,18 @@ const UNFINISHED: &str = ".tree-new-";
 const STALE: Duration = Duration::from_secs(60 * 60);
 
 impl Tree {
-    /// Creates the tree of a workspace, in its folder `.tree`, or opens it if it is there already. The base is the project's
-    /// `HEAD`, or what is in a plain folder.
+    /// Creates the tree of a workspace in its folder `.tree`, or opens it if it exists. The base is the project's `HEAD`, or
+    /// the content of a plain folder.
     ///
-    /// In the person's repository one ref is written, `refs/nexus/base/…`, which keeps the base; [`Tree::delete`] removes it.
+    /// Writes one ref in the person's repository, `refs/nexus/base/…`, which retains the base. [`Tree::delete`] removes it.
     ///
     /// # Errors
     ///
     /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree of another project;
-    /// [`NotAProject`](TreeErrorKind::NotAProject), [`GitTooOld`](TreeErrorKind::GitTooOld) for a repository that git does not
-    /// open; [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; [`TooLarge`](TreeErrorKind::TooLarge) and
-    /// [`NeedsConsent`](TreeErrorKind::NeedsConsent), before a byte is read; [`PermissionDenied`](TreeErrorKind::PermissionDenied), [`NoSpace`](TreeErrorKind::NoSpace), those of git.
+    /// [`NotAProject`](TreeErrorKind::NotAProject), [`GitTooOld`](TreeErrorKind::GitTooOld) for a repository that git does
+    /// not open; [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; [`TooLarge`](TreeErrorKind::TooLarge)
+    /// and [`NeedsConsent`](TreeErrorKind::NeedsConsent), before a byte is read;
+    /// [`PermissionDenied`](TreeErrorKind::PermissionDenied), [`NoSpace`](TreeErrorKind::NoSpace), errors of git.
     pub fn create(
         git: &Git,
         workspace: impl AsRef<Path>,
@@ -117,12 +118,12 @@ impl Tree {
         Self::open(git, &workspace).map(|tree| tree.with_limits(options.limits.clone()))
     }
 
-    /// Opens the tree of a workspace. What a process that was killed left is removed when it is an hour old; the ref that
-    /// keeps the base is set again if it is missing.
+    /// Opens the tree of a workspace. Removes leftovers of a killed process that are older than an hour. Creates the ref
+    /// that retains the base again if it is missing.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TreeErrorKind::NotFound) if the workspace has none, or if its project is gone;
+    /// [`NotFound`](TreeErrorKind::NotFound) if the workspace has no tree, or if its project is gone;
     /// [`Malformed`](TreeErrorKind::Malformed); [`MissingObject`](TreeErrorKind::MissingObject) if the base was lost.
     pub fn open(git: &Git, workspace: impl AsRef<Path>) -> Result<Self, TreeError> {
         let workspace = absolute(workspace.as_ref())?;
@@ -159,8 +160,8 @@ impl Tree {
         Self::delete_at(self.repo.git(), &self.folder, &self.record)
     }
 
-    /// [`Tree::delete`] for the tree of a workspace, even if it cannot be opened because its project is gone or
-    /// has lost the base. Does nothing if the workspace has no tree.
+    /// Like [`Tree::delete`], for the tree of a workspace that may be impossible to open: its project is gone or has lost
+    /// the base. Does nothing if the workspace has no tree.
     ///
     /// # Errors
     ///
@@ -185,7 +186,8 @@ impl Tree {
         fs::remove_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be removed", error))
     }
 
-    /// Keeps the base in the person's repository, so that no collection of theirs takes it away.
+    /// Creates the ref in the person's repository that retains the base, so that git's garbage collection does not remove
+    /// it.
     fn pin(&self) -> Result<(), TreeError> {
         let base = self.base();
         let (Some((project, person)), Some(pin), Some(head)) = (self.person(), &self.record.pin, &base.head)
@@ -203,10 +205,10 @@ impl Tree {
         if person.read_own_ref(git, pin)?.as_ref() == Some(head) {
             return Ok(());
         }
-        // Only this tree has a ref of this name: a lock is that of a git that was killed.
+        // Only this tree has a ref of this name, so an existing lock belongs to a killed git.
         let _lock = self.lock()?;
         person::remove_own_lock(person, pin);
-        // No log of a ref that is ours.
+        // The ref is not the person's, so write no log for it.
         let quiet = ["core.logAllRefUpdates=false".to_owned()];
         let moved = person::move_ref(git, person, pin, Some(head), None, &quiet)?;
         match (moved, person.read_ref(git, pin)?) {
@@ -224,8 +226,8 @@ impl Tree {
     }
 }
 
-/// Returns the target of the ref that retains a base: `None` if git does not open the repository, which then
-/// has no refs to remove.
+/// Returns the target of the ref that retains a base. `None` if git does not open the repository: then there is no ref to
+/// remove.
 fn pinned(git: &Git, person: &Repository, pin: &str) -> Result<Option<CommitId>, TreeError> {
     match person.read_ref(git, pin) {
         Err(error) if error.kind() == TreeErrorKind::Git => match person.object_format(git) {
@@ -243,7 +245,7 @@ fn base_of_repository(
     options: &TreeOptions,
 ) -> Result<Base, TreeError> {
     let git = repo.git();
-    // The end of the history of a shallow clone.
+    // `shallow` lists where the history of a shallow clone ends. Without it, git would miss the earlier commits.
     if let Ok(shallow) = fs::read(person.common_dir().join("shallow")) {
         repo.write("shallow", &shallow)?;
     }
@@ -314,7 +316,7 @@ fn plain_base(commit: CommitId) -> Base {
     }
 }
 
-/// Adds the properties of the base that follow from its content, and its ignore rules.
+/// Adds properties that follow from the content of the base, and the base's ignore rules.
 fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeError> {
     let entries = repo.entries(base.commit.as_str())?;
     IgnoreRules::write(staging.join("rules"), repo, &entries)?;
@@ -327,7 +329,7 @@ fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeErro
     update.run(b"").map(drop)
 }
 
-/// Refuses a commit of which something is missing, as in a partial clone.
+/// Fails for a commit with missing objects, as in a partial clone.
 fn present(repo: &Repo, commit: &CommitId) -> Result<(), TreeError> {
     repo.tree_of(commit).map_err(|error| match error.kind() {
         TreeErrorKind::NotFound => {
@@ -378,7 +380,7 @@ fn absolute(path: &Path) -> Result<PathBuf, TreeError> {
     std::path::absolute(path).map_err(|error| TreeError::from_io(path, "is no path", error))
 }
 
-/// A tree that is being made; it is removed unless it is put in place.
+/// Folder of a tree that is being created. It is removed on drop, unless it was moved into place.
 struct Staging(PathBuf);
 
 impl std::ops::Deref for Staging {
@@ -402,7 +404,7 @@ impl Staging {
         match fs::rename(&self.0, &folder) {
             Ok(()) => nexus_files::sync_folder(workspace)
                 .map_err(|error| TreeError::from_io(workspace, "cannot be flushed to the disk", error)),
-            // Another process was faster, or there is something else of this name.
+            // Another process was faster, or something else has this name.
             Err(_) if folder.exists() => {
                 let message = format!("{folder:?} already exists: open it, or choose another workspace");
                 Err(TreeError::new(TreeErrorKind::AlreadyExists, message))
@@ -419,7 +421,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes what dead processes left in a folder under names that begin so.
+/// Removes leftovers of dead processes in a folder, whose names begin with `beginning`.
 fn sweep(folder: &Path, beginning: &str) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -429,7 +431,7 @@ fn sweep(folder: &Path, beginning: &str) {
         };
         if entry.file_name().to_string_lossy().starts_with(beginning) && is_old() {
             let path = entry.path();
-            // The path blocks nothing, and the next call tries it again.
+            // A leftover blocks nothing, and the next call tries to remove it again.
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }
     }

@@ -33,12 +33,12 @@ pub struct TreeEntry {
     /// Mode as git has it: `0o100644` for a file, `0o100755` for an executable file, `0o120000` for a link,
     /// `0o160000` for a submodule.
     pub mode: u32,
-    /// Names its content.
+    /// Object id of the content.
     pub id: String,
 }
 
-/// A patch, as `git apply` takes it, with every byte that differs. All files are treated as text, with any
-/// content and any attribute.
+/// A patch for `git apply`, with every byte that differs. All files are treated as text, whatever their content and
+/// attributes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Patch(Vec<u8>);
 
@@ -49,7 +49,7 @@ impl fmt::Debug for Patch {
 }
 
 impl Tree {
-    /// The paths of the files and links of a commit or tree, in order. Submodules are left out.
+    /// Returns the paths of the files and links of a commit or tree, in order. Leaves out submodules.
     ///
     /// # Errors
     ///
@@ -59,12 +59,12 @@ impl Tree {
         Ok(entries.iter().filter(|(_, entry)| entry.mode != GITLINK).map(|(path, _)| to_path(path)).collect())
     }
 
-    /// Returns the contents of files of a commit or tree, each of at most `most_bytes`; of a link, its target.
-    /// `None` for a path without a file.
+    /// Returns the contents of files of a commit or tree, each of at most `most_bytes`. For a link, the content is its
+    /// target. `None` for a path without a file.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for a larger file.
+    /// Errors of [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for a larger file.
     pub fn contents<'a>(
         &self,
         of: impl Into<Treeish<'a>>,
@@ -116,8 +116,8 @@ impl Tree {
             .collect())
     }
 
-    /// The patch that makes one commit or tree of another. No text conversion, no external program, no rename detection; no
-    /// attribute counts, neither of the tree nor of the system.
+    /// Returns the patch from one commit or tree to another. It uses no text conversion, no external program and no rename
+    /// detection. Attributes of the tree and of the system have no influence.
     ///
     /// # Errors
     ///
@@ -154,13 +154,13 @@ impl Tree {
         command.run_within(b"", self.limits.patch_bytes).map(Patch)
     }
 
-    /// The id of a commit or tree that is there.
+    /// Returns the id of an existing commit or tree.
     fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
         self.repo.root(tree.0).map(|_| tree.0)
     }
 
     fn empty_tree(&self) -> &'static str {
-        // The hash of nothing, by SHA-1 and by SHA-256. Git knows both without storing them.
+        // Ids of the empty tree in SHA-1 and SHA-256. Git knows both without storing them.
         match self.base().commit.as_str().len() {
             40 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
             _ => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -168,7 +168,7 @@ impl Tree {
     }
 }
 
-/// A tree, or that of a commit.
+/// Id of a tree, or of a commit that stands for its tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Treeish<'a>(pub(super) &'a str);
 
@@ -185,16 +185,15 @@ impl<'a> From<&'a TreeId> for Treeish<'a> {
 }
 
 impl Tree {
-    /// Reports the changes in a folder since this call, for a backend that continues the work that another one
-    /// began there: the host's part of the fallback rule `continue`. Does not report files that git ignores by
-    /// the base's rules.
+    /// Reports the changes in a folder since this call. It is for a backend that continues the work of another one in this
+    /// folder: the host's part of the fallback rule `continue`. Does not report files that git ignores by the base's rules.
     ///
-    /// The call blocks, like all others; the returned value does not. If the turn is cancelled during a
-    /// comparison, the comparison ends a little later on a thread of its own.
+    /// This call blocks, like all others of a tree; the returned value does not. If the turn is cancelled during a
+    /// comparison, the comparison ends a little later on its own thread.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::snapshot`].
+    /// Errors of [`Tree::snapshot`].
     pub fn file_changes(&self, folder: impl Into<PathBuf>) -> Result<FileChanges, TreeError> {
         let (tree, folder) = (self.clone(), folder.into());
         let before = tree.snapshot(&folder)?;
@@ -215,7 +214,7 @@ impl Tree {
 }
 
 impl Patch {
-    /// Its bytes.
+    /// Returns the bytes of the patch.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -225,9 +224,9 @@ impl Patch {
         self.0.is_empty()
     }
 
-    /// The patch to be read by a person or a model. What would not show stands there as `<0x1B>` or `<U+202E>`: bytes that are
-    /// not UTF-8, control characters, and characters that are invisible or change the direction of text. A file may have such
-    /// a text in it, too; [`as_bytes`](Self::as_bytes) tells them apart.
+    /// Returns the patch as text for a person or a model. Invisible parts are shown as `<0x1B>` or `<U+202E>`: bytes that
+    /// are not UTF-8, control characters, and characters that are invisible or change the direction of text. A file may
+    /// contain such a text itself; [`as_bytes`](Self::as_bytes) distinguishes the two.
     pub fn text(&self) -> String {
         let chunks = self.0.utf8_chunks();
         let mut text = String::with_capacity(self.0.len());

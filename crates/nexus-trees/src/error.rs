@@ -1,4 +1,4 @@
-//! Why something could not be done with a tree, named for what the caller can do next.
+//! Errors of operations on trees, named for what the caller can do next.
 
 use std::{error::Error, fmt, io, path::Path};
 
@@ -7,53 +7,53 @@ use nexus_files::FileFault;
 
 use super::refusal::RefusedPath;
 
-/// Why something could not be done with a tree, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeErrorKind {
-    /// `git` was not found. Install it.
+    /// `git` was not found. The user must install it.
     GitMissing,
-    /// The `git` that was found is too old, for Nexus or for this repository. Install a newer one.
+    /// The `git` that was found is too old, for Nexus or for this repository. The user must install a newer one.
     GitTooOld,
-    /// Nothing is there: no tree in the workspace, no such commit, no such ref.
+    /// The tree, the commit or the ref does not exist.
     NotFound,
     /// The workspace has a tree already, of another project or with other options.
     AlreadyExists,
     /// The folder cannot be a project: it does not exist, lies inside of a repository, or is a repository that
     /// git does not open.
     NotAProject,
-    /// An object of the project's is missing, as in a partial clone. It is not fetched: fetch it and try again.
+    /// An object of the project is missing, as in a partial clone. Nexus does not fetch it: fetch it and try again.
     MissingObject,
-    /// Paths that are not taken: see [`TreeError::paths`].
+    /// The tree rejects some paths: see [`TreeError::paths`].
     Refused,
-    /// Trees that were to be merged change the same paths: see [`TreeError::paths`].
+    /// The trees to merge change the same paths: see [`TreeError::paths`].
     Overlap,
-    /// A file changed while it was read. End what is running in the folder, and try again.
+    /// A file changed while it was read. End the programs that use the folder, and try again.
     Changed,
-    /// More than the [`TreeLimits`](super::TreeLimits) allow.
+    /// The data exceeds the [`TreeLimits`](super::TreeLimits).
     TooLarge,
-    /// More is to be read than [`TreeOptions::with_read_bound`](super::TreeOptions::with_read_bound) allows. Ask the person, or name a smaller
-    /// folder.
+    /// The data exceeds [`TreeOptions::with_read_bound`](super::TreeOptions::with_read_bound). Ask the person, or name a
+    /// smaller folder.
     NeedsConsent,
     /// A ref does not have the expected value: another process moved it. Read it, and decide again.
     RefMoved,
     /// A commit does not descend from the base of this tree.
     Unrelated,
-    /// An argument, or a file in the workspace, does not have the form that this module writes.
+    /// An argument, a bundle, or a file of the tree in the workspace is malformed.
     Malformed,
-    /// Another process is writing and did not end in time. Try again.
+    /// Another process writes to the same data and did not end in time. Try again.
     InUse,
-    /// The caller cancelled.
+    /// The caller cancelled the operation.
     Cancelled,
     /// Git did not end in time, and was killed.
     TimedOut,
     /// The disk is full. Free some space.
     NoSpace,
-    /// The operating system does not allow it. See to the rights of the file.
+    /// The operating system does not allow the access. Check the permissions of the file.
     PermissionDenied,
-    /// Git failed in another way; its own words are in the message.
+    /// Git failed in another way; the message contains its error output.
     Git,
-    /// The operating system reports another failure, which is the source.
+    /// The operating system reported another failure, which is the `source`.
     Io,
 }
 
@@ -75,7 +75,7 @@ impl TreeError {
         Self(Box::new(TreeErrorFields { kind, message: message.into(), paths: Vec::new(), source: None }))
     }
 
-    /// `what` goes on after the path: "cannot be read".
+    /// Converts an error at a path. `what` continues the sentence after the path: "cannot be read".
     pub(super) fn from_io(path: &Path, what: &str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
         let fault = FileFault::of(&source);
@@ -108,14 +108,14 @@ impl TreeError {
         self.0.kind
     }
 
-    /// The paths in question, each with the reason. Empty unless the kind is [`Refused`](TreeErrorKind::Refused) or
+    /// Returns the rejected paths, each with the reason. Empty unless the kind is [`Refused`](TreeErrorKind::Refused) or
     /// [`Overlap`](TreeErrorKind::Overlap).
     pub fn paths(&self) -> &[RefusedPath] {
         &self.0.paths
     }
 }
 
-/// Most paths that a message names.
+/// Maximum number of paths that a message names.
 const SHOWN: usize = 10;
 
 impl fmt::Display for TreeError {
@@ -137,14 +137,15 @@ impl Error for TreeError {
     }
 }
 
-/// Kinds of failure of a service that works on trees.
+/// Error kinds of a service that works on trees.
 pub trait TreeServiceErrorKind: ServiceErrorKind {
-    /// Returns the service's own kind and advice for a failure of a tree. `None` leaves it to [`TreeErrorKind::fault`].
+    /// Returns the service's own kind and advice for a failure of a tree. For `None`, [`TreeErrorKind::fault`] decides the
+    /// kind.
     fn of_tree(kind: TreeErrorKind) -> Option<(Self, &'static str)>;
 }
 
 impl TreeErrorKind {
-    /// Returns the failure that every service has and that is closest to this one.
+    /// Returns the kind of fault, common to all services, that is closest to this failure.
     pub fn fault(self) -> ServiceFault {
         match self {
             Self::Malformed => ServiceFault::Damaged,

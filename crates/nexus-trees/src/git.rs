@@ -1,4 +1,4 @@
-//! The program `git`, run in an environment that is built for it.
+//! Runs the program `git` in an environment of its own.
 
 use std::{
     env,
@@ -17,16 +17,16 @@ use super::{
     process::{GitBounds, GitExit, GitProcess},
 };
 
-/// The oldest git that knows every variable and option in use here: `GIT_CONFIG_GLOBAL` came with it.
+/// Oldest git that supports every variable and option in use: it introduced `GIT_CONFIG_GLOBAL`.
 const MINIMUM: [u32; 2] = [2, 32];
 /// Longest duration of one run of git.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
-/// Most bytes that git may print as a list.
+/// Maximum size of a list that git may print, in bytes.
 const MAX_OUTPUT: u64 = 1 << 30;
 
-/// Settings of every run. A setting on the command line overrides all files.
+/// Settings for every run. A setting on the command line overrides all files.
 const SETTINGS: [&str; 26] = [
-    // Programs that a repository can name.
+    // Programs that the configuration of a repository can name.
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.alternateRefsCommand=",
@@ -42,18 +42,18 @@ const SETTINGS: [&str; 26] = [
     "maintenance.auto=false",
     "protocol.allow=never",
     "submodule.recurse=false",
-    // Files outside of the repository, and what may stand in for an object.
+    // Files outside of the repository, and replacements of objects.
     "core.attributesFile=/dev/null",
     "core.excludesFile=/dev/null",
     "core.useReplaceRefs=false",
     "core.commitGraph=false",
     "core.multiPackIndex=false",
-    // Names.
+    // Checks of names.
     "core.protectNTFS=true",
     "core.protectHFS=true",
     "core.precomposeUnicode=false",
     "core.quotePath=true",
-    // The form of a temporary index.
+    // Format of a temporary index.
     "core.splitIndex=false",
     "core.untrackedCache=false",
 ];
@@ -72,18 +72,18 @@ pub struct Git {
     version: [u32; 3],
     time_limit: Duration,
     cancel: Option<CancelToken>,
-    /// The user's own configuration files, the strongest last.
+    /// Configuration files of the user. A later file overrides an earlier one.
     user_configuration: Vec<PathBuf>,
 }
 
 impl Git {
-    /// The first `git` of this process's `PATH`, with the configuration files that this process's variables and the system
-    /// name, as for [`Git::with_user_configuration`].
+    /// Finds the first `git` in this process's `PATH`, and the configuration files for [`Git::with_user_configuration`] by
+    /// this process's variables and the defaults of the system.
     ///
     /// # Errors
     ///
-    /// [`GitMissing`](TreeErrorKind::GitMissing) and [`GitTooOld`](TreeErrorKind::GitTooOld), with the command that
-    /// installs it.
+    /// [`GitMissing`](TreeErrorKind::GitMissing) and [`GitTooOld`](TreeErrorKind::GitTooOld), with the command that installs
+    /// it.
     pub fn find() -> Result<Self, TreeError> {
         let path = env::var_os("PATH").unwrap_or_default();
         let is_program = |file: &PathBuf| {
@@ -99,7 +99,7 @@ impl Git {
         }
     }
 
-    /// The `git` at a path.
+    /// Uses the `git` at a path.
     ///
     /// # Errors
     ///
@@ -134,54 +134,56 @@ impl Git {
         Ok(Self { version, time_limit: TIME_LIMIT, ..git })
     }
 
-    /// Gives each run of git this long, instead of ten minutes.
+    /// Sets the time limit for each run of git. Ten minutes by default.
     #[must_use]
     pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
         self.time_limit = time_limit;
         self
     }
 
-    /// Reads how files are checked out (`core.autocrlf`, `core.eol`, `core.safecrlf`, `core.fileMode`, `core.symlinks`) from these
-    /// files as well where a repository does not say, from the last one first. Nothing else of them is read.
+    /// Sets the configuration files of the user. They are read only for the settings of checkouts (`core.autocrlf`,
+    /// `core.eol`, `core.safecrlf`, `core.fileMode`, `core.symlinks`) that the repository does not have. The last file is
+    /// read first.
     #[must_use]
     pub fn with_user_configuration(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
         self.user_configuration = files.into_iter().collect();
         self
     }
 
-    /// The user's own configuration files, the strongest last.
+    /// Returns the configuration files of the user. A later file overrides an earlier one.
     pub(super) fn user_configuration(&self) -> &[PathBuf] {
         &self.user_configuration
     }
 
-    /// Kills git, and ends the call with [`Cancelled`](TreeErrorKind::Cancelled), when `cancel` is.
+    /// Sets a cancel token. When it is cancelled, git is killed, and the call fails with
+    /// [`Cancelled`](TreeErrorKind::Cancelled).
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancelToken) -> Self {
         self.cancel = Some(cancel);
         self
     }
 
-    /// Its version: major, minor, patch.
+    /// Returns the version: major, minor, patch.
     pub fn version(&self) -> [u32; 3] {
         self.version
     }
 
-    /// Returns the bounds of a run that begins now.
+    /// Returns the time limit and cancel token for a run that begins now.
     pub(super) fn bounds(&self) -> GitBounds {
         GitBounds::new(self.time_limit, self.cancel.clone())
     }
 
-    /// Returns true if both are the same program.
+    /// Returns true if both values run the same program.
     pub(super) fn is_program_of(&self, other: &Self) -> bool {
         self.program == other.program
     }
 
-    /// A command on the repository at `git_dir`.
+    /// Returns a command on the repository at `git_dir`.
     pub(super) fn command(&self, git_dir: &Path, name: &str) -> GitCommand<'_> {
         self.command_with(git_dir, name, &[])
     }
 
-    /// A command with more settings, which run nothing.
+    /// Returns a command with additional settings. The settings must not name programs.
     pub(super) fn command_with(&self, git_dir: &Path, name: &str, settings: &[String]) -> GitCommand<'_> {
         let mut command = Command::new(&self.program);
         command.env_clear().current_dir(git_dir).env("GIT_DIR", git_dir);
@@ -217,7 +219,7 @@ impl Git {
     }
 }
 
-/// The files that git reads of the system and of the user, by the variables of this process. Source: git-config(1).
+/// Returns the configuration files of the system and the user, by the variables of this process. Source: git-config(1).
 fn user_configuration() -> Vec<PathBuf> {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut files = Vec::new();
@@ -235,7 +237,7 @@ fn user_configuration() -> Vec<PathBuf> {
     files
 }
 
-/// Author of our commits.
+/// Author of the commits that Nexus creates.
 pub(super) const AUTHOR: (&str, &str) = ("Nexus", "nexus@localhost");
 
 const INSTALL: &str = "install it with `apt-get install git`, `dnf install git` or `brew install git`";
@@ -245,7 +247,7 @@ fn missing(what: &str) -> TreeError {
     TreeError::new(TreeErrorKind::GitMissing, message)
 }
 
-/// Why git was not started.
+/// Returns the error for a git that could not be started.
 fn not_started(program: &Path, error: io::Error) -> TreeError {
     if error.kind() == io::ErrorKind::NotFound && !program.exists() {
         return missing(&format!("git does not exist at {program:?}"));
@@ -257,13 +259,13 @@ fn version_in(text: &str) -> Option<[u32; 3]> {
     let numbers = text.strip_prefix("git version ")?.split_whitespace().next()?;
     let mut parts = numbers.split('.');
     let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    // "2.50.GIT" and "2.50.0-rc1" are such versions, too.
+    // Versions such as "2.50.GIT" and "2.50.0-rc1" are valid, too.
     let digits = parts.next().unwrap_or_default();
     let end = digits.bytes().take_while(u8::is_ascii_digit).count();
     Some([major, minor, digits[..end].parse().unwrap_or(0)])
 }
 
-/// One command of git's, before it is run.
+/// One command of git, before it runs.
 #[derive(Debug)]
 pub(super) struct GitCommand<'a> {
     git: &'a Git,
@@ -282,7 +284,7 @@ impl GitCommand<'_> {
         self
     }
 
-    /// An option whose value is a path.
+    /// Adds an option whose value is a path.
     pub(super) fn path_option(self, option: &str, path: &Path) -> Self {
         let mut text = OsString::from(option);
         text.push(path);
@@ -294,12 +296,12 @@ impl GitCommand<'_> {
         self
     }
 
-    /// Works on another index than the repository's.
+    /// Uses another index than the repository's.
     pub(super) fn index(self, path: &Path) -> Self {
         self.env("GIT_INDEX_FILE", path)
     }
 
-    /// Works on the files of a folder.
+    /// Uses a folder as the work tree.
     pub(super) fn work_tree(mut self, path: &Path) -> Self {
         self.command.current_dir(path);
         self.env("GIT_WORK_TREE", path)
@@ -312,24 +314,24 @@ impl GitCommand<'_> {
             .map_err(|error| not_started(&self.git.program, error))
     }
 
-    /// Runs it, and gives what it printed if it succeeded.
+    /// Runs the command, and returns its output if it succeeded.
     pub(super) fn run(self, input: &[u8]) -> Result<Vec<u8>, TreeError> {
         self.run_within(input, MAX_OUTPUT)
     }
 
-    /// [`run`](Self::run) with a bound on its output.
+    /// Like [`run`](Self::run), with a limit on the output.
     pub(super) fn run_within(self, input: &[u8], max_bytes: u64) -> Result<Vec<u8>, TreeError> {
         let (ended, output) = self.start()?.run(input, max_bytes)?;
         ended.success()?;
         Ok(output)
     }
 
-    /// Runs it, and gives how it ended and what it printed.
+    /// Runs the command, and returns its exit and its output.
     pub(super) fn outcome(self, input: &[u8]) -> Result<(GitExit, Vec<u8>), TreeError> {
         self.start()?.run(input, MAX_OUTPUT)
     }
 
-    /// Runs it, and gives the one line that it printed.
+    /// Runs the command, and returns the single line of its output.
     pub(super) fn line(self, input: &[u8]) -> Result<String, TreeError> {
         let output = self.run(input)?;
         Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())

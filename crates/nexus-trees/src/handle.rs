@@ -1,4 +1,4 @@
-//! Folders and files by their handles: no link is followed, and nothing waits for a pipe.
+//! Access to folders and files by handles: follows no link, and never blocks on a pipe.
 
 use std::{
     fs::{self, File},
@@ -14,12 +14,12 @@ use rustix::{
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens the folder at the path itself.
+/// Opens the folder at a path. Fails for a link.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, FOLDER, Mode::empty())?)
 }
 
-/// Opens a folder in another folder. With `force`, the owner first gets the right to enter it.
+/// Opens a folder inside another folder. With `force`, the owner first gets permission to enter it.
 pub(super) fn open_folder_at(parent: &OwnedFd, name: &[u8], force: bool) -> io::Result<OwnedFd> {
     match rustix::fs::openat(parent, name, FOLDER, Mode::empty()) {
         Err(Errno::ACCESS) if force => {
@@ -29,7 +29,7 @@ pub(super) fn open_folder_at(parent: &OwnedFd, name: &[u8], force: bool) -> io::
                 OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
                 Mode::empty(),
             )?;
-            // A handle of this kind has no mode to set but by its name in `/proc`.
+            // The mode of an `O_PATH` handle can only be set by its name in `/proc`.
             let path = format!("/proc/self/fd/{}", folder.as_raw_fd());
             fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
             Ok(rustix::fs::openat(parent, name, FOLDER, Mode::empty())?)
@@ -38,7 +38,7 @@ pub(super) fn open_folder_at(parent: &OwnedFd, name: &[u8], force: bool) -> io::
     }
 }
 
-/// Opens the folder of a path below `root`, and gives it with the path's last name.
+/// Opens the folder that contains a path below `root`. Returns it with the last name of the path.
 pub(super) fn open_parent<'p>(root: &OwnedFd, path: &'p [u8]) -> io::Result<(OwnedFd, &'p [u8])> {
     let mut folder = root.try_clone()?;
     let mut rest = path;
@@ -49,7 +49,7 @@ pub(super) fn open_parent<'p>(root: &OwnedFd, path: &'p [u8]) -> io::Result<(Own
     Ok((folder, rest))
 }
 
-/// Opens a regular file for reading; nothing else is opened for longer than it takes to see what it is.
+/// Opens a regular file for reading. Anything else is closed at once.
 pub(super) fn open_file_at(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
@@ -59,7 +59,7 @@ pub(super) fn open_file_at(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no longer a regular file"))
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub(super) fn names(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {

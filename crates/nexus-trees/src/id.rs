@@ -1,18 +1,18 @@
-//! The names that git gives to commits and trees.
+//! Object ids of git for commits and trees.
 
 use nexus_core::name_type;
 
 name_type! {
-    /// Names a commit: the hash of its tree, parents, time and message.
+    /// Id of a commit: the hash of its tree, parents, time and message.
     pub struct CommitId: check => InvalidObjectId;
 }
 
 name_type! {
-    /// Names a tree, in git's sense: the hash of all names, modes and contents.
+    /// Id of a git tree: the hash of all names, modes and contents.
     pub struct TreeId: check => InvalidObjectId;
 }
 
-/// A text that names no object of git's.
+/// The text is not an object id of git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a git object id has 40 or 64 lower-case hexadecimal digits")]
 pub struct InvalidObjectId;

@@ -1,6 +1,6 @@
 //! The ignore rules of a base, which apply even if an agent changes a `.gitignore`.
 //!
-//! A folder of their own has only the `.gitignore` files of the base, and git matches paths against them there.
+//! A separate folder contains only the `.gitignore` files of the base, and git matches paths against them there.
 
 use std::{
     collections::BTreeSet,
@@ -15,7 +15,7 @@ use super::{
 };
 
 const NAME: &[u8] = b".gitignore";
-/// The largest file of rules, in bytes; a larger one is not obeyed. So git does it.
+/// Maximum size of an ignore file, in bytes. A larger one has no effect, as in git.
 const MAX_BYTES: u64 = 100 << 20;
 
 /// The ignore rules of a base.
@@ -25,16 +25,16 @@ pub(super) struct IgnoreRules {
 }
 
 impl IgnoreRules {
-    /// Rules that were written to a folder.
+    /// Opens rules that were written to a folder.
     pub(super) fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Lays down those of the base.
+    /// Writes the rules of the base to a folder.
     pub(super) fn write(folder: PathBuf, repo: &Repo, base: &GitEntries) -> Result<Self, TreeError> {
         let rules = Self { folder };
         rules.make_folder(&rules.folder)?;
-        // Links are not obeyed. So git does it.
+        // A `.gitignore` that is a link has no effect, as in git.
         let is_file = |entry: &repo::GitEntry| matches!(entry.mode, repo::FILE | repo::EXECUTABLE);
         let found = base.iter().filter(|(path, entry)| is_rules(path) && is_file(entry));
         let (paths, ids): (Vec<_>, Vec<&str>) = found.map(|(path, entry)| (path, entry.id.as_str())).unzip();
@@ -62,12 +62,12 @@ impl IgnoreRules {
         if paths.is_empty() {
             return Ok(BTreeSet::new());
         }
-        // A path that begins with a colon would be a pattern.
+        // Prefix `./`, because git would read a leading colon as a pattern.
         let input: Vec<u8> = paths.iter().flat_map(|path| [b"./", path.as_slice(), b"\0"].concat()).collect();
         let command =
             repo.command("check-ignore").work_tree(&self.folder).args(["--no-index", "-z", "--stdin"]);
         let (ended, output) = command.outcome(&input)?;
-        // 1 says that none is ignored.
+        // Exit code 1 means that no path is ignored.
         if ended.code() != Some(1) {
             ended.success()?;
         }
@@ -75,7 +75,7 @@ impl IgnoreRules {
     }
 }
 
-/// Returns true for the path of a file of rules.
+/// Returns true for the path of an ignore file.
 pub(super) fn is_rules(path: &[u8]) -> bool {
     path.rsplit(|byte| *byte == b'/').next() == Some(NAME)
 }

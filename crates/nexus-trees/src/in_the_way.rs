@@ -1,8 +1,7 @@
-//! Files that a landing would destroy in a checkout if git alone checked.
+//! Finds files of a checkout that a landing would destroy if only git checked.
 //!
-//! `git read-tree -u` treats files that the checkout's `.gitignore` files ignore as worthless, and has no
-//! option against it. It also treats a file as unchanged that was written in the second of the index and given
-//! its old time. Source: racy-git.
+//! `git read-tree -u` treats ignored files as worthless, and has no option against it. It also misses a change that was made
+//! in the same second as the index, if the file then got its old time. Source: racy-git.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -16,7 +15,7 @@ use super::{
     uncommitted::Checkout,
 };
 
-/// The first path with a change that is not committed, by content: no time stamp counts.
+/// Returns the first path with an uncommitted change. Compares contents, not time stamps.
 pub(super) fn changed(
     checkout: &Checkout<'_>,
     folder: &Path,
@@ -25,13 +24,13 @@ pub(super) fn changed(
     let root =
         handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
     let mut unlike = unlike(checkout, changes, |change| change.old.as_ref())?.into_iter();
-    // A file that was removed and not committed cannot be lost.
+    // Removing a file without a commit cannot lose content, so skip it.
     Ok(unlike.find(|path| {
         handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name)).is_ok()
     }))
 }
 
-/// The first path of a checkout that is not under version control and lies where one of the changes puts something.
+/// Returns the first unversioned path of a checkout that blocks a path of the changes.
 pub(super) fn unversioned(
     folder: &Path,
     now: &GitEntries,
@@ -51,7 +50,7 @@ pub(super) fn unversioned(
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 Err(error) => return Err(failed(error)),
             };
-            // Git itself notices changes of files under version control.
+            // Git itself checks files under version control.
             if kind != FileType::Directory {
                 if now.contains_key(part) {
                     break;
@@ -72,14 +71,14 @@ pub(super) fn unversioned(
     Ok(None)
 }
 
-/// The paths of the changes at which the checkout has something else than `side`, or nothing.
+/// Returns the changed paths at which the checkout differs from `side`, or has nothing.
 pub(super) fn unlike<'c>(
     checkout: &Checkout<'_>,
     changes: &'c [Difference],
     side: impl Fn(&'c Difference) -> Option<&'c GitEntry>,
 ) -> Result<BTreeSet<Vec<u8>>, TreeError> {
     let index = checkout.index().with_extension("side");
-    // One of an earlier side.
+    // Remove the index of an earlier call.
     let _ = fs::remove_file(&index);
     let mut input = Vec::new();
     for change in changes {

@@ -1,4 +1,4 @@
-//! Commits that are kept in a person's repository beside its branches.
+//! Stores commits in a person's repository outside of its branches.
 
 use super::{CommitId, Tree, TreeError, TreeErrorKind, commit::ref_name, person};
 
@@ -39,7 +39,7 @@ impl Tree {
         }
         let quiet = ["core.logAllRefUpdates=false".to_owned()];
         let moved = person::move_ref(git, person, &name, Some(tip), None, &quiet);
-        // Also where it was killed when all was done.
+        // Read the ref even after a failure: git may have been killed after it moved the ref.
         match (moved, person.read_ref(git, &name)?) {
             (_, Some(found)) if found == *tip => Ok(name),
             (_, Some(found)) => {

@@ -1,4 +1,4 @@
-//! The way of a tree's commits into the branch of a person.
+//! Moves the commits of a tree into a person's branch.
 
 use std::{
     collections::BTreeSet,
@@ -20,13 +20,13 @@ use nexus_files::FileLock;
 
 /// Longest wait for another landing in the same project. Source: our own bound; a large checkout takes minutes.
 const PROJECT_PATIENCE: Duration = Duration::from_secs(120);
-/// The content of the lock of an index while a landing has it. A git's own lock is empty or an index.
+/// Content of an index lock while a landing owns it. The lock of git itself is empty or contains an index.
 const LEFT_BY: &[u8] = b"locked by a landing of Nexus\n";
-/// Most merges with a branch that moves meanwhile.
+/// Maximum number of merges while the branch keeps moving.
 const MOST_MERGES: usize = 8;
-/// The git that merges without files. Source: git 2.38, `merge-tree --write-tree`.
+/// Oldest git that can merge without a work tree. Source: git 2.38, `merge-tree --write-tree`.
 const JOINS: [u32; 3] = [2, 38, 0];
-/// Most paths of a conflict that a message names.
+/// Maximum number of conflicting paths that a message names.
 const SHOWN: usize = 5;
 
 /// Result of a landing.
@@ -37,60 +37,60 @@ pub enum Landing {
     FastForwarded {
         /// The branch, as `refs/heads/main`.
         branch: String,
-        /// Its earlier commit.
+        /// Earlier commit of the branch.
         from: CommitId,
-        /// Its new commit.
+        /// New commit of the branch.
         to: CommitId,
     },
-    /// Nothing of the person's was changed.
+    /// Nothing in the person's repository was changed.
     Patch {
         /// Changes of the commits against the base.
         patch: Patch,
-        /// Why the branch was not moved.
+        /// Reason why the branch was not moved.
         obstacle: LandObstacle,
     },
 }
 
-/// Why a person's branch was not moved.
+/// Reason why a person's branch was not moved.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandObstacle {
     /// The project is a plain folder, or its repository is on another machine.
     NoRepository,
-    /// The base holds what was not committed, which is the person's to commit.
+    /// The base contains uncommitted files, which only the person may commit.
     UncommittedBase,
-    /// The repository had no commit.
+    /// The repository had no commit when the tree was created.
     NoCommits,
-    /// No branch was checked out.
+    /// No branch was checked out when the tree was created.
     DetachedHead,
-    /// The branch is gone.
+    /// The branch does not exist any more.
     BranchGone,
-    /// The branch moved on since.
+    /// The branch has moved since the tree was created.
     BranchMoved {
-        /// Its present commit.
+        /// Present commit of the branch.
         to: CommitId,
     },
-    /// Git is in the middle of something in the checkout, such as a rebase.
+    /// An operation of git is unfinished in the checkout, such as a rebase.
     InProgress(&'static str),
-    /// Only a part of the files is checked out.
+    /// The checkout is sparse: it has only a part of the files.
     SparseCheckout,
-    /// The index of the checkout cannot be copied, as a split one.
+    /// The index of the checkout cannot be copied, for example a split index.
     IndexUnreadable,
-    /// Another git is at work in the checkout, or a lock was left there.
+    /// Another git works in the checkout, or left a lock there.
     IndexLocked,
-    /// Another landing is at work in the project.
+    /// Another landing works in the project.
     ProjectLocked,
-    /// Files of the checkout are in the way: changed and not committed, or not under version control. Git's words.
+    /// Files of the checkout block the landing: uncommitted changes, or unversioned files. Contains git's message.
     InTheWay(String),
-    /// The branch moved on since, and changed these files in a way that does not go together with the commits.
+    /// The branch has moved since, and its changes of these files conflict with the commits.
     Conflict(Vec<PathBuf>),
-    /// The name of the new branch is not one. Git's words, or the reason.
+    /// The name of the new branch is invalid. Contains git's message, or another reason.
     BranchName(String),
-    /// Another commit has the name of the new branch.
+    /// A branch of this name exists and points to another commit.
     BranchTaken {
         /// The branch, as `refs/heads/fix`.
         branch: String,
-        /// Its commit.
+        /// Commit of that branch.
         at: CommitId,
     },
 }
@@ -142,7 +142,7 @@ impl fmt::Display for LandObstacle {
     }
 }
 
-/// A branch that has what was to be landed.
+/// A branch that points to the landed commit.
 struct Moved {
     branch: String,
     from: CommitId,
@@ -214,12 +214,12 @@ impl Tree {
         }
     }
 
-    /// Commits a merge of the person's branch and `tip`, with `time` and `message`, and moves nothing: the caller may judge the
-    /// merge, and land it by [`Tree::land`]. Returns `tip` itself if the branch has not moved.
+    /// Commits a merge of the person's branch and `tip`, with `time` and `message`, and moves no branch. The caller can
+    /// judge the merge, and land it by [`Tree::land`]. Returns `tip` itself if the branch has not moved.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::land`].
+    /// Errors of [`Tree::land`].
     pub fn merge_with_branch(
         &self,
         tip: &CommitId,
@@ -241,12 +241,12 @@ impl Tree {
         self.merged(tip, now, time, message)
     }
 
-    /// Gives `tip` a new branch in the person's repository. The commits keep their authors, messages and ids; no file and no other
-    /// branch changes. The same call again changes nothing.
+    /// Creates a new branch for `tip` in the person's repository. The commits keep their authors, messages and ids. No file
+    /// and no other branch changes. Repeating the call changes nothing.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::land`].
+    /// Errors of [`Tree::land`].
     pub fn land_as_branch(&self, tip: &CommitId, name: &str) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
@@ -263,7 +263,7 @@ impl Tree {
         }
         let git = self.repo.git();
         let branch = format!("refs/heads/{name}");
-        // Git takes such a name for an option, and `HEAD` for another ref.
+        // Git reads a leading `-` as an option, and `HEAD` as another ref.
         let is_odd = name.starts_with('-') || name == "HEAD";
         let (ended, _) = person.command(git, "check-ref-format").arg(&branch).outcome(b"")?;
         if is_odd || ended.code() != Some(0) {
@@ -279,12 +279,12 @@ impl Tree {
         self.give_objects(person, base.head.as_ref(), tip)?;
         match person::move_ref(git, person, &branch, Some(tip), None, &[])? {
             Ok(()) => Ok(Moved { branch, from: base.commit.clone(), to: tip.clone() }.into()),
-            // For example `fix/one` beside a branch `fix`.
+            // For example, `fix/one` conflicts with a branch `fix`.
             Err(words) => self.not_landed(tip, LandObstacle::BranchName(words)),
         }
     }
 
-    /// Commits a merge of `to`, where the branch is now, and `tip`.
+    /// Commits a merge of `to`, the present commit of the branch, and `tip`.
     fn merged(
         &self,
         tip: &CommitId,
@@ -310,7 +310,7 @@ impl Tree {
         })
     }
 
-    /// Takes the right to land in the person's repository. `Err`: another landing has had it for too long.
+    /// Locks landings in the person's repository. `Err`: another landing has held the lock for too long.
     fn lock_project(&self) -> Result<Result<Option<FileLock>, ()>, TreeError> {
         let Some((_, person)) = self.person() else { return Ok(Ok(None)) };
         let folder = person.common_dir();
@@ -324,7 +324,7 @@ impl Tree {
         Ok(Landing::Patch { patch, obstacle })
     }
 
-    /// Refuses what does not descend from the base.
+    /// Fails for a commit that does not descend from the base.
     pub(super) fn descends_from_base(&self, tip: &CommitId) -> Result<(), TreeError> {
         self.repo.tree_of(tip)?;
         if self.is_ancestor(&self.base().commit, tip)? {
@@ -376,7 +376,7 @@ impl Tree {
         if matches!(moved, Ok(Ok(()))) {
             return Ok(Ok(Moved { branch, from: now, to: tip.clone() }));
         }
-        // Killed when all was done.
+        // Git may have been killed after it had moved the branch.
         let found = person.read_ref(git, &branch)?;
         if found.as_ref() == Some(tip) {
             return Ok(Ok(Moved { branch, from: now, to: tip.clone() }));
@@ -394,7 +394,7 @@ impl Tree {
         }
     }
 
-    /// The checkout that has the branch.
+    /// Returns the checkout of the branch.
     fn checkout_of(
         &self,
         project: &Project,
@@ -419,7 +419,7 @@ impl Tree {
         Ok(owner.map(|owner| (found.path().to_owned(), owner.clone())))
     }
 
-    /// Looks whether the checkout can be moved on. Nothing of it is changed.
+    /// Checks if the checkout can be updated. Changes nothing in it.
     fn plan<'t>(
         &'t self,
         folder: &Path,
@@ -442,7 +442,7 @@ impl Tree {
         let flags = checkout.command("ls-files").args(["-z", "-t"]).run(b"")?;
         let skipped: BTreeSet<&[u8]> =
             repo::records(&flags).filter_map(|record| record.strip_prefix(b"S ")).collect();
-        // Git leaves single files alone by the same flag (`update-index --skip-worktree`), without this file.
+        // Single files may have the same flag (`update-index --skip-worktree`) without this file. Git leaves them alone.
         if !skipped.is_empty() && owner.git_dir().join("info/sparse-checkout").is_file() {
             return Ok(Err(LandObstacle::SparseCheckout));
         }
@@ -501,7 +501,7 @@ impl Tree {
         now: &CommitId,
         tip: &CommitId,
     ) -> Result<Result<(), LandObstacle>, TreeError> {
-        // Packing may have taken a while.
+        // Check again, because packing may have taken a while.
         if let Some(obstacle) = self.in_the_way(&update.checkout, &update.folder, now, tip)? {
             return Ok(Err(obstacle));
         }
@@ -515,7 +515,7 @@ impl Tree {
                 Ok(None) => Ok(Err(LandObstacle::IndexLocked)),
                 Err(error) => Err(TreeError::from_io(&update.index, "cannot be replaced", error)),
             },
-            // Git has looked, and then could not do it.
+            // Git found no obstacle, but then failed to write.
             Ok(Some(words)) if words.contains("unable to ") => {
                 let message = format!(
                     "{:?} cannot be updated: {words}: check its permissions and the free space on its disk",
@@ -530,7 +530,7 @@ impl Tree {
         obstacle
     }
 
-    /// Puts files and index of the checkout back. It still has the lock, so that these are ours.
+    /// Restores the files and the index of the checkout. The landing still owns the lock, so no other git has changed them.
     fn put_back(&self, update: &CheckoutUpdate<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
         let index = update.checkout.index();
         copy_index(&update.original, &index)
@@ -545,7 +545,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts what `tip` has and `now` has not into the person's repository: one pack, in place as a whole.
+    /// Writes the objects that `tip` has and `now` does not have into the person's repository, as one pack. The pack appears
+    /// completely or not at all.
     pub(super) fn give_objects(
         &self,
         person: &Repository,
@@ -558,7 +559,7 @@ impl Tree {
         let name = command.arg(scratch.join("pack")).line(format!("{tip}\n{without}").as_bytes())?;
         let folder = person.common_dir().join("objects/pack");
         fs::create_dir_all(&folder).map_err(|error| TreeError::from_io(&folder, "cannot be made", error))?;
-        // An index without its pack would be an error to git, a pack without its index is nothing to it.
+        // Write the index last: git reports an index without its pack as an error, but ignores a pack without an index.
         for ending in ["pack", "idx"] {
             let file = format!("pack-{name}.{ending}");
             let to = folder.join(&file);
@@ -573,19 +574,20 @@ impl Tree {
 #[derive(Debug)]
 struct CheckoutUpdate<'t> {
     folder: PathBuf,
-    /// The person's index, locked, and which one it was.
+    /// The person's index, which is locked, with its identity.
     index: PathBuf,
     lock: IndexLock,
     identity: Option<FileVersion>,
-    /// Version of our own lock file, once it exists.
+    /// Version of the index that this landing wrote.
     placed: Option<FileVersion>,
-    /// A copy of it.
+    /// Copy of the original index.
     original: PathBuf,
     checkout: Checkout<'t>,
 }
 
 impl CheckoutUpdate<'_> {
-    /// Replaces the index of the checkout, if the lock is still ours and no other program has replaced it. Gives which one it is now.
+    /// Replaces the index of the checkout, if the lock is still ours and no other program has replaced the index. Returns
+    /// the version of the new one.
     fn replace_index(&self, new: &Path, expected: Option<FileVersion>) -> io::Result<Option<FileVersion>> {
         if !self.lock.is_ours() || identity(&self.index) != expected {
             return Ok(None);
@@ -602,11 +604,11 @@ impl CheckoutUpdate<'_> {
     }
 }
 
-/// The lock of an index that every git knows: a file whose name is free for one program at a time.
+/// The index lock of git: a file that only one program at a time can create.
 #[derive(Debug)]
 struct IndexLock {
     path: PathBuf,
-    /// Open, so that no other file gets its inode.
+    /// Open file of the lock, so that no other file gets its inode number.
     file: fs::File,
 }
 
@@ -637,7 +639,7 @@ impl IndexLock {
 impl Drop for IndexLock {
     fn drop(&mut self) {
         if self.is_ours() {
-            // If the file stays, the next git names it, and the next landing takes it over.
+            // If the file stays, git reports it to the person, and the next landing takes it over.
             let _ = fs::remove_file(&self.path);
         }
     }

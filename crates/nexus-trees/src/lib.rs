@@ -152,18 +152,18 @@ use nexus_files::FileLock;
 use project::Repository;
 use repo::Repo;
 
-/// The file whose lock is the right to move a ref or to land.
+/// Name of the file that a process locks to move a ref or to land.
 const LOCK: &str = ".lock";
 /// Longest wait for another process that moves a ref or lands.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Age at which a lock in our own repository counts as left by a dead git. Git has one for milliseconds.
+/// Age at which a git lock in the tree's own repository counts as left by a dead git. A live git has it for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(2);
 
 /// A repository in a workspace over the objects of a project. See the [crate].
 ///
-/// Any number of them may be of the same workspace, in any number of threads and processes. Between two calls it keeps at most one git,
-/// which waits to read objects: clones share it, and it ends when the last of them is dropped, or this process ends. A repository that was
-/// replaced meanwhile is read by another one.
+/// Any number of these may exist for one workspace, in any number of threads and processes. Between two calls, one idle git
+/// may stay to read objects. Clones share it, and it ends with the last of them or with this process. If the repository was
+/// replaced meanwhile, another git reads it.
 #[derive(Clone, Debug)]
 pub struct Tree {
     repo: Repo,
@@ -179,12 +179,12 @@ impl Tree {
         &self.base
     }
 
-    /// The project, unless it came as a bundle.
+    /// Returns the project. `None` if the tree was created from a bundle.
     pub fn project(&self) -> Option<&Project> {
         self.record.project.as_ref()
     }
 
-    /// The folder that it is kept in. Nothing in it is for others.
+    /// Returns the folder of the tree. Its content is private.
     pub fn path(&self) -> &Path {
         &self.folder
     }
@@ -194,21 +194,21 @@ impl Tree {
         &self.record.object_format
     }
 
-    /// Sets what is too large.
+    /// Sets the size limits.
     #[must_use]
     pub fn with_limits(mut self, limits: TreeLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Runs another git, or the same with another time limit or cancel token.
+    /// Sets the git program, time limit and cancel token for further operations on this tree.
     #[must_use]
     pub fn with_git(mut self, git: &Git) -> Self {
         self.repo = self.repo.with_git(git);
         self
     }
 
-    /// Ends what it is doing when `cancel` is cancelled, by [`Cancelled`](TreeErrorKind::Cancelled).
+    /// Sets a cancel token. When it is cancelled, the running operation fails with [`Cancelled`](TreeErrorKind::Cancelled).
     #[must_use]
     pub fn with_cancel(self, cancel: CancelToken) -> Self {
         let git = self.repo.git().clone().with_cancel(cancel);
@@ -233,8 +233,8 @@ impl Tree {
         })
     }
 
-    /// Removes the lock that a killed git left on a ref of ours. The caller has our lock, so that no other host
-    /// moves a ref; a git whose host died may still end its work.
+    /// Removes the lock that a killed git left on a ref of the tree. The caller has the tree's lock, so no other process of
+    /// Nexus moves a ref. A git whose parent died may still complete its work.
     fn unlock_refs(&self, name: &str) -> Result<(), TreeError> {
         let lock = self.repo.path().join(format!("{name}.lock"));
         let Ok(found) = fs::symlink_metadata(&lock) else { return Ok(()) };

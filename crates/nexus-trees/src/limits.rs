@@ -4,15 +4,15 @@
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeLimits {
-    /// Files, links and others in a folder, including ignored ones. A million.
+    /// Maximum number of files, links and other entries in a folder, including ignored ones. A million.
     pub files: usize,
-    /// Folders in folders. 128.
+    /// Maximum depth of nested folders. 128.
     pub depth: usize,
-    /// Bytes of one file. 1 GiB.
+    /// Maximum size of one file, in bytes. 1 GiB.
     pub file_bytes: u64,
-    /// Bytes of all files that are taken, and of a bundle that is read. 16 GiB.
+    /// Maximum total size of the recorded files, and of a bundle that is read, in bytes. 16 GiB.
     pub total_bytes: u64,
-    /// Bytes of a patch. 256 MiB.
+    /// Maximum size of a patch, in bytes. 256 MiB.
     pub patch_bytes: u64,
 }
 

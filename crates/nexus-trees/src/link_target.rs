@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nexus_core::scope::is_dot_git;
 
-/// Most links that are followed. Source: path_resolution(7).
+/// Maximum number of links that are followed. Source: path_resolution(7).
 const MAX_LINKS: usize = 40;
 
 /// Targets of a tree's links, by path.

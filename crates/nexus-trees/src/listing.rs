@@ -10,12 +10,12 @@ use super::{
     text::{self, unexpected},
 };
 
-/// The largest commit or tree that is read, and the most that a whole listing may take, in bytes.
+/// Maximum size of a commit or tree object, and of a whole listing in memory, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
 /// Bytes that a folder or file of a listing counts in addition to its path.
 const ITEM_BYTES: u64 = 256;
 
-/// A folder within a tree.
+/// Mode of a folder within a tree.
 const FOLDER: u32 = 0o040_000;
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
@@ -23,7 +23,7 @@ const REGULAR: u32 = 0o100_000;
 /// Items of one folder, by name.
 type FolderItems = BTreeMap<Vec<u8>, GitEntry>;
 
-/// A folder on the way through one tree, or two: its path with a slash at its end, and its ids.
+/// Folder to visit in one tree, or in two: its path with a trailing slash, and its ids.
 struct Visit {
     path: Vec<u8>,
     old: Option<String>,
@@ -31,7 +31,7 @@ struct Visit {
 }
 
 impl Repo {
-    /// All files and links of a commit or tree. Submodules are entries of their own.
+    /// Returns all files and links of a commit or tree. Submodules are entries, too.
     pub(super) fn entries(&self, treeish: &str) -> Result<GitEntries, TreeError> {
         let mut reader = self.reader()?;
         let root = self.root_by(&mut reader, treeish)?;
@@ -55,7 +55,7 @@ impl Repo {
         Ok(differences)
     }
 
-    /// The tree that a commit or tree is, if it is there.
+    /// Returns the tree of a commit or tree, if it exists.
     pub(super) fn root(&self, treeish: &str) -> Result<String, TreeError> {
         self.root_by(&mut self.reader()?, treeish)
     }
@@ -69,8 +69,8 @@ impl Repo {
     }
 }
 
-/// Goes through what differs between two trees, of which one may be none: level by level, so that the folders of each are read at
-/// once. Folders that are the same are passed over.
+/// Visits the differences between two trees, of which one may be missing. It goes level by level, so that all folders of a
+/// level are read in one batch. It skips folders that are equal.
 fn walk(
     reader: &mut ObjectReader,
     old: Option<String>,
@@ -111,7 +111,7 @@ fn walk(
     Ok(())
 }
 
-/// The folders of a level, each read once.
+/// Reads the folders of a level, each once.
 fn folders(reader: &mut ObjectReader, level: &[Visit]) -> Result<HashMap<String, FolderItems>, TreeError> {
     let ids = level.iter().flat_map(|visit| [&visit.old, &visit.new]).flatten();
     let ids: Vec<&String> = ids.collect::<BTreeSet<_>>().into_iter().collect();
@@ -127,7 +127,7 @@ fn folders(reader: &mut ObjectReader, level: &[Visit]) -> Result<HashMap<String,
     Ok(folders)
 }
 
-/// The items of which something differs, by name.
+/// Returns the items that differ, by name.
 fn pairs<'i>(
     old: Option<&'i FolderItems>,
     new: Option<&'i FolderItems>,
@@ -142,7 +142,7 @@ fn pairs<'i>(
     pairs.into_iter().filter(|(_, (old, new))| old != new).map(|(name, (old, new))| (name, old, new))
 }
 
-/// An item as a folder, or as what is not one.
+/// Splits an item into a folder or something else.
 fn split(item: Option<&GitEntry>) -> (Option<String>, Option<GitEntry>) {
     match item {
         Some(entry) if entry.mode == FOLDER => (Some(entry.id.clone()), None),
@@ -150,7 +150,8 @@ fn split(item: Option<&GitEntry>) -> (Option<String>, Option<GitEntry>) {
     }
 }
 
-/// The items of a tree object: a mode in octal digits, a name and a NUL, and the bytes of an id. Source: `decode_tree_entry` in git.
+/// Parses a tree object: for each item a mode in octal digits, a name and a NUL, and the bytes of an id. Source:
+/// `decode_tree_entry` in git.
 fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<FolderItems, TreeError> {
     let odd = || unexpected("an odd tree");
     let mut items = FolderItems::new();
@@ -166,7 +167,7 @@ fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<FolderItems, TreeError>
     Ok(items)
 }
 
-/// A mode as git takes it: of an old repository it may be another. Source: `canon_mode` in git.
+/// Normalises a mode as git does: old repositories contain other modes. Source: `canon_mode` in git.
 fn usual(mode: u32) -> u32 {
     match mode & KIND {
         REGULAR if mode & 0o100 != 0 => super::repo::EXECUTABLE,

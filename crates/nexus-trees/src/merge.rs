@@ -1,4 +1,4 @@
-//! Several trees that were made of one, as one.
+//! Merges several trees with a common parent.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
@@ -10,13 +10,13 @@ use super::{
 };
 
 impl Tree {
-    /// Joins what each of `units` changed of `parent` into one tree. The units are given in the order of the plan; as no two
-    /// may change one path, nothing depends on it.
+    /// Merges the changes that each of `units` made to `parent` into one tree. No two units may change the same path, so the
+    /// order has no influence.
     ///
     /// # Errors
     ///
-    /// [`Overlap`](TreeErrorKind::Overlap), with the paths, if two of them change the same path, be it alike, or if one has a
-    /// file where another has a folder; [`NotFound`](TreeErrorKind::NotFound) if a commit or tree is not there.
+    /// [`Overlap`](TreeErrorKind::Overlap), with the paths, if two units change the same path, even in the same way, or if
+    /// one has a file where another has a folder. [`NotFound`](TreeErrorKind::NotFound) if a commit or tree does not exist.
     pub fn merge(&self, parent: &CommitId, units: &[TreeId]) -> Result<TreeId, TreeError> {
         let mut entries = self.repo.entries(parent.as_str())?;
         let mut changed: BTreeMap<Vec<u8>, bool> = BTreeMap::new();
@@ -32,7 +32,7 @@ impl Tree {
                 };
             }
         }
-        // Paths that the result would have both as a file and as a folder.
+        // Find paths that would be both a file and a folder in the result.
         for path in changed.iter().filter(|(_, is_there)| **is_there).map(|(path, _)| path) {
             let ends = (0..path.len()).filter(|at| path[*at] == b'/');
             if ends.map(|end| &path[..end]).any(|folder| entries.contains_key(folder)) {
@@ -47,16 +47,16 @@ impl Tree {
         Err(TreeError::with_paths(TreeErrorKind::Overlap, "trees that cannot be merged", overlaps))
     }
 
-    /// Joins two commits as git merges them. The other answer is the paths that do not go together.
+    /// Merges two commits as git does. Returns the conflicting paths if they do not merge.
     pub(super) fn joined(
         &self,
         ours: &CommitId,
         theirs: &CommitId,
     ) -> Result<Result<TreeId, Vec<PathBuf>>, TreeError> {
         let scratch = self.repo.scratch()?;
-        // A repository without any setting: attributes may name a merge driver, and only a setting says what it runs.
+        // Use a repository without settings: attributes may name a merge driver, but only a setting defines its program.
         let fresh = Repo::make(self.repo.git(), &scratch, self.object_format(), None)?;
-        // The end of the history of a shallow clone.
+        // `shallow` lists where the history of a shallow clone ends. Git needs it to find the merge base.
         match fs::read(self.repo.path().join("shallow")) {
             Ok(shallow) => fresh.write("shallow", &shallow)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -1,4 +1,4 @@
-//! Names that a tree does not take.
+//! Names that a tree rejects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use nexus_core::scope::{folded_name, is_dot_git};
 
 use super::{Refusal, TreeError, TreeErrorKind, refusal::RefusedPath};
 
-/// The new names of a tree that are refused: control characters, and what can be taken for `.git`.
+/// Returns the path if its name is rejected: control characters, or a name that some file system takes for `.git`.
 pub(super) fn refuse_name(path: &[u8]) -> Option<RefusedPath> {
     if path.split(|byte| *byte == b'/').any(is_dot_git) {
         return Some(RefusedPath::new(path, Refusal::DotGit));
@@ -15,7 +15,7 @@ pub(super) fn refuse_name(path: &[u8]) -> Option<RefusedPath> {
     has_control.then(|| RefusedPath::new(path, Refusal::ControlCharacter))
 }
 
-/// Refuses a tree that no file system should ever see.
+/// Fails for a tree with a `.git`, which must never be written to a file system.
 pub(super) fn refuse_dot_git<'a>(paths: impl Iterator<Item = &'a Vec<u8>>) -> Result<(), TreeError> {
     let is_bad = |path: &&Vec<u8>| path.split(|byte| *byte == b'/').any(is_dot_git);
     let refused: Vec<_> = paths.filter(is_bad).map(|path| RefusedPath::new(path, Refusal::DotGit)).collect();
@@ -25,8 +25,8 @@ pub(super) fn refuse_dot_git<'a>(paths: impl Iterator<Item = &'a Vec<u8>>) -> Re
     Err(TreeError::with_paths(TreeErrorKind::Refused, "the commit cannot be written to a folder", refused))
 }
 
-/// The paths that differ from others only in what some file systems do not tell apart, unless all of them are in the
-/// base. Folders count, too.
+/// Returns the paths that some file systems do not distinguish from another path, unless all of them are in the base.
+/// Folders count, too.
 pub(super) fn twins<'a>(
     base: impl Iterator<Item = &'a [u8]>,
     tree: impl Iterator<Item = &'a [u8]>,
@@ -48,7 +48,7 @@ pub(super) fn twins<'a>(
     twins.filter(|path| !known.contains(path)).map(|path| RefusedPath::new(path, Refusal::Twin)).collect()
 }
 
-/// A path's folders, and the path itself.
+/// Returns the folders of a path, and the path itself.
 fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = (0..path.len()).filter(|at| path[*at] == b'/').chain([path.len()]);
     ends.map(|end| &path[..end])
@@ -57,7 +57,7 @@ fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn folded(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
         Ok(text) => folded_name(text),
-        // Bytes that are not Unicode are alike only where they are the same.
+        // Names that are not Unicode are compared by their bytes, without ASCII case.
         Err(_) => name.iter().map(|byte| format!("\u{0}{:02x}", byte.to_ascii_lowercase())).collect(),
     }
 }

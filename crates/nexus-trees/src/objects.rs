@@ -1,4 +1,4 @@
-//! Reading objects, by a `git cat-file --batch` that is kept from one operation to the next.
+//! Reads objects by a `git cat-file --batch` that stays alive between operations.
 
 use std::{
     fs,
@@ -13,19 +13,19 @@ use super::{
     text::unexpected,
 };
 
-/// Bytes of requests that are sent before an answer is read. The smallest capacity of a pipe, so that git can
-/// take more requests while its answers wait. Source: pipe(7).
+/// Maximum size of the requests without an answer, in bytes. It is the smallest capacity of a pipe: git can then accept
+/// requests while its answers wait. Source: pipe(7).
 const MOST_ASKED: usize = 4 << 10;
-/// Bytes that are read at once.
+/// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
-/// The longest line before an object, in bytes: a name, a kind and a size.
+/// Maximum length of the line before an object, in bytes: a name, a kind and a size.
 const MAX_HEADER: usize = 256;
 
-/// An idle git that reads the objects of a repository. Clones of a tree share it; it ends with the last clone.
+/// Idle git process that reads the objects of a repository. Clones of a tree share it; it ends with the last clone.
 #[derive(Debug, Default)]
 pub(super) struct IdleReader(Mutex<Option<GitObjectReader>>);
 
-/// An object, as git gives it.
+/// An object as git prints it.
 #[derive(Debug)]
 pub(super) struct Object {
     /// `commit`, `tree`, `blob` or `tag`.
@@ -37,7 +37,7 @@ pub(super) struct Object {
 #[derive(Debug)]
 pub(super) struct ObjectReader {
     idle: Arc<IdleReader>,
-    /// Gone once it failed.
+    /// `None` after a failure.
     reading: Option<GitObjectReader>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ObjectReader {
 #[derive(Debug)]
 struct GitObjectReader {
     running: GitProcess,
-    /// The folder of the repository: its device and inode.
+    /// Device and inode of the repository's folder.
     repository: Option<(u64, u64)>,
     buffer: Vec<u8>,
     begin: usize,
@@ -53,7 +53,7 @@ struct GitObjectReader {
 }
 
 impl IdleReader {
-    /// Starts reading, by the git that is kept if it still reads that very repository.
+    /// Starts to read objects. Uses the idle git process if it reads the same repository.
     pub(super) fn reader(self: &Arc<Self>, git: &Git, git_dir: &Path) -> Result<ObjectReader, TreeError> {
         let repository = fs::metadata(git_dir).ok().map(|found| (found.dev(), found.ino()));
         let bounds = git.bounds();
@@ -84,7 +84,7 @@ impl ObjectReader {
         let (mut asked, mut unanswered) = (0, 0);
         let mut question = String::new();
         for answered in 0..ids.len() {
-            // Half of it at once: git has something to do while answers are read.
+            // Refill at half, so that git has work while the answers are read.
             if unanswered <= MOST_ASKED / 2 {
                 question.clear();
                 while let Some(id) = ids.get(asked).map(AsRef::as_ref)
@@ -104,7 +104,7 @@ impl ObjectReader {
                 return Err(reason(reading.running, unexpected("no object")));
             };
             let words: Vec<&str> = header.split(' ').collect();
-            // An answer to another question would be taken for this object, and every later answer for the one before it.
+            // A wrong answer would be taken for this object, and shift all later answers.
             if words.first() != Some(&id) {
                 return Err(unexpected(&format!("{header:?} in answer to the request for {id}")));
             }
@@ -140,7 +140,7 @@ impl ObjectReader {
         Ok(found)
     }
 
-    /// Reads the contents of files in order. Each is given away with its place among `ids`.
+    /// Reads the contents of files in order. Passes each to the function with its index in `ids`.
     pub(super) fn blobs<I: AsRef<str>>(
         &mut self,
         ids: &[I],
@@ -158,14 +158,14 @@ impl ObjectReader {
 impl Drop for ObjectReader {
     fn drop(&mut self) {
         let Some(reading) = self.reading.take() else { return };
-        // If several end at once, one stays idle.
+        // If several readers end at once, only one process stays idle.
         let before = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner).replace(reading);
         drop(before);
     }
 }
 
 impl GitObjectReader {
-    /// A line, without its end. `None` if git wrote no whole one.
+    /// Reads a line, without its line end. `None` if git wrote no complete line.
     fn line(&mut self) -> Result<Option<String>, TreeError> {
         let mut seen = 0;
         loop {
@@ -185,7 +185,7 @@ impl GitObjectReader {
         }
     }
 
-    /// The bytes of an object, behind which there is a line end. `None` if git wrote fewer.
+    /// Reads the bytes of an object and the line end after them. `None` if git wrote fewer.
     fn object(&mut self, size: u64) -> Result<Option<Vec<u8>>, TreeError> {
         let size = usize::try_from(size).map_err(|_| unexpected("an odd size"))?;
         let mut bytes = Vec::new();
@@ -204,7 +204,7 @@ impl GitObjectReader {
         }
     }
 
-    /// Reads on. 0 at the end.
+    /// Reads more output into the buffer. Returns 0 at the end.
     fn fill(&mut self) -> Result<usize, TreeError> {
         self.buffer.copy_within(self.begin..self.end, 0);
         (self.begin, self.end) = (0, self.end - self.begin);
@@ -214,7 +214,7 @@ impl GitObjectReader {
     }
 }
 
-/// Why an object of the project's that should be there is not.
+/// Returns the error for a missing object of the project.
 pub(super) fn missing(id: &str) -> TreeError {
     let message =
         format!("the object {id} is missing: the project is a partial clone, or was cleaned up; fetch it");

@@ -38,12 +38,12 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// The base is `HEAD`, within the usual limits.
+    /// Returns the default options: the base is `HEAD`, with the default limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes along what is not committed.
+    /// Includes uncommitted files in the base.
     #[must_use]
     pub fn include_uncommitted(mut self) -> Self {
         self.include_uncommitted = true;
@@ -59,23 +59,23 @@ impl TreeOptions {
         self
     }
 
-    /// Sets what is too large.
+    /// Sets the size limits.
     #[must_use]
     pub fn with_limits(mut self, limits: TreeLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets how many files, and how many bytes of them together, are read without consent. No bound by default.
+    /// Sets the number of files, and their total size in bytes, that may be read without consent. Unlimited by default.
     ///
-    /// Files of the project are read where it is a plain folder, and where what is not committed is taken along.
+    /// Files of the project are read if it is a plain folder, or if uncommitted files are included.
     #[must_use]
     pub fn with_read_bound(mut self, files: usize, bytes: u64) -> Self {
         self.read_bound = Some(ReadBound { files, bytes });
         self
     }
 
-    /// Calls a function with what is about to be read, before the first byte is.
+    /// Calls a function with the files that will be read, before the first byte is read.
     #[must_use]
     pub fn on_reading(mut self, call: impl Fn(&TreeReading) + Send + Sync + 'static) -> Self {
         self.on_reading = Some(OnReading(Arc::new(call)));
@@ -86,7 +86,7 @@ impl TreeOptions {
         &self.limits
     }
 
-    /// Says what is about to be read. Fails if that is more than may be.
+    /// Calls the function of [`on_reading`](Self::on_reading). Fails if the files exceed the bound.
     pub(super) fn announce(&self, folder: &Path, reading: &TreeReading) -> Result<(), TreeError> {
         self.read_bound.map_or(Ok(()), |bound| bound.check(folder, reading))?;
         if let Some(OnReading(call)) = &self.on_reading {
@@ -95,7 +95,7 @@ impl TreeOptions {
         Ok(())
     }
 
-    /// Takes the time of the base's own commit from another clock than the system's.
+    /// Sets the clock for the time of the base commit. The system's clock by default.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;

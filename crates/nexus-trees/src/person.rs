@@ -20,10 +20,10 @@ use super::{CommitId, Git, TreeError, project::Repository};
 /// Time that a lock must stay unchanged after git was killed to count as its own. Git has one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(1);
 
-/// Moves a ref of the person's repository, if it is `old` (`None`: if it is not there). Gives git's words if it is not.
+/// Moves a ref of the person's repository if its target is `old` (`None`: if it does not exist). Returns git's message if it
+/// does not.
 ///
-/// No hook is run, not even that for transactions of refs. If git is killed meanwhile, the locks that it leaves are
-/// removed.
+/// Runs no hook, not even the one for reference transactions. If git is killed meanwhile, its locks are removed.
 pub(super) fn move_ref(
     git: &Git,
     repository: &Repository,
@@ -54,7 +54,7 @@ pub(super) fn remove_own_lock(repository: &Repository, name: &str) {
     let _ = fs::remove_file(repository.common_dir().join(format!("{name}.lock")));
 }
 
-/// The locks that moving a ref can take, and which of them were there before.
+/// Locks that moving a ref can take. The value identifies a lock that existed before.
 struct Locks(BTreeMap<PathBuf, Option<u64>>);
 
 impl Locks {
@@ -72,7 +72,7 @@ impl Locks {
         Self(paths.into_iter().map(|path| (path.clone(), inode(&path))).collect())
     }
 
-    /// Removes the locks that a dead git left. A live git removes its own.
+    /// Removes the locks that a dead git left. A live git removes its own locks.
     fn remove_new(self) {
         let found: Vec<(PathBuf, u64)> = self
             .0
@@ -98,8 +98,8 @@ fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|found| found.ino())
 }
 
-/// Puts a copy of a file in place under a name that is free: as a whole, or not at all, however this process ends.
-/// Returns whether it was free.
+/// Copies a file to a free name: completely, or not at all, even if this process is killed. Returns true if the name was
+/// free.
 pub(super) fn place(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
     let folder = to.parent().unwrap_or(Path::new("/"));
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -111,7 +111,7 @@ pub(super) fn place(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
             let name = format!("/proc/self/fd/{}", file.as_raw_fd());
             rustix::fs::linkat(CWD, name, CWD, to, AtFlags::SYMLINK_FOLLOW)
         }
-        // A file system without files that have no name. Git removes old ones of this name by itself.
+        // The file system has no unnamed files. Use a temporary name that git cleans up by itself.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
             let pending = folder.join(format!("tmp_{}", nexus_files::random_name()));
             let filled = File::create_new(&pending).and_then(|mut file| fill(&mut source, &mut file, mode));
@@ -128,7 +128,7 @@ pub(super) fn place(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
     }
 }
 
-/// An index keeps its time: see [`copy_index`](super::uncommitted::copy_index).
+/// Keep the time of the file, because an index needs it: see [`copy_index`](super::uncommitted::copy_index).
 fn fill(source: &mut File, file: &mut File, mode: u32) -> io::Result<()> {
     io::copy(source, file)?;
     file.set_modified(source.metadata()?.modified()?)?;

@@ -1,7 +1,7 @@
-//! One run of git: its pipes, its time, and the end of all that it started.
+//! One run of git: its pipes, its time limit, and the end of all processes that it started.
 //!
-//! It is talked to from one thread. Every wait is for a pipe, or its end, and for the time limit and the caller's cancel token
-//! at once.
+//! A single thread communicates with it. Every wait covers a pipe or the exit, together with the time limit and the caller's
+//! cancel token.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -23,29 +23,29 @@ use rustix::{
 
 use super::{TreeError, TreeErrorKind};
 
-/// Bytes that are stored of git's error output.
+/// Maximum number of stored bytes of git's error output.
 const MAX_STDERR: usize = 8 << 10;
 /// Longest delay before a cancellation is noticed.
 const CANCEL_PAUSE: Duration = Duration::from_millis(20);
-/// Pause between two checks for its end, on systems that do not announce it.
+/// Pause between two checks for the exit, on systems that cannot signal it.
 const END_PAUSE: Duration = Duration::from_millis(2);
-/// Bytes that are read at once. Source: pipe(7), the capacity of a pipe.
+/// Number of bytes per read. Source: pipe(7), the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// Bounds of one run of git.
+/// Time limit and cancel token of one run of git.
 #[derive(Clone, Debug)]
 pub(super) struct GitBounds {
     deadline: Instant,
     cancel: Option<CancelToken>,
 }
 
-/// A running git. It and all that it started are killed when this is dropped before [`finish`](Self::finish).
+/// A running git. If this is dropped before [`finish`](Self::finish), git and all processes that it started are killed.
 #[derive(Debug)]
 pub(super) struct GitProcess {
     name: String,
-    /// Gone once it was waited for: from then on its id may be another process's.
+    /// `None` once its exit was collected: from then on another process may have its id.
     child: Option<Child>,
-    /// Tells its end. `None` on a system without such handles.
+    /// Process handle that becomes readable at the exit. `None` on a system without such handles.
     end: Option<OwnedFd>,
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
@@ -62,7 +62,7 @@ pub(super) struct GitExit {
     stderr: String,
 }
 
-/// Events that a wait ends with.
+/// Pipe events that end a wait.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     room: bool,
@@ -74,7 +74,8 @@ impl GitBounds {
         Self { deadline: Instant::now() + time_limit, cancel }
     }
 
-    /// Refuses to go on when the caller has cancelled, or the time is over. `name` is for the message.
+    /// Fails if the caller has cancelled or the time is over; otherwise returns the remaining time. `name` is for the
+    /// message.
     pub(super) fn check(&self, name: &str) -> Result<Duration, TreeError> {
         if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
             return Err(TreeError::new(TreeErrorKind::Cancelled, format!("{name} was cancelled")));
@@ -89,7 +90,7 @@ impl GitBounds {
 }
 
 impl GitProcess {
-    /// Starts it. `name` is for messages: "git diff-tree".
+    /// Starts the command. `name` is for messages: "git diff-tree".
     pub(super) fn start(mut command: Command, name: String, bounds: GitBounds) -> io::Result<Self> {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
@@ -97,15 +98,14 @@ impl GitProcess {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let end = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let running = Self { name, child: Some(child), end, stdin, stdout, stderr, said: Vec::new(), bounds };
-        // Only these ends of the pipes are changed by it, and not those of git.
+        // O_NONBLOCK would also apply to git if the ends shared a file description. The two ends of a pipe do not.
         running.stdin.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
         running.stdout.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
         running.stderr.as_ref().map_or(Ok(()), |pipe| ioctl_fionbio(pipe, true))?;
         Ok(running)
     }
 
-    /// Continues within other bounds. Returns false if the process is of no more use: it has ended, or wrote
-    /// unexpected output.
+    /// Sets new bounds for further work. Returns false if the process is unusable: it has ended, or wrote unexpected output.
     pub(super) fn go_on(&mut self, bounds: GitBounds) -> bool {
         self.bounds = bounds;
         let Some(stdout) = &self.stdout else { return false };
@@ -113,7 +113,7 @@ impl GitProcess {
         matches!(poll(&mut [PollFd::new(stdout, PollFlags::IN)], Some(&now)), Ok(0))
     }
 
-    /// Writes to its standard input. `false` if it reads no more: how it ended says why.
+    /// Writes to the standard input of git. Returns `false` if git reads no more: its exit has the reason.
     pub(super) fn write(&mut self, mut bytes: &[u8]) -> Result<bool, TreeError> {
         self.bounds.check(&self.name)?;
         while !bytes.is_empty() {
@@ -131,7 +131,7 @@ impl GitProcess {
         Ok(true)
     }
 
-    /// Reads from its standard output. 0 at its end.
+    /// Reads from the standard output of git. Returns 0 at its end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, TreeError> {
         self.bounds.check(&self.name)?;
         loop {
@@ -147,7 +147,7 @@ impl GitProcess {
         }
     }
 
-    /// Feeds it `input`, gives away what it writes, and waits for its end.
+    /// Writes `input`, passes the output to a function, and waits for the exit.
     pub(super) fn exchange(
         mut self,
         mut input: &[u8],
@@ -160,7 +160,7 @@ impl GitProcess {
                     Ok(written) if written < input.len() => input = &input[written..],
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    // All is written; or git has ended before it has read everything, and how it ended says why.
+                    // Either all input is written, or git ended before it read everything. Then its exit has the reason.
                     _ => self.stdin = None,
                 }
             }
@@ -181,7 +181,7 @@ impl GitProcess {
         self.finish()
     }
 
-    /// Feeds it `input`, reads at most `max_bytes` of what it writes, and waits for its end.
+    /// Writes `input`, reads at most `max_bytes` of the output, and waits for the exit.
     pub(super) fn run(self, input: &[u8], max_bytes: u64) -> Result<(GitExit, Vec<u8>), TreeError> {
         let (name, mut bytes) = (self.name.clone(), Vec::new());
         let ended = self.exchange(input, |chunk| {
@@ -195,7 +195,7 @@ impl GitProcess {
         Ok((ended, bytes))
     }
 
-    /// Waits for its end. Reads and discards the rest of its output.
+    /// Waits for the exit. Reads and discards the rest of the output.
     pub(super) fn finish(mut self) -> Result<GitExit, TreeError> {
         self.stdin = None;
         let mut chunk = [0; 4 << 10];
@@ -213,7 +213,7 @@ impl GitProcess {
         Ok(GitExit { name: std::mem::take(&mut self.name), status, stderr: readable(&self.said) })
     }
 
-    /// Waits until there is something to do with a pipe. Where none is awaited, it waits for the end.
+    /// Waits until an awaited pipe is ready. Without an awaited pipe, it waits for the exit.
     fn wait(&mut self, awaited: Awaited) -> Result<(), TreeError> {
         let mut left = self.bounds.check(&self.name)?;
         let mut waited = Vec::with_capacity(4);
@@ -240,8 +240,8 @@ impl GitProcess {
         Ok(())
     }
 
-    /// Takes what it has said on standard error by now. The first bytes are kept, and the rest is thrown away, so that it never
-    /// waits for room in the pipe.
+    /// Reads the available error output. Keeps the first bytes and discards the rest, so that git never blocks on a full
+    /// pipe.
     fn hear(&mut self) {
         let mut chunk = [0; 4 << 10];
         while let Some(stderr) = &mut self.stderr {
@@ -266,7 +266,7 @@ impl Drop for GitProcess {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            // It has ended by itself.
+            // This fails if the process group has already ended.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = child.wait();
@@ -274,17 +274,17 @@ impl Drop for GitProcess {
 }
 
 impl GitExit {
-    /// Its exit code; `None` if a signal ended it.
+    /// Returns the exit code; `None` if a signal ended the process.
     pub(super) fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// Returns its standard error, shortened.
+    /// Returns the error output, shortened.
     pub(super) fn stderr(&self) -> &str {
         &self.stderr
     }
 
-    /// Returns its standard error if it ended on its own without success. A killed process is an error.
+    /// Returns the error output if git ended on its own without success. A killed process is an error.
     pub(super) fn refusal(self) -> Result<Option<String>, TreeError> {
         match self.status.code() {
             Some(0) => Ok(None),
@@ -293,7 +293,7 @@ impl GitExit {
         }
     }
 
-    /// Returns an error with its standard error unless it succeeded.
+    /// Fails with the error output unless git succeeded.
     pub(super) fn success(self) -> Result<(), TreeError> {
         if self.status.success() {
             return Ok(());
@@ -301,7 +301,7 @@ impl GitExit {
         Err(self.failure())
     }
 
-    /// Returns its standard error as an error.
+    /// Returns the error output as an error.
     pub(super) fn failure(self) -> TreeError {
         let (name, stderr) = (&self.name, self.stderr.trim());
         if let Some(signal) = self.status.signal() {
@@ -337,7 +337,7 @@ impl GitExit {
     }
 }
 
-/// Why a git whose pipe is closed has ended, or `otherwise` if it does not say.
+/// Returns the reason why git closed its pipe early, or `otherwise` if it succeeded.
 pub(super) fn reason(running: GitProcess, otherwise: TreeError) -> TreeError {
     match running.finish() {
         Err(error) => error,

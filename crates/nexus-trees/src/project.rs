@@ -1,4 +1,4 @@
-//! The original of a tree: a person's repository, or a plain folder.
+//! The source of a tree: a person's repository, or a plain folder.
 
 use std::{
     ffi::OsStr,
@@ -15,10 +15,10 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The largest `.git` file or `commondir`, in bytes.
+/// Maximum size of a `.git` file or `commondir`, in bytes.
 const MAX_POINTER: u64 = 8 << 10;
 
-/// The original of a tree: a person's repository, or a plain folder.
+/// The source of a tree: a person's repository, or a plain folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     root: PathText,
@@ -28,7 +28,7 @@ pub struct Project {
 /// Paths of a project's repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Repository {
-    /// The repository, or what of it belongs to one checkout.
+    /// Git folder of the checkout: the repository itself, or the part of it for a linked checkout.
     git_dir: PathText,
     /// Folder that all checkouts share.
     common_dir: PathText,
@@ -43,12 +43,12 @@ pub(super) struct Head {
 }
 
 impl Project {
-    /// The project in a folder: the top of a checkout (also a linked one), a bare repository, or a plain folder.
+    /// Finds the project in a folder: the top of a checkout (including a linked one), a bare repository, or a plain folder.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TreeErrorKind::NotFound) and [`NotAProject`](TreeErrorKind::NotAProject), also for a folder below
-    /// the top of a repository: name the top, or take it as [`Project::folder`].
+    /// [`NotFound`](TreeErrorKind::NotFound) and [`NotAProject`](TreeErrorKind::NotAProject), also for a folder below the
+    /// top of a repository: name the top, or use [`Project::folder`].
     pub fn find(path: impl AsRef<Path>) -> Result<Self, TreeError> {
         let root = folder(path.as_ref())?;
         if let Some(repository) = repository_of(&root)? {
@@ -64,7 +64,7 @@ impl Project {
         Ok(Self { root: root.into(), repository: None })
     }
 
-    /// A plain folder, whether there is a repository in it or above it or not.
+    /// Treats the folder as a plain folder, even if it is in a repository or contains one.
     ///
     /// # Errors
     ///
@@ -73,12 +73,12 @@ impl Project {
         Ok(Self { root: folder(path.as_ref())?.into(), repository: None })
     }
 
-    /// The folder, or the bare repository. An absolute path without links.
+    /// Returns the folder, or the bare repository, as an absolute path without links.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Returns true if it is a repository.
+    /// Returns true if the project is a repository.
     pub fn is_repository(&self) -> bool {
         self.repository.is_some()
     }
@@ -102,7 +102,7 @@ impl Repository {
         &self.common_dir
     }
 
-    /// A command on the person's repository itself. Only those are run so that read or move a ref.
+    /// Returns a command on the person's repository itself. Only commands that read or move a ref may run there.
     pub(super) fn command<'g>(&self, git: &'g Git, name: &str) -> GitCommand<'g> {
         git.command(&self.git_dir, name)
     }
@@ -114,7 +114,7 @@ impl Repository {
     pub(super) fn head(&self, git: &Git) -> Result<Head, TreeError> {
         let (ended, branch) = self.command(git, "symbolic-ref").args(["-q", "HEAD"]).outcome(b"")?;
         let branch = match ended.code() {
-            // Detached.
+            // Exit code 1: the head is detached.
             Some(1) => None,
             _ => {
                 ended.success()?;
@@ -137,7 +137,7 @@ impl Repository {
         }
     }
 
-    /// A setting of the repository's own file; what it includes is not read.
+    /// Returns a setting of the repository's own file, without included files.
     pub(super) fn setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
         self.setting_in(&self.common_dir.join("config"), "--no-includes", git, name)
     }
@@ -154,7 +154,7 @@ impl Repository {
         if ended.refusal()?.is_none() { text::line(output).map(Some) } else { Ok(None) }
     }
 
-    /// A setting of the repository, else of its user. A file of the user's that cannot be read says nothing.
+    /// Returns a setting of the repository, or else of its user. Skips an unreadable file of the user.
     fn effective_setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
         let own = self.setting(git, name)?;
         let users = || {
@@ -164,7 +164,7 @@ impl Repository {
         Ok(own.or_else(users))
     }
 
-    /// The parts of the configuration that say what bytes a checked-out file has. None of them names a program.
+    /// Returns the settings that determine the bytes of a checked-out file. None of them names a program.
     pub(super) fn conversions(&self, git: &Git) -> Result<Vec<String>, TreeError> {
         let mut settings = Vec::new();
         for name in ["core.autocrlf", "core.eol", "core.safecrlf", "core.fileMode", "core.symlinks"] {
@@ -227,7 +227,7 @@ fn repository_of(root: &Path) -> Result<Option<Repository>, TreeError> {
     Ok(Some(Repository { git_dir: git_dir.into(), common_dir: common_dir.into(), bare }))
 }
 
-/// The path in a file that holds nothing else.
+/// Reads the path in a file that contains nothing else.
 fn pointer(file: &Path) -> Result<Vec<u8>, TreeError> {
     let failed = |error| TreeError::from_io(file, "cannot be read", error);
     let found = fs::metadata(file).map_err(failed)?;

@@ -34,7 +34,7 @@ impl Tree {
                 continue;
             }
             let Ok((parent, name)) = handle::open_parent(&root, path) else { continue };
-            // A file that cannot be removed stays; git reports it to the person.
+            // If a file cannot be removed, it stays, and git reports it to the person.
             let _ = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
             if change.old.is_none() {
                 let above = Path::new(repo::os(path)).ancestors().skip(1);
@@ -55,8 +55,7 @@ impl Tree {
     }
 }
 
-/// Returns true if a file is the beginning of the new content, as a killed git leaves it. Line ends do not
-/// count.
+/// Returns true if the file is a prefix of the new content, as a killed git leaves it. Ignores line ends.
 fn is_half_written(repo: &Repo, root: &std::os::fd::OwnedFd, change: &Difference) -> bool {
     let Some(GitEntry { mode: repo::FILE | repo::EXECUTABLE, id }) = &change.new else { return false };
     let found = handle::open_parent(root, &change.path).and_then(|(parent, name)| {

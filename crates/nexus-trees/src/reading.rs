@@ -1,4 +1,4 @@
-//! Files that are about to be read: their number and sizes, which are looked at before a byte is.
+//! Number and sizes of the files that will be read, collected before a byte is read.
 
 use std::{
     fmt,
@@ -19,12 +19,12 @@ pub struct TreeReading {
     pub files: usize,
     /// Size of all files together, in bytes.
     pub bytes: u64,
-    /// The largest of them, the first of which is the largest, each with its size.
+    /// The largest files, largest first, each with its size.
     pub largest: Vec<(PathBuf, u64)>,
 }
 
 impl TreeReading {
-    /// Adds a file. Fails with [`TooLarge`](TreeErrorKind::TooLarge) if it is, or all are.
+    /// Adds a file. Fails with [`TooLarge`](TreeErrorKind::TooLarge) if the file or the total exceeds a limit.
     pub(super) fn add(&mut self, path: &[u8], bytes: u64, limits: &TreeLimits) -> Result<(), TreeError> {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -62,7 +62,7 @@ impl fmt::Display for ReadableSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
-            // A tenth, rounded down, without the loss of digits that a float has.
+            // Integer arithmetic: a float would lose digits. The tenth is rounded down.
             Some((unit, name)) => {
                 write!(f, "{}.{} {name}", self.0 / unit, self.0 % unit * 10 / unit)
             }
@@ -100,7 +100,7 @@ impl ReadBound {
     }
 }
 
-/// Called with what is about to be read.
+/// Function that is called with the files that will be read.
 #[derive(Clone)]
 pub(super) struct OnReading(pub(super) Arc<dyn Fn(&TreeReading) + Send + Sync>);
 

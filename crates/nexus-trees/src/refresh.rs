@@ -1,4 +1,4 @@
-//! A folder brought to another commit, with what was built in it.
+//! Updates a folder to another commit, and keeps the build output in it.
 
 use std::{
     collections::BTreeSet,
@@ -13,12 +13,12 @@ use super::{
 };
 
 impl Tree {
-    /// [`Tree::restore`] that leaves files which the base's rules ignore, such as build output. Removes ignored
-    /// files that block a file of the target, and empty folders.
+    /// Like [`Tree::restore`], but keeps files that the base's rules ignore, such as build output. Removes ignored files
+    /// that block a file of the target, and empty folders.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::restore`]; [`TooLarge`](super::TreeErrorKind::TooLarge) above the limits, and
+    /// Errors of [`Tree::restore`]; [`TooLarge`](super::TreeErrorKind::TooLarge) above the limits, and
     /// [`PermissionDenied`](super::TreeErrorKind::PermissionDenied) for an unreadable folder.
     pub fn refresh<'a>(
         &self,

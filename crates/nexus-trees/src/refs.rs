@@ -8,7 +8,7 @@ use std::{
 
 use super::{CommitId, TreeError, git::GitCommand, text};
 
-/// The longest file of a ref that is read, in bytes: an id, and a line end.
+/// Maximum size of a ref's file, in bytes: an id, and a line end.
 const MAX_BYTES: u64 = 65;
 
 /// Returns the target of a ref that has a file of its own, as git stores refs that are not packed. `None` if
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 65;
 /// gitrepository-layout(5).
 pub(super) fn loose(repository: &Path, name: &str) -> Option<CommitId> {
     let path = repository.join(name);
-    // A pipe would hold the call up.
+    // Opening a pipe would block.
     let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
     if !is_file || repository.join("reftable").exists() {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn read(rev_parse: GitCommand<'_>, name: &str) -> Result<Option<Commi
     let (ended, output) = rev_parse.args(["--verify", "-q", name]).outcome(b"")?;
     match ended.code() {
         Some(0) => text::id(&text::line(output)?).map(Some),
-        // It does not exist.
+        // Exit code 1: the ref does not exist.
         Some(1) => Ok(None),
         _ => Err(ended.failure()),
     }

@@ -1,4 +1,4 @@
-//! Paths that a tree does not take, each with the reason.
+//! Paths that a tree rejects, each with the reason.
 
 use std::{
     ffi::OsString,
@@ -7,33 +7,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a path is not taken.
+/// Reason why a path is rejected.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
-    /// A part of it is `.git`, or some file system takes it for that.
+    /// A component is `.git`, or some file system takes it for `.git`.
     DotGit,
-    /// It has a control character in it.
+    /// The path contains a control character.
     ControlCharacter,
-    /// It differs from another path of the tree only in what some file systems do not tell apart, such as case.
+    /// Some file systems do not distinguish the path from another path of the tree, for example because only the case
+    /// differs.
     Twin,
-    /// It is a link that leads out of the tree, or into a `.git`.
+    /// The path is a link that leads out of the tree, or into a `.git`.
     LinkOut,
-    /// The path is a submodule, or in one.
+    /// The path is a submodule, or inside one.
     Submodule,
     /// The base has the path under a filter, such as LFS, so the file in the tree is not the real content.
     Filtered,
-    /// It is a pipe, a socket or a device.
+    /// The path is a pipe, a socket or a device.
     Special,
-    /// Git does not take it: a link of the name `.gitmodules`, in any of its forms.
+    /// Git rejects the path: a link with the name `.gitmodules`, in any of its forms.
     NotForGit,
-    /// It lies in more folders than a tree may have.
+    /// The path has more folders than a tree may have.
     TooDeep,
-    /// Two trees that were to be merged change it.
+    /// Two trees that should be merged change the path.
     Overlap,
 }
 
-/// A path within a tree that was not taken.
+/// A path of a tree that was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RefusedPath {
     path: PathBuf,
@@ -45,12 +46,12 @@ impl RefusedPath {
         Self { path: to_path(path), refusal }
     }
 
-    /// The path, from the top of the tree.
+    /// Returns the path, from the top of the tree.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why it was not taken.
+    /// Returns the reason.
     pub fn refusal(&self) -> Refusal {
         self.refusal
     }
@@ -76,7 +77,7 @@ impl fmt::Display for RefusedPath {
     }
 }
 
-/// The path that these bytes are.
+/// Returns the path that these bytes represent.
 pub(super) fn to_path(bytes: &[u8]) -> PathBuf {
     OsString::from_vec(bytes.to_vec()).into()
 }

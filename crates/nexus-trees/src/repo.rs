@@ -18,15 +18,15 @@ use super::{
     text,
 };
 
-/// A commit within the repository of a project: a submodule.
+/// Mode of a submodule: a commit as an entry of a tree.
 pub(super) const GITLINK: u32 = 0o160_000;
-/// A symbolic link.
+/// Mode of a symbolic link.
 pub(super) const LINK: u32 = 0o120_000;
-/// Modes of an executable file and of an ordinary one.
+/// Mode of an executable file, and mode of an ordinary file.
 pub(super) const EXECUTABLE: u32 = 0o100_755;
 pub(super) const FILE: u32 = 0o100_644;
 
-/// The largest commit that is read, in bytes.
+/// Maximum size of a commit, in bytes.
 const MAX_COMMIT: u64 = 1 << 30;
 
 /// Entries of a tree, by path.
@@ -51,21 +51,21 @@ pub(super) struct Difference {
 #[derive(Clone, Debug)]
 pub(super) struct Repo {
     git: Git,
-    /// The repository itself.
+    /// Path of the repository.
     git_dir: PathBuf,
-    /// A folder for what lives as long as one operation.
+    /// Folder for temporary folders of single operations.
     scratch: PathBuf,
     idle: Arc<IdleReader>,
 }
 
 impl Repo {
-    /// The repository in the folder of a tree.
+    /// Opens the repository in the folder of a tree.
     pub(super) fn at(git: &Git, folder: &Path) -> Self {
         let (git_dir, scratch) = (folder.join("repository"), folder.join("scratch"));
         Self { git: git.clone(), git_dir, scratch, idle: Arc::default() }
     }
 
-    /// The same, by another git.
+    /// Sets the git program, time limit and cancel token.
     pub(super) fn with_git(mut self, git: &Git) -> Self {
         if !git.is_program_of(&self.git) {
             self.idle = Arc::default();
@@ -74,7 +74,7 @@ impl Repo {
         self
     }
 
-    /// Makes it, with the objects of another repository at hand.
+    /// Creates a repository that uses the objects of another one, if `objects` names it.
     pub(super) fn make(
         git: &Git,
         folder: &Path,
@@ -104,7 +104,7 @@ impl Repo {
         &self.git_dir
     }
 
-    /// Writes a file of the repository that no command of git's writes.
+    /// Writes a file of the repository for which git has no command.
     pub(super) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TreeError> {
         let path = self.git_dir.join(name);
         let folder = path.parent().unwrap_or(&self.git_dir);
@@ -117,12 +117,12 @@ impl Repo {
         self.git.command(&self.git_dir, name)
     }
 
-    /// A command with more settings.
+    /// Returns a command with additional settings.
     pub(super) fn command_with(&self, name: &str, settings: &[String]) -> GitCommand<'_> {
         self.git.command_with(&self.git_dir, name, settings)
     }
 
-    /// A folder that is gone when it is dropped.
+    /// Creates a folder that is removed when it is dropped.
     pub(super) fn scratch(&self) -> Result<Scratch, TreeError> {
         let path = self.scratch.join(nexus_files::random_name());
         nexus_files::make_private_folder(&path)
@@ -130,8 +130,8 @@ impl Repo {
         Ok(Scratch(path))
     }
 
-    /// Makes a tree of entries. Names that git refuses are refused here: `.git` in all of its forms, and
-    /// links that it takes for `.gitmodules`.
+    /// Writes a tree of these entries. Fails for names that git rejects: `.git` in all of its forms, and links that git
+    /// takes for `.gitmodules`.
     pub(super) fn write_tree(&self, entries: &GitEntries) -> Result<TreeId, TreeError> {
         let scratch = self.scratch()?;
         let index = scratch.join("index");
@@ -143,7 +143,7 @@ impl Repo {
         }
         self.command("update-index").args(["-z", "--index-info"]).index(&index).run(&input)?;
         let tree: TreeId = text::id(&self.command("write-tree").index(&index).line(b"")?)?;
-        // Git leaves out paths that it refuses, and reports success.
+        // Git leaves out paths that it rejects, and reports success. So compare the result.
         let taken = self.entries(tree.as_str())?;
         let left_out = entries.keys().filter(|path| !taken.contains_key(*path));
         let refused: Vec<_> = left_out.map(|path| RefusedPath::new(path, Refusal::NotForGit)).collect();
@@ -153,7 +153,7 @@ impl Repo {
         Err(TreeError::with_paths(TreeErrorKind::Refused, "git does not create such a tree", refused))
     }
 
-    /// The tree of a commit.
+    /// Returns the tree of a commit.
     pub(super) fn tree_of(&self, commit: &CommitId) -> Result<TreeId, TreeError> {
         match self.reader()?.object(commit.as_str(), MAX_COMMIT)? {
             Some(object) if object.kind == "commit" => text::tree_in(&object.bytes),
@@ -193,7 +193,7 @@ impl Repo {
         self.idle.reader(&self.git, &self.git_dir)
     }
 
-    /// The repository's own ref for one thing.
+    /// Returns the target of a ref of the tree's own repository.
     pub(super) fn read_ref(&self, name: &str) -> Result<Option<CommitId>, TreeError> {
         match refs::loose(&self.git_dir, name) {
             Some(commit) => Ok(Some(commit)),
@@ -202,7 +202,7 @@ impl Repo {
     }
 }
 
-/// A folder that is gone when it is dropped.
+/// A temporary folder that is removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Scratch(PathBuf);
 
@@ -221,12 +221,12 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns the records that a NUL each ends.
+/// Splits records that end with a NUL.
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|byte| *byte == 0).filter(|record| !record.is_empty())
 }
 
-/// Paths as git reads them from its input.
+/// Joins paths in the form in which git reads them from its input.
 pub(super) fn joined<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut input = Vec::new();
     for path in paths {
@@ -241,7 +241,7 @@ pub(super) fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// The folders above a path, the topmost first.
+/// Returns the folders above a path, topmost first.
 pub(super) fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let ends = (0..path.len()).filter(|at| path[*at] == b'/');
     ends.map(|end| &path[..end])
@@ -251,7 +251,7 @@ pub(super) fn os(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)
 }
 
-/// A path as `objects/info/alternates` has it. Source: gitrepository-layout(5), and `parse_alt_odb_entry` in git.
+/// Quotes a path for `objects/info/alternates`. Source: gitrepository-layout(5), and `parse_alt_odb_entry` in git.
 fn quoted(path: &[u8]) -> Vec<u8> {
     let mut quoted = vec![b'"'];
     for byte in path {

@@ -1,4 +1,4 @@
-//! A folder made to hold exactly what a commit has.
+//! Makes a folder equal to a commit.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +19,7 @@ use super::{
     repo::{self, EXECUTABLE, GITLINK, GitEntries, LINK},
 };
 
-/// The folder in which everything is put that has to go. No folder of it is ever deep.
+/// Name of the folder for everything that has to be removed. Its folders are never deep.
 const TRASH: &[u8] = b".nexus-tree-trash";
 const FOLDER_MODE: u32 = 0o755;
 
@@ -106,10 +106,10 @@ impl Tree {
     }
 }
 
-/// Content that a folder is to have.
+/// Content that a folder must have.
 struct WantedFolder<'a> {
     entries: &'a GitEntries,
-    /// Every folder above an entry, and the empty ones of submodules.
+    /// Every folder above an entry, and the empty folders of submodules.
     folders: BTreeSet<Vec<u8>>,
     keep: BTreeSet<Vec<u8>>,
 }
@@ -140,7 +140,7 @@ impl<'a> WantedFolder<'a> {
     }
 }
 
-/// Puts everything away that is not wanted, and shuts no folder that is.
+/// Moves everything unwanted to the trash, and keeps every wanted folder accessible.
 fn remove_unwanted(
     folder: &OwnedFd,
     path: &mut Vec<u8>,
@@ -223,7 +223,7 @@ fn write_new(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Re
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-/// Returns true if a file has its content and mode, and no hard link outside.
+/// Returns true if a file has the given content and mode, and no second hard link.
 fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
     let Ok(mut file) = handle::open_file_at(parent, name) else { return false };
     let is_alike = file.metadata().is_ok_and(|found| {
@@ -251,8 +251,8 @@ fn pending_name() -> Vec<u8> {
     format!(".nexus-tree-{}", nexus_files::random_name()).into_bytes()
 }
 
-/// Folder that takes everything to be removed. Folders are taken apart here one level at a time, so that no
-/// path is too deep.
+/// Folder for everything that has to be removed. Nested folders are flattened here one level at a time, so that no path is
+/// too deep.
 struct Trash {
     folder: OwnedFd,
 }
@@ -281,7 +281,7 @@ impl Trash {
         Ok(rustix::fs::renameat(from, name, &self.folder, new.as_str())?)
     }
 
-    /// Removes everything, and the trash itself.
+    /// Removes everything in the trash, and the trash itself.
     fn empty(self, root: &OwnedFd) -> io::Result<()> {
         loop {
             let names = handle::names(&self.folder)?;

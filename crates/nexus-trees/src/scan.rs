@@ -14,7 +14,7 @@ pub(super) enum ScannedKind {
     Link,
     /// A pipe, a socket or a device.
     Special,
-    /// A file or folder that could be a repository. What is in a folder of this kind was not looked at.
+    /// A file or folder that could be a repository. The content of such a folder was not listed.
     DotGit,
 }
 
@@ -23,11 +23,11 @@ pub(super) enum ScannedKind {
 pub(super) struct ScannedPath {
     pub(super) path: Vec<u8>,
     pub(super) kind: ScannedKind,
-    /// Its size.
+    /// Size, in bytes.
     pub(super) bytes: u64,
 }
 
-/// Everything in a folder but the folders themselves.
+/// Returns everything in a folder except the folders themselves.
 pub(super) fn scan(root: &OwnedFd, limits: &TreeLimits) -> Result<Vec<ScannedPath>, TreeError> {
     let mut found = Vec::new();
     scan_folder(root, &mut Vec::new(), 0, limits, &mut found)?;
@@ -82,7 +82,7 @@ fn scan_folder(
     Ok(())
 }
 
-/// The beginning of a path that may be of any length.
+/// Returns the beginning of a path, for messages. A path may have any length.
 fn shown(path: &[u8]) -> Box<Path> {
     to_path(&path[..path.len().min(200)]).into_boxed_path()
 }

@@ -1,4 +1,4 @@
-//! A folder as a tree of git's.
+//! Records a folder as a git tree.
 
 use std::{collections::BTreeSet, fs::File, os::fd::OwnedFd, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -43,7 +43,7 @@ impl Tree {
     }
 }
 
-/// Takes a plain folder by its own ignore rules, which are laid down in `rules`. What cannot be taken is left out.
+/// Records a plain folder by its own ignore rules, which it writes to `rules`. Leaves out files that a tree rejects.
 pub(super) fn of_plain_folder(
     repo: &Repo,
     rules: &IgnoreRules,
@@ -101,7 +101,7 @@ impl Taken {
     }
 }
 
-/// Returns the path for the query to git. Git answers nothing about a `.git`, so a neighbour stands for it.
+/// Returns the path for the query to git. Git gives no answer for a `.git`, so the query names a neighbour of it.
 pub(super) fn asked_as(found: &ScannedPath) -> Vec<u8> {
     if found.kind != ScannedKind::DotGit {
         return found.path.clone();
@@ -110,13 +110,13 @@ pub(super) fn asked_as(found: &ScannedPath) -> Vec<u8> {
     [&found.path[..folder], b"neighbour-of-a-repository"].concat()
 }
 
-/// The submodule that a path is, or is in.
+/// Returns the submodule that contains a path or is the path.
 fn submodule_of<'a>(base: &GitEntries, path: &'a [u8]) -> Option<&'a [u8]> {
     let ends = (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'));
     ends.map(|end| &path[..end]).find(|path| base.get(*path).is_some_and(|entry| entry.mode == GITLINK))
 }
 
-/// The sizes of the files that are taken.
+/// Returns the sizes of the files that will be recorded.
 fn sizes(found: &[ScannedPath], limits: &TreeLimits) -> Result<TreeReading, TreeError> {
     let mut reading = TreeReading::default();
     for ScannedPath { path, bytes, .. } in found.iter().filter(|found| found.kind == ScannedKind::File) {
@@ -125,7 +125,7 @@ fn sizes(found: &[ScannedPath], limits: &TreeLimits) -> Result<TreeReading, Tree
     Ok(reading)
 }
 
-/// Puts the content of files and links into the repository. Their sizes are looked at first.
+/// Writes the content of files and links into the repository. Checks their sizes first.
 fn content(
     repo: &Repo,
     root: &OwnedFd,
@@ -148,7 +148,7 @@ fn content(
             let about = file
                 .metadata()
                 .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))?;
-            // It may have grown.
+            // Check the size again: the file may have grown since it was listed.
             reading.add(path, about.len(), limits)?;
             writer.file(path, &file)?;
             if about.permissions().mode() & 0o100 == 0 { FILE } else { EXECUTABLE }

@@ -1,4 +1,4 @@
-//! Bytes of git's and of file names as text, and back.
+//! Conversions between text and the bytes of git's output and of file names.
 
 use std::{
     ffi::OsString,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{TreeError, TreeErrorKind, TreeId};
 
-/// A path in a file of ours. What is not UTF-8 in it, and `%`, stands there as `%` and two digits.
+/// A path in a file of Nexus. Bytes that are not UTF-8, and `%`, are encoded as `%` and two digits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub(super) struct PathText(PathBuf);
@@ -68,25 +68,25 @@ impl fmt::Debug for PathText {
     }
 }
 
-/// The one line that git printed.
+/// Returns the single line that git printed.
 pub(super) fn line(bytes: Vec<u8>) -> Result<String, TreeError> {
     let text = String::from_utf8(bytes).map_err(|_| unexpected("a name that is not UTF-8"))?;
     Ok(text.trim_end_matches('\n').to_owned())
 }
 
-/// An id that git printed.
+/// Parses an id that git printed.
 pub(super) fn id<I: FromStr>(text: &str) -> Result<I, TreeError> {
     text.parse().map_err(|_| unexpected(&format!("{text:?} where an id is expected")))
 }
 
-/// The tree that a commit names. Source: gitformat-commit, whose first line it is.
+/// Returns the tree in a commit object, from its first line. Source: gitformat-commit.
 pub(super) fn tree_in(commit: &[u8]) -> Result<TreeId, TreeError> {
     let line = commit.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let name = line.strip_prefix(b"tree ").ok_or_else(|| unexpected("an odd commit"))?;
     id(&String::from_utf8_lossy(name))
 }
 
-/// Git printed something else than its manual says.
+/// Returns the error for output that differs from git's manual.
 pub(super) fn unexpected(what: &str) -> TreeError {
     TreeError::new(TreeErrorKind::Git, format!("git printed {what}"))
 }

@@ -1,5 +1,5 @@
-//! A person's uncommitted files, found and recorded through an index of ours. Their index, repository and files
-//! are only read.
+//! A person's uncommitted files, found and recorded through a separate index. The person's index, repository and files are
+//! only read.
 
 use std::{
     collections::BTreeSet,
@@ -16,30 +16,30 @@ use super::{
     text,
 };
 
-/// The checkout of a person, beside an index of ours that knows what theirs knows.
+/// The checkout of a person, with a separate index that is a copy of the person's if possible.
 #[derive(Debug)]
 pub(super) struct Checkout<'a> {
     repo: &'a Repo,
     folder: PathBuf,
     settings: Vec<String>,
-    /// Files of ignore rules beside the `.gitignore` in the checkout.
+    /// Further files of ignore rules, in addition to the `.gitignore` files of the checkout.
     excludes: Vec<PathBuf>,
     scratch: Scratch,
-    /// True if the index is a copy of theirs. Otherwise it has the committed files, without time stamps.
+    /// True if the index is a copy of the person's. Otherwise it has the committed files, without time stamps.
     is_copy: bool,
 }
 
 /// Uncommitted files.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
-    /// Paths that would be recorded.
+    /// Paths that can be recorded.
     pub(super) paths: BTreeSet<Vec<u8>>,
-    /// Paths that would not: files under a filter, and repositories in the checkout.
+    /// Paths that cannot be recorded: files under a filter, and repositories in the checkout.
     pub(super) left_out: BTreeSet<Vec<u8>>,
 }
 
 impl<'a> Checkout<'a> {
-    /// Opens it. `head` is a commit or tree.
+    /// Opens the checkout. `head` is a commit or tree.
     pub(super) fn open(
         repo: &'a Repo,
         person: &Repository,
@@ -87,21 +87,21 @@ impl<'a> Checkout<'a> {
         self.is_copy
     }
 
-    /// A command on the checkout, by our repository and the index of ours.
+    /// Returns a command on the checkout that uses the tree's repository and the separate index.
     pub(super) fn command(&self, name: &str) -> super::git::GitCommand<'_> {
         let mut command = self.repo.command_with(name, &self.settings);
         command = command.index(&self.index());
         command.work_tree(&self.folder)
     }
 
-    /// Compares the files with the index again. Differences are not a failure.
+    /// Refreshes the index from the files. Differences are not a failure.
     pub(super) fn refresh(&self, option: &str) -> Result<(), TreeError> {
         let (ended, _) =
             self.command("update-index").args(["-q", "--ignore-submodules", option]).outcome(b"")?;
         ended.refusal().map(drop)
     }
 
-    /// Takes submodules out of the index, so that git asks nothing about them.
+    /// Removes submodules from the index, so that git does not check them.
     fn forget_submodules(&self) -> Result<Vec<Vec<u8>>, TreeError> {
         let staged = self.command("ls-files").args(["-z", "--stage"]).run(b"")?;
         let prefix = format!("{GITLINK:o} ");
@@ -117,10 +117,10 @@ impl<'a> Checkout<'a> {
         Ok(submodules)
     }
 
-    /// Lists what is not committed.
+    /// Returns the uncommitted files.
     pub(super) fn uncommitted(&self, head: &str) -> Result<Uncommitted, TreeError> {
         let submodules = self.forget_submodules()?;
-        // Time stamps that are too new to be trusted are looked into.
+        // Read the content of files whose time stamps are too new to be trusted.
         self.refresh("--really-refresh")?;
         let head_entries = self.repo.entries(head)?;
         let mut paths = BTreeSet::new();
@@ -140,7 +140,7 @@ impl<'a> Checkout<'a> {
                 || head_entries.get(path).is_some_and(|entry| entry.mode == GITLINK)
         };
         paths.retain(|path| !is_submodule(path));
-        // A repository in the checkout ends with a slash here.
+        // A repository in the checkout has a trailing slash in this list.
         let mut left_out: BTreeSet<Vec<u8>> =
             paths.iter().filter(|path| path.ends_with(b"/")).cloned().collect();
         let attributes = self.command("check-attr").args(["-z", "--stdin", "filter"]);
@@ -150,7 +150,7 @@ impl<'a> Checkout<'a> {
         Ok(Uncommitted { paths, left_out })
     }
 
-    /// The sizes of the files that would be taken.
+    /// Returns the sizes of the files that would be recorded.
     pub(super) fn sizes(
         &self,
         uncommitted: &Uncommitted,
@@ -162,7 +162,7 @@ impl<'a> Checkout<'a> {
         for path in &uncommitted.paths {
             let found =
                 handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name));
-            // A file that is gone needs no space, and git reports a file that cannot be read.
+            // A missing file needs no space, and git reports an unreadable file.
             let Ok(found) = found else { continue };
             if handle::kind(&found) == rustix::fs::FileType::RegularFile {
                 reading.add(path, u64::try_from(found.st_size).unwrap_or(0), limits)?;
@@ -171,10 +171,10 @@ impl<'a> Checkout<'a> {
         Ok(reading)
     }
 
-    /// Takes what is not committed along: a tree of it and of what is. Line ends are as they would be committed.
+    /// Records the committed and the uncommitted files as a tree. Line ends are converted as for a commit.
     pub(super) fn tree(&self, head: &str, uncommitted: &Uncommitted) -> Result<TreeId, TreeError> {
         let head_entries = self.repo.entries(head)?;
-        // Staged changes of the remaining files are reset to their committed state.
+        // Files that are left out get their committed state, so that staged changes of them are dropped.
         let mut put_back = Vec::new();
         let left_out = uncommitted.left_out.iter().map(Vec::as_slice).filter(|path| !path.ends_with(b"/"));
         let submodules = head_entries.iter().filter(|(_, entry)| entry.mode == GITLINK);
@@ -193,8 +193,8 @@ impl<'a> Checkout<'a> {
     }
 }
 
-/// Copies an index with its time, by which git knows of which entries the time stamps cannot be trusted: those of files that
-/// were written in the same moment. Source: racy-git in git's technical documentation.
+/// Copies an index with its time. Git needs the time to find entries whose time stamps cannot be trusted, because their
+/// files were written in the same moment. Source: racy-git in git's technical documentation.
 pub(super) fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
     let time = fs::metadata(from)?.modified()?;
     fs::copy(from, to)?;

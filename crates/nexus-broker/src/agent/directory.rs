@@ -121,8 +121,8 @@ impl Directory {
         .await
     }
 
-    /// Returns true if a turn of the agent runs, judged by its heartbeat. The record may still contain the turn of a
-    /// killed broker; without a recent heartbeat, that turn does not count.
+    /// Returns true if a turn of the agent runs, judged by its heartbeat. The record may still contain the turn of a killed
+    /// broker; without a recent heartbeat, that turn does not count.
     pub(crate) fn is_at_work(&self, record: &AgentDocument) -> bool {
         record.turn.as_ref().is_some_and(|turn| turn.is_alive(self.clock.now()))
     }

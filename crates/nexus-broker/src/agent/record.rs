@@ -179,8 +179,8 @@ impl AgentStatus {
     }
 }
 
-/// A turn that has begun. The broker stores this before the turn runs, so that a lost turn is not mistaken for a turn
-/// that never began.
+/// A turn that has begun. The broker stores this before the turn runs, so that a lost turn is not mistaken for a turn that
+/// never began.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BegunTurn {

@@ -26,8 +26,7 @@ impl EnvelopeId {
     }
 
     /// Returns the id of a single occurrence, such as the firing of a trigger. Two brokers that see the occurrence create
-    /// the
-    /// same id. It is `WHAT@OCCURRENCE`, or the hash of both if that would be too long or ambiguous.
+    /// the same id. It is `WHAT@OCCURRENCE`, or the hash of both if that would be too long or ambiguous.
     #[must_use]
     pub fn of_occurrence(what: &str, occurrence: &str) -> Self {
         if !what.contains('@')

@@ -72,10 +72,8 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Stores a message at the end of its priority in a queue. A message that this returned for survives a crash.
     ///
     /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is full. Brokers on several machines may
-    /// each
-    /// exceed the limit by one at the same moment. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
-    /// beyond
-    /// [`QueueLimits::max_message_bytes`].
+    /// each exceed the limit by one at the same moment. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for a
+    /// message beyond [`QueueLimits::max_message_bytes`].
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 
     /// Delivers the first message of the highest priority that is at least `at_least`, under a lease of
@@ -128,8 +126,7 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError>;
 
     /// Writes a document, and returns its new revision. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the
-    /// stored
-    /// document is not in the `expected` state.
+    /// stored document is not in the `expected` state.
     async fn write(
         &self,
         kind: DocumentKind,

@@ -1,5 +1,5 @@
-//! Delivers firings as messages of a broker. This is a separate file that no other file imports, because the broker's
-//! agents use triggers.
+//! Delivers firings as messages of a broker. This is a separate file that no other file imports, because the broker's agents
+//! use triggers.
 
 use async_trait::async_trait;
 

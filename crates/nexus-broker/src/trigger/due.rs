@@ -86,8 +86,7 @@ impl Occurrences<'_> {
     }
 
     /// Returns the delay of an occurrence. It is the same on every broker, and shorter than the time to the next occurrence,
-    /// so
-    /// that the order stays.
+    /// so that the order stays.
     fn jitter(&self, time: SystemTime) -> Duration {
         let mut bound = u64::from(self.schedule.jitter_seconds) * 1000;
         if bound == 0 {

@@ -75,8 +75,7 @@ impl TriggerFirer {
     }
 
     /// Changes a trigger by compare-and-set. `change` runs on the stored document, and again after each conflicting write,
-    /// so it
-    /// must never move the trigger back. Returns None if the trigger is gone.
+    /// so it must never move the trigger back. Returns None if the trigger is gone.
     pub(super) async fn change(
         &self,
         id: &TriggerId,

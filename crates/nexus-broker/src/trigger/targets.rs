@@ -21,9 +21,8 @@ pub trait TriggerTargets: fmt::Debug + Send + Sync + 'static {
     async fn check_target(&self, agent: &str, target: &Address) -> Result<(), BrokerError>;
 
     /// Puts a message by its id. The failures [`NotAllowed`](BrokerErrorKind::NotAllowed),
-    /// [`Unknown`](BrokerErrorKind::Unknown)
-    /// and [`Invalid`](BrokerErrorKind::Invalid) are final: the occurrence is skipped. After any other failure it is tried
-    /// again.
+    /// [`Unknown`](BrokerErrorKind::Unknown) and [`Invalid`](BrokerErrorKind::Invalid) are final: the occurrence is skipped.
+    /// After any other failure it is tried again.
     async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 }
 

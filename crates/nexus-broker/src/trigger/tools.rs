@@ -141,8 +141,7 @@ impl TriggerTools {
     }
 
     /// Allows triggers of type `file`. A [`Session`](nexus_core::Session) checks the path argument against the scope;
-    /// without a
-    /// session, any path is allowed.
+    /// without a session, any path is allowed.
     #[must_use]
     pub fn with_files(mut self) -> Self {
         self.files = true;
@@ -150,8 +149,7 @@ impl TriggerTools {
     }
 
     /// Allows triggers of type `webhook`, for a server at this URL, such as `http://127.0.0.1:8080`. The secret is written
-    /// to its
-    /// file and never returned to the agent, because text that a model reads is sent to its vendor and stored.
+    /// to its file and never returned to the agent, because text that a model reads is sent to its vendor and stored.
     #[must_use]
     pub fn with_webhooks(mut self, secrets: WebhookSecrets, url: impl Into<String>) -> Self {
         self.webhooks = Some((secrets, url.into()));

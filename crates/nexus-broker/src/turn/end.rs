@@ -205,8 +205,7 @@ pub(super) async fn finish(
     answer: Option<Payload>,
 ) -> Result<bool, BrokerError> {
     // Triggers and errors get no answer, or two agents would answer each other for ever. A message of an agent to itself
-    // gets
-    // none, either.
+    // gets none, either.
     let is_own = envelope.source_agent_id.agent_name() == Some(name);
     let is_answered = !matches!(envelope.payload, Payload::Trigger { .. } | Payload::Error { .. });
     let mut outcome = match answer {

@@ -32,8 +32,7 @@ const LOOKS_PER_HEARTBEAT: u32 = 15;
 const WHILE_ELSEWHERE: Duration = Duration::from_secs(2);
 
 /// Handles the messages of an agent until none is left, or until `drain` or `end` is cancelled. Cancelling `end` also
-/// cancels
-/// the running turn.
+/// cancels the running turn.
 pub(crate) async fn handle(
     broker: &Broker,
     name: &str,

@@ -121,8 +121,7 @@ impl OngoingTurn {
     }
 
     /// Returns true if `begun`, from the agent's record, is this turn. It is another turn if this process stood still for
-    /// longer
-    /// than a heartbeat lasts.
+    /// longer than a heartbeat lasts.
     pub(super) fn is(&self, begun: &BegunTurn) -> bool {
         begun.message_id == self.own.envelope.message_id && begun.broker == self.broker.id()
     }
@@ -143,10 +142,8 @@ impl OngoingTurn {
     }
 
     /// Stores that the turn takes a message, before the model reads it. If the turn is lost, the message is reported as lost
-    /// with
-    /// it, and no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) if the turn has the
-    /// maximum
-    /// number of messages.
+    /// with it, and no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) if the turn has the
+    /// maximum number of messages.
     pub(super) async fn note_taken(&self, id: &EnvelopeId) -> Result<(), BrokerError> {
         let noted = self.broker.directory().update(&self.agent.name, |record| {
             let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) else {
@@ -283,8 +280,7 @@ impl OngoingTurn {
     }
 
     /// Renews the leases before the turn takes a message, if they may have lapsed. Otherwise the store could deliver the
-    /// turn's
-    /// own message to it.
+    /// turn's own message to it.
     pub(super) async fn renew_before_taking(&self) -> Result<(), BrokerError> {
         if self.is_renewal_late() { self.renew().await } else { Ok(()) }
     }

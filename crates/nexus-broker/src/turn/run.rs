@@ -105,8 +105,7 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     };
     drop(running);
     // Wait for the delivery task and do not drop it: its message must either belong to the turn or be back in its queue. Do
-    // this
-    // before any other call of the store, because the task may own a lock of the store.
+    // this before any other call of the store, because the task may own a lock of the store.
     over.cancel();
     handing_in.await;
     let ended = match was_cut && turn.renew().await.is_err() {

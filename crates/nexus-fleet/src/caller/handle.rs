@@ -1,6 +1,5 @@
 //! Resume handles of a fleet. A conversation is stored on the machine of one worker, so its handle names the worker. If
-//! files
-//! travel, the handle also names their folder there, because programs tie conversations to their folder.
+//! files travel, the handle also names their folder there, because programs tie conversations to their folder.
 
 use nexus_core::{BackendId, ResumeHandle};
 use serde_json::json;

@@ -185,8 +185,7 @@ impl Drop for StopGuard {
             let _ = done.send(());
         });
         // The thread of the connection continues meanwhile, so blocking here is safe. Wait only once for a worker that does
-        // not
-        // answer.
+        // not answer.
         if is_connected && !fleet.0.is_mute(&worker) && wait.recv_timeout(DROP_TIME).is_err() {
             fleet.0.is_mute_now(worker);
         }

@@ -103,8 +103,7 @@ impl KnownHolds {
     }
 
     /// Forgets keys that ended while the watch was closed, because they may have left no event. Keys that changed since
-    /// `before`
-    /// are known to exist.
+    /// `before` are known to exist.
     fn forget_ended(&self, is_hold: bool, present: &BTreeSet<String>, before: &Revisions) {
         let mut seen = self.lock();
         let is_kept = |before: &BTreeMap<String, u64>, key: &String, revision: u64| {

@@ -56,8 +56,7 @@ const LOCAL: u64 = 1 << 63;
 ///
 /// If the turns of a backend run in a pool, its workers write the holds and take the slots. This store shows those holds and
 /// writes none. The [local store](Self::with_local) has everything that concerns this program alone, such as too many
-/// waiting
-/// turns.
+/// waiting turns.
 ///
 /// Without a connection, slots come from the local store, with a warning: a turn does not wait for unreachable servers. It
 /// does wait for a clear answer of reachable ones.
@@ -124,8 +123,7 @@ impl FleetHoldStore {
     }
 
     /// Replaces the local store, which has this program's own holds and slots of backends whose turns run in a pool. The
-    /// default is
-    /// in memory, for this process alone.
+    /// default is in memory, for this process alone.
     #[must_use]
     pub fn with_local(mut self, local: Arc<dyn HoldStore>) -> Self {
         self.local = local;
@@ -133,8 +131,7 @@ impl FleetHoldStore {
     }
 
     /// Waits until the slots of dropped claims are released, for two seconds at most. If a process ends without this call, a
-    /// slot
-    /// may stay taken for another 30 s.
+    /// slot may stay taken for another 30 s.
     pub async fn settle(&self) {
         self.state.here.settle().await;
     }

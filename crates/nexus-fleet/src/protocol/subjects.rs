@@ -166,8 +166,7 @@ pub(crate) fn worker_key(pool: &str, worker: &str) -> String {
 }
 
 /// Returns the reason why a text cannot be the name of a pool, a worker or a caller, which is one token of a subject. `None`
-/// if
-/// it can.
+/// if it can.
 pub fn name_fault(text: &str) -> Option<&'static str> {
     token_fault(text)
 }

@@ -55,8 +55,7 @@ impl CallerRequests {
     }
 
     /// Returns true if an answer should be read: a call waits for it, and no answer to it is being read. Marks the answer as
-    /// being
-    /// read.
+    /// being read.
     pub(super) fn begin_to_read(&self, id: u64) -> bool {
         self.lock().waiting.get_mut(&id).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_read, true))
     }

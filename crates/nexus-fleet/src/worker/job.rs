@@ -139,8 +139,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
                 return None;
             }
             // Without a clear answer this worker does not start the turn. If its key exists after all, the caller learns
-            // that nothing was
-            // run: see `BEGIN_WITHIN`.
+            // that nothing was run: see `BEGIN_WITHIN`.
             Ok(KeyClaim::Unclear) if claims < MAX_CLAIMS => {}
             Ok(KeyClaim::Unclear) => {
                 job.figures.declined("unclear");

@@ -143,8 +143,7 @@ impl RunningTurns {
 
 impl Worker {
     /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings are relative
-    /// to the
-    /// current folder.
+    /// to the current folder.
     ///
     /// # Errors
     ///
@@ -191,8 +190,7 @@ impl Worker {
     }
 
     /// Sets the source of a login of [`owned_logins`](Self::owned_logins). While this worker runs, it lends access tokens of
-    /// the
-    /// login to the machines that the section lists, sealed to their keys.
+    /// the login to the machines that the section lists, sealed to their keys.
     #[must_use]
     pub fn with_login(mut self, login: &str, source: Arc<dyn CredentialSource>) -> Self {
         if let Some(provider) = &mut self.provider {
@@ -226,10 +224,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`],
-    /// [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and others that prevent the
-    /// start.
-    /// Later errors are retried.
+    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp),
+    /// [`FleetError::LoginOwner`], and others that prevent the start. Later errors are retried.
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let provider = self.provider.take().map(Arc::new);
         if let Some(provider) = &provider {
@@ -477,8 +473,7 @@ impl Worker {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// Offered backends, with the version of the program if there is one: backends that can start, and backends that the
-    /// settings
-    /// name.
+    /// settings name.
     pub backends: BTreeMap<String, Option<String>>,
     /// Backends that cannot start, with the reasons.
     pub missing: BTreeMap<String, String>,

@@ -46,8 +46,7 @@ impl OpenCalls {
     }
 
     /// Begins to read an answer, unless no call waits for it or it is already being read. If too many answers are being
-    /// read, it
-    /// is requested again later.
+    /// read, it is requested again later.
     pub(super) fn read_answer(&self, store: &TurnStore, id: u64, answer: Payload) {
         if self.reading.len() >= MAX_READING || !self.requests.begin_to_read(id) {
             return;

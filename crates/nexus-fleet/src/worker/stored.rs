@@ -169,8 +169,7 @@ fn left_out(item: &Item, why: &FleetError) -> Item {
             )))
         }
         // A call cannot be replaced: it is sent again until another limit ends the turn. No model was seen to write
-        // arguments of that
-        // size.
+        // arguments of that size.
         other => other.clone(),
     }
 }

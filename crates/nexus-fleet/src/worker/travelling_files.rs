@@ -63,10 +63,8 @@ impl WorkerFiles {
     /// # Errors
     ///
     /// Nothing was run. [`ErrorKind::InvalidRequest`]: the bundle cannot be read, contains files that trees reject, is too
-    /// large,
-    /// or lacks a folder of the request. [`ErrorKind::NotInstalled`]: git is missing here. [`ErrorKind::Overloaded`]:
-    /// another turn
-    /// of the conversation runs.
+    /// large, or lacks a folder of the request. [`ErrorKind::NotInstalled`]: git is missing here. [`ErrorKind::Overloaded`]:
+    /// another turn of the conversation runs.
     pub(super) async fn lay_out(
         link: &Link,
         caller: &str,

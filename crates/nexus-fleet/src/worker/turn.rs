@@ -117,8 +117,7 @@ impl ServedTurn {
         match outcome {
             Some((outcome, change)) => {
                 // The worker cancelled the turn because the caller was silent. A caller that comes back must not read this
-                // as its own
-                // cancellation.
+                // as its own cancellation.
                 let outcome = match outcome {
                     Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
                         let reason = "the worker received nothing from the caller for 30 s, and stopped the \
@@ -175,8 +174,7 @@ impl ServedTurn {
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
         if has_approver {
             // A backend lets its program ask questions only if the host has an approver. This one never runs: the session
-            // asks the
-            // caller's approver.
+            // asks the caller's approver.
             host = host.with_approver(Approver::new(|_| async { Approval::Refused { reason: None } }));
         }
         if let Some(context) = self.job.worker.trace.context(&self.job.queued) {

@@ -75,8 +75,8 @@ pub(super) struct Index {
     deleted: BTreeSet<(i64, u64)>,
 }
 
-/// An ended message or a deleted document that may be forgotten. Its sequence numbers are in the order in which the
-/// stream messages are deleted.
+/// An ended message or a deleted document that may be forgotten. Its sequence numbers are in the order in which the stream
+/// messages are deleted.
 #[derive(Debug)]
 pub(super) struct Outdated {
     pub(super) numbers: Vec<u64>,
@@ -143,8 +143,7 @@ impl Index {
     }
 
     /// Corrects the sequence number of the last progress record of a message, if that record describes an earlier message
-    /// with
-    /// the same id.
+    /// with the same id.
     pub(super) fn correct(&mut self, hash: Hash, revision: u64) {
         if let Some(entry) = self.entries.get_mut(&hash) {
             entry.revision = revision;

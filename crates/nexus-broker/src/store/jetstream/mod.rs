@@ -37,8 +37,8 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Messages in a stream of NATS JetStream (`NEXUS_BROKER`), which brokers on many machines share. Clones share one index.
 ///
-/// Stored messages are as durable as the stream: with one server, as its disk; with `replicas: 3`, they survive the loss
-/// of one server. Each broker needs about 300 bytes of memory for each message that waits or is remembered.
+/// Stored messages are as durable as the stream: with one server, as its disk; with `replicas: 3`, they survive the loss of
+/// one server. Each broker needs about 300 bytes of memory for each message that waits or is remembered.
 ///
 /// The clocks of the machines should differ by less than the length of a lease.
 #[derive(Clone)]

@@ -50,8 +50,7 @@ impl JetStreamStore {
     }
 
     /// Puts the missing messages of a handled message's outcome, and records that all are put. `known` is the outcome, if
-    /// the
-    /// caller has just finished the message.
+    /// the caller has just finished the message.
     pub(super) async fn put_outcome(
         &self,
         hash: Hash,

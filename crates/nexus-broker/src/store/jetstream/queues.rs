@@ -164,8 +164,7 @@ impl JetStreamStore {
     }
 
     /// Ends expired messages of a queue, at most [`EXPIRE_AT_ONCE`]. If `is_taking`, it also ends expired messages whose
-    /// lease
-    /// has lapsed. The owner of a lapsed lease may finish its message until the next broker takes it.
+    /// lease has lapsed. The owner of a lapsed lease may finish its message until the next broker takes it.
     async fn expire(&self, queue: &str, is_taking: bool) -> Result<(), BrokerError> {
         let now = self.now();
         let expired: Vec<(Hash, IndexedMessage)> = {
@@ -289,8 +288,7 @@ impl JetStreamStore {
     }
 
     /// Returns a message if this lease is its last one. If the index disagrees, it first catches up with the stream. Fails
-    /// if
-    /// the message has a newer lease.
+    /// if the message has a newer lease.
     async fn held(
         &self,
         held: &HandlingLease,

@@ -141,8 +141,7 @@ impl SqliteStore {
     /// future is dropped.
     ///
     /// A separate task waits for the lock. The lock is fair: if a caller waited for it in its own future and were not polled
-    /// any
-    /// more, it would block all others for good. A `select!` whose other branch also calls the store would do that.
+    /// any more, it would block all others for good. A `select!` whose other branch also calls the store would do that.
     async fn with_connection<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, BrokerError> + Send + 'static,

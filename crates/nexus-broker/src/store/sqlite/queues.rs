@@ -118,8 +118,7 @@ impl QueueTransaction<'_> {
     }
 
     /// Ends messages that expired while they waited. [`Self::take`] ends an expired message whose lease has lapsed, because
-    /// the
-    /// owner of the lease may still finish it.
+    /// the owner of the lease may still finish it.
     fn expire(&self) -> Result<(), Fault> {
         let mut statement = self.statement(
             "SELECT number, queue FROM message WHERE state = 0 AND expires_at IS NOT NULL AND expires_at <= ?1

@@ -1,5 +1,5 @@
-//! Triggers of type `file`: fire when files were written and have been quiet. [`FileSchedule`](super::FileSchedule) has
-//! the rules.
+//! Triggers of type `file`: fire when files were written and have been quiet. [`FileSchedule`](super::FileSchedule) has the
+//! rules.
 
 mod change;
 mod scan;

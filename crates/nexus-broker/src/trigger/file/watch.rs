@@ -262,8 +262,7 @@ impl<'t> FileWatch<'t> {
 
 impl WatchedFiles {
     /// Scans the files. Returns None if the scan takes too long. The next call then waits for the same scan, so that only
-    /// one
-    /// runs at a time.
+    /// one runs at a time.
     async fn scanned(&mut self, schedule: &FileSchedule) -> Option<io::Result<FileScan>> {
         let schedule = schedule.clone();
         let scan = self.scan.get_or_insert_with(|| {

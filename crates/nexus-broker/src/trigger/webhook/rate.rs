@@ -44,8 +44,7 @@ pub(super) struct TriggerRates(Mutex<HashMap<TriggerId, RateLimit>>);
 
 impl TriggerRates {
     /// Takes one of `per_minute` tokens of a trigger. Call it only for existing triggers: their number bounds the memory
-    /// that
-    /// this uses.
+    /// that this uses.
     pub(super) fn take(&self, id: &TriggerId, per_minute: u32) -> Result<(), Duration> {
         let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rates.len() > 10_000 {

@@ -58,8 +58,7 @@ pub struct WebhookSettings {
     /// Longest time for the head of a request, and also for its body. Ten seconds by default.
     pub read_within: Duration,
     /// Maximum difference between the time of a request and the broker's clock. Five minutes by default. The store must know
-    /// ids
-    /// for longer.
+    /// ids for longer.
     pub max_time_difference: Duration,
     /// Maximum number of connections. A further connection ends the oldest one. 64 by default.
     pub max_connections: usize,

@@ -338,8 +338,7 @@ impl<'b> RemoteTurn<'b> {
     }
 
     /// Tracks the end of a reply, for the trace. A reply that only calls tools may have no end event; it ends when its calls
-    /// are
-    /// answered.
+    /// are answered.
     fn see_reply(&mut self, event: &TurnEvent) {
         let reply = &mut self.reply;
         match event {
@@ -513,8 +512,7 @@ impl<'b> RemoteTurn<'b> {
     }
 
     /// Ends the turn without a report of the worker. `effects`: effects that it may have had, in addition to the effects of
-    /// the
-    /// caller's tools.
+    /// the caller's tools.
     fn fail(&mut self, failure: Failure, effects: Effects) -> LoopStep {
         let mut recorder = self.log.recorder.clone();
         recorder.add_effects(effects.and(self.guard.session_effects()));
