@@ -27,27 +27,27 @@ macro_rules! answer_words {
         }
 
         impl $name {
-            /// Every one.
+            /// Every value.
             pub const ALL: &[Self] = &[$(Self::$word,)*];
 
-            /// The word.
+            /// Returns the word of the value.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => $text,)*
                 }
             }
 
-            /// The one of this word.
+            /// Returns the value of a word.
             pub fn of(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == word)
             }
 
-            /// All words, as a sentence lists them.
+            /// Returns all words, as a list within a sentence.
             pub fn listed() -> String {
                 [$($text),*].join(", ")
             }
 
-            /// The word as a person reads it.
+            /// Returns the word as a person reads it.
             pub fn spoken(self) -> String {
                 self.as_str().replace('_', " ")
             }
@@ -59,7 +59,7 @@ macro_rules! answer_words {
             }
         }
 
-        // Without the words' descriptions: every client is sent the schemas of all tools.
+        // Leave out the descriptions of the words: every client receives the schemas of all tools, so they must be short.
         impl schemars::JsonSchema for $name {
             fn inline_schema() -> bool {
                 true

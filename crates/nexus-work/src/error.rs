@@ -1,4 +1,4 @@
-//! Why a workspace could not be used, named for what the caller can do next.
+//! Errors of workspaces, named for what the caller can do next.
 
 use std::{
     error::Error,
@@ -9,39 +9,39 @@ use std::{
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 use nexus_files::FileFault;
 
-/// Why a workspace could not be used, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WorkspaceErrorKind {
-    /// There is nothing at the path. Check the id and the place.
+    /// Nothing exists at the path. Check the id and the folder.
     NotFound,
-    /// There is something at the path already. Take another id, or open what is there.
+    /// Something exists at the path already. Choose another id, or open the existing workspace.
     AlreadyExists,
     /// The folder is not a workspace. Name another folder, or move it away.
     NotAWorkspace,
-    /// It is a workspace of another owner's kind. Open it as what it is, or name another.
+    /// The workspace belongs to another kind of owner. Open it as that kind, or name another.
     OtherKind,
-    /// A newer Nexus wrote it, in a version that this one does not know. Update this one.
+    /// A newer Nexus wrote the file, in a version that this one does not know. Update Nexus.
     NewerVersion {
         /// The version of the file.
         found: u64,
     },
-    /// The content of the file was changed. Correct it there, or restore a copy.
+    /// The content of the file was changed from outside. Correct it, or restore a copy.
     Malformed {
-        /// The line, from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// The column, from 1, in bytes.
+        /// Column, counted from 1, in bytes.
         column: usize,
     },
     /// Another writer did not end in time. Try again.
     InUse,
-    /// The new content is too large, or could not be read back. Nothing was written.
+    /// The new content is too large, or its JSON cannot be parsed again. Nothing was written.
     Unwritable,
-    /// The disk, or the share of it that the user has, is full. Free some space. What was there is unchanged.
+    /// The disk, or the user's quota, is full. Free some space. The old content is unchanged.
     NoSpace,
-    /// The operating system does not allow it. See to the rights of the file and of its folder.
+    /// The operating system does not allow the access. Check the permissions of the file and its folder.
     PermissionDenied,
-    /// The operating system reports another failure, which is the source. What was to be written may be there.
+    /// The operating system reported another failure, which is the `source`. The new content may have been written.
     Io,
 }
 
@@ -55,7 +55,7 @@ pub struct WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// `reason` goes on after the path: "is not a workspace: ...".
+    /// Creates an error. `reason` continues the sentence after the path: "is not a workspace: ...".
     pub(super) fn new(kind: WorkspaceErrorKind, path: &Path, reason: impl Into<String>) -> Self {
         Self { kind, path: path.to_owned(), reason: reason.into(), source: None }
     }
@@ -71,7 +71,7 @@ impl WorkspaceError {
             FileFault::Unexpected | FileFault::Other => WorkspaceErrorKind::Io,
         };
         let explanation = match fault {
-            // The caller says what else is at the path.
+            // The caller of this function adds what is at the path.
             FileFault::Unexpected => "",
             fault => fault.explanation(),
         };

@@ -1,6 +1,6 @@
-//! `events.jsonl`: what happened, one event on a line.
+//! `events.jsonl`: one event per line.
 //!
-//! It is a [`JsonLinesLog`]: bytes that a stopped writer left stay where they are, and the next event begins on a line of its own.
+//! The file is a [`JsonLinesLog`]: the bytes of an interrupted write stay, and the next event begins on a new line.
 
 use std::{io, path::Path};
 
@@ -15,7 +15,7 @@ use super::{
 
 /// The name of the file.
 pub(super) const NAME: &str = "events.jsonl";
-/// Bound of a line, in bytes. Data that is larger belongs into a file that the event names.
+/// Maximum length of a line, in bytes. Larger data belongs into a file that the event names.
 const MAX_LINE_BYTES: u64 = 16 << 20;
 
 /// Content of `events.jsonl`.
@@ -24,12 +24,12 @@ const MAX_LINE_BYTES: u64 = 16 << 20;
 pub struct EventLog {
     /// The events, numbered from 1 without a gap.
     pub events: Vec<WorkspaceEvent>,
-    /// Lines without an event, each left by a writer that was stopped in the middle.
+    /// Lines without an event, each left by an interrupted write.
     pub torn: Vec<TornLine>,
 }
 
 impl EventLog {
-    /// The torn line at the end, if the last writer was stopped in the middle.
+    /// Returns the torn line at the end, if the last write was interrupted.
     pub fn torn_tail(&self) -> Option<&TornLine> {
         self.torn.last().filter(|line| line.is_tail)
     }
@@ -64,7 +64,7 @@ pub(super) fn read(folder: &Path) -> Result<EventLog, WorkspaceError> {
     Ok(EventLog { events, torn: lines.torn })
 }
 
-/// Appends an event that `build` makes from its number. The caller holds the lock.
+/// Appends an event. `build` creates it from its number. The caller must own the lock.
 pub(super) fn append(
     folder: &Path,
     build: impl FnOnce(u64) -> WorkspaceEvent,

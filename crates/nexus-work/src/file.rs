@@ -1,4 +1,4 @@
-//! Files of workspaces: [`nexus_files`] with the errors of a workspace.
+//! Files of workspaces: [`nexus_files`] with workspace errors.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,10 +8,10 @@ use std::{
 
 use super::{WorkspaceError, WorkspaceErrorKind};
 
-/// Longest series of attempts to open a file that others create and delete.
+/// Maximum number of attempts to open a file that other processes create and delete.
 const ATTEMPTS: usize = 100;
 
-/// Opens a regular file at the path itself, never at the end of a link.
+/// Opens a regular file at the path itself. Fails for a link.
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<File, WorkspaceError> {
     nexus_files::open_regular(path, options).map_err(|error| failed(path, "cannot be opened", error))
 }
@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, WorkspaceErro
     }
 }
 
-/// Replaces a file of `folder` as a whole.
+/// Replaces a file of `folder` in one step.
 pub(super) fn replace(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), WorkspaceError> {
     let path = folder.join(name);
     nexus_files::replace(&path, bytes)
@@ -66,7 +66,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), WorkspaceError> {
         .map_err(|error| WorkspaceError::from_io(folder, "cannot be flushed to the disk", error))
 }
 
-/// The error of a file that cannot be used, which names what else is at its path.
+/// Returns the error for an unusable file. It names what is at the path, if that is not a file.
 pub(super) fn failed(path: &Path, action: &str, error: io::Error) -> WorkspaceError {
     let found = fs::symlink_metadata(path).map(|found| found.file_type());
     let what = match found {

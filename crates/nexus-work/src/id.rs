@@ -2,19 +2,19 @@
 
 use nexus_core::name_type;
 
-/// Longest id, in bytes. Source: our own bound; every file system in use takes longer names.
+/// Maximum length of an id, in bytes. Source: our own bound; every file system in use accepts longer names.
 const MAX_BYTES: usize = 64;
 /// Length of a random id: 130 bits.
 const RANDOM_BYTES: usize = 26;
-/// Characters of a random id: no upper case, as some file systems do not tell it from lower case.
+/// Characters of a random id. No upper case, as some file systems ignore case.
 const RANDOM_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Names that Windows takes for a device in every folder, with or without a digit at the end.
+/// Names that Windows opens as a device in every folder, with or without a digit at the end.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
 name_type! {
-    /// Names a workspace: 1 to 64 ASCII letters, digits, `-` and `_`. It is the name of a folder and never a path, and no
-    /// name that Windows keeps for a device (`con`, `nul`, `com1`).
+    /// Id of a workspace: 1 to 64 ASCII letters, digits, `-` and `_`. It is the name of a folder and never a path, and not a
+    /// device name of Windows (`con`, `nul`, `com1`).
     ///
     /// ```
     /// use nexus_work::WorkspaceId;
@@ -28,11 +28,11 @@ name_type! {
 }
 
 impl WorkspaceId {
-    /// A new one, of 130 bits from the operating system's generator.
+    /// Creates a random id, with 130 bits from the operating system's generator.
     ///
     /// # Panics
     ///
-    /// If the operating system has no random numbers to give.
+    /// If the operating system cannot provide random numbers.
     pub fn random() -> Self {
         let mut bytes = [0; RANDOM_BYTES];
         if let Err(error) = getrandom::fill(&mut bytes) {
@@ -43,7 +43,7 @@ impl WorkspaceId {
     }
 }
 
-/// Returns true if Windows would open a device instead of a file of this name.
+/// Returns true if Windows would open a device and not a file of this name.
 fn is_device(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let is_numbered = |device: &str| {
@@ -60,7 +60,7 @@ fn check(text: &str) -> Result<(), InvalidWorkspaceId> {
     Ok(())
 }
 
-/// A text that can name no workspace.
+/// The text is not a valid id of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} is not the id of a workspace: write 1 to {MAX_BYTES} ASCII letters, digits, `-` and `_`, and \

@@ -11,7 +11,7 @@ use nexus_files::{Journal, JournalRead};
 
 use super::watch::Watch;
 
-/// Longest time between two scans of the state, which find changes that the journal does not have.
+/// Longest time between two scans of the state. A scan finds changes that are missing in the journal.
 const SCAN_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// A reader of the journal of a home. It waits on one file for any change of the home.
@@ -25,28 +25,29 @@ pub struct JournalWatch {
 }
 
 impl JournalWatch {
-    /// A reader that has seen nothing: it is sent to the state first.
+    /// Creates a reader that has read nothing: its first result is a rescan.
     pub fn of(journal: Arc<Journal>) -> Self {
         Self { journal, seen: 0, scanned_at: None, scan_every: SCAN_EVERY, watch: None }
     }
 
-    /// Sends the reader to the state as often as this, instead of once an hour.
+    /// Sets the interval of rescans. An hour by default.
     #[must_use]
     pub fn with_scans_every(mut self, scan_every: Duration) -> Self {
         self.scan_every = scan_every;
         self
     }
 
-    /// Waits for entries that this reader has not got yet, for at most `timeout`; then there is `None`.
+    /// Waits up to `timeout` for entries that this reader has not returned yet. Returns `None` after that.
     ///
-    /// The first call, and one call an hour, returns [`JournalRead::Rescan`] at once: the reader scans the state, whose changes before that
-    /// are not returned as entries. A change during the scan is returned as an entry.
+    /// The first call, and one call an hour, returns [`JournalRead::Rescan`] at once. The caller then scans the state.
+    /// Changes before that are not returned as entries; a change during the scan is.
     ///
-    /// On Linux the system reports each entry (inotify). Elsewhere, or when the user has no more watches, the file is read every 100 ms.
+    /// On Linux the system reports each entry (inotify). On other systems, or when the user's watches are used up, the file
+    /// is read every 100 ms.
     ///
     /// # Errors
     ///
-    /// Those of [`Journal::read_after`].
+    /// Errors of [`Journal::read_after`].
     pub async fn changed(&mut self, timeout: Duration) -> io::Result<Option<JournalRead>> {
         let began = Instant::now();
         if self.scanned_at.is_none_or(|scanned_at| scanned_at.elapsed() >= self.scan_every) {
@@ -69,7 +70,7 @@ impl JournalWatch {
                 return Ok(None);
             }
             match &self.watch {
-                // An entry between reading and watching is seen by reading once more.
+                // Read once more after this: an entry may have been written before the watch began.
                 None => self.watch = Some(Watch::of_file(self.journal.path())),
                 Some(watch) => {
                     if !watch.wait(left).await {

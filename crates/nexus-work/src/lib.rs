@@ -1,46 +1,45 @@
-//! A folder in which a piece of work lies: its `status.json` is the single truth about it.
+//! Folders for pieces of work. The `status.json` of a folder is the only authority on its work.
 //!
-//! | file | holds |
+//! | file | content |
 //! | --- | --- |
-//! | `status.json` | kind, state, parent, links, labels and the caller's data; replaced as a whole |
-//! | `events.jsonl` | what happened, one event on a line; only ever appended to |
-//! | `.lock` | nothing; whoever writes holds a lock on it |
+//! | `status.json` | kind, state, parent, links, labels and the caller's data; replaced in one step |
+//! | `events.jsonl` | one event per line; append-only |
+//! | `.lock` | empty; writers lock it |
 //! | `.status.json.*.new` | the next status, while it is being written |
 //!
-//! [`Workspaces`] are the folders of one place, each named by its [`WorkspaceId`]; a [`Workspace`] is one of them. There
-//! is no database and no daemon: what every thread and every process knows is what the files say. Which agents work in
-//! them is a matter of [`agent`].
+//! [`Workspaces`] are the folders below one folder, each named by its [`WorkspaceId`]; a [`Workspace`] is one of them. There
+//! is no database and no daemon: all threads and processes read the same files. [`agent`] describes the agents that work in
+//! them.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - **Readers** need no lock, wait for nobody, and see a whole status: the old one or the new one.
-//! - **Writers**, threads and processes alike, take turns: [`Workspace::update`] reads, changes and writes under one lock
-//!   of the operating system, so that no change is lost. A process that dies lets go of it.
-//! - **Events** are numbered from 1 without a gap, whoever appends them.
-//! - **Links** are two-sided: [`Workspace::link`] and [`Workspaces::create`] change all that take part. Only between their
-//!   writes does a reader find one side without the other, and after a crash until one of the two is opened.
-//! - **After a crash** there is nothing to repair: open the workspace and read. A status that was never finished is
-//!   ignored, and removed when the workspace is opened. The end of an event that was cut off is reported
-//!   ([`EventLog::torn_tail`]) and stays; the next event starts on a line of its own.
-//! - **Loss of power**: when a call that writes returns, its content is flushed to the disk, and on Unix its folder too.
+//! - **Readers** need no lock and never wait. They see a whole status: the old one or the new one.
+//! - **Writers**, threads and processes, take turns: [`Workspace::update`] reads, changes and writes under one lock of the
+//!   operating system, so that no change is lost. The system releases the lock of a process that dies.
+//! - **Events** are numbered from 1 without a gap, whichever process appends them.
+//! - **Links** have two sides: [`Workspace::link`] and [`Workspaces::create`] change both workspaces. A reader finds one
+//!   side without the other only between these writes, and after a crash until one of the two is opened.
+//! - **After a crash** nothing needs a repair: open the workspace and read. An unfinished status is ignored, and removed
+//!   when the workspace is opened. A partial event at the end is reported ([`EventLog::torn_tail`]) and stays; the next
+//!   event starts on a new line.
+//! - **Loss of power**: when a writing call returns, its content is flushed to the disk, and on Unix its folder too.
 //!
-//! The lock is as good as that of the file system: on a network file system ask its manual. What others than this
-//! module write into the files is answered with an error, never with a panic.
+//! The lock is as reliable as that of the file system: for a network file system, see its manual. Invalid content from other
+//! programs leads to an error, never to a panic.
 //!
 //! # Waiting
 //!
-//! [`Workspace::wait_for_change`] and [`Workspace::wait_until`] wait for what another thread or process writes, without
-//! polling where the system tells of it.
+//! [`Workspace::wait_for_change`] and [`Workspace::wait_until`] wait for writes by other threads or processes. They do not
+//! poll if the system reports changes.
 //!
 //! # Journal
 //!
-//! The services of a home record each change in its [`Journal`](nexus_files::Journal), by [`Workspaces::with_journal`]. A `JournalWatch`
-//! (feature `service`) waits for the entries, so that a view of many workspaces waits on one file.
+//! The services of a home record each change in its [`Journal`](nexus_files::Journal), by [`Workspaces::with_journal`]. A
+//! `JournalWatch` (feature `service`) waits for the entries, so that a view of many workspaces waits on one file.
 //!
 //! # Blocking
 //!
-//! Every call reads or writes files, and a writer may wait for another: in async code, call it by the runtime's
-//! `spawn_blocking`.
+//! Every call reads or writes files, and a writer may wait for another: in async code, call it inside `spawn_blocking`.
 //!
 //! ```
 //! use nexus_work::{NewWorkspace, WorkspaceState, Workspaces};

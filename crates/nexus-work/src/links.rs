@@ -1,9 +1,8 @@
-//! Links between the workspaces of one place: both sides name each other, or neither does.
+//! Links between workspaces below one folder: both sides name each other, or neither does.
 //!
-//! Two files cannot be replaced at once. So the side from which a link is made first says that it is about to
-//! (`pending_link_ids`), then the other side names it, and from then on the link holds: opening either of the two finishes
-//! what a dead writer began, or forgets it. Each step is taken under the locks of both, which are always taken in the
-//! order of the ids.
+//! Two files cannot be replaced at once. So the first side records the intention (`pending_link_ids`), then the other side
+//! names the first, and from then on the link is valid. If the writer dies, opening either workspace completes the link or
+//! forgets it. Each step owns the locks of both, which are always taken in the order of the ids.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +17,7 @@ use super::{
 };
 use nexus_files::rfc3339;
 
-/// The links of the workspaces below one folder, of any owner.
+/// Links of the workspaces below one folder, of all owners.
 #[derive(Clone, Copy)]
 pub(super) struct Links<'a> {
     root: &'a Path,
@@ -30,18 +29,18 @@ impl<'a> Links<'a> {
         Self { root, settings }
     }
 
-    /// Status of a workspace of any owner.
+    /// Returns the status of a workspace of any owner.
     pub(super) fn status(&self, id: &WorkspaceId) -> Result<WorkspaceStatus<AnyState>, WorkspaceError> {
         status_file::read_of(id, &self.folder(id), None)
     }
 
-    /// Makes two workspaces name each other.
+    /// Links two workspaces: each names the other.
     pub(super) fn link(&self, id: &WorkspaceId, other: &WorkspaceId) -> Result<(), WorkspaceError> {
         if other == id {
             let reason = "cannot be linked to itself";
             return Err(WorkspaceError::new(WorkspaceErrorKind::Unwritable, &self.folder(id), reason));
         }
-        // A folder that is not a workspace gets no lock file either.
+        // Read both first, so that a folder that is not a workspace gets no lock file.
         self.status(id).and_then(|_| self.status(other))?;
         let _locks = self.lock([id, other], self.settings.patience)?;
         let (mut one, mut two) = (self.status(id)?, self.status(other)?);
@@ -52,7 +51,7 @@ impl<'a> Links<'a> {
         }
         let ended = self.name(&mut two, id).and_then(|()| self.name(&mut one, other));
         if ended.is_err() {
-            // If that fails too, opening one of them settles it.
+            // If this fails too, the next opening of one of them completes or removes the link.
             let _ = self.restore(two_before, &two).and_then(|()| self.restore(one_before, &one));
         }
         ended
@@ -79,22 +78,22 @@ impl<'a> Links<'a> {
         let ended = others.iter().try_for_each(name).and_then(|()| put_in_place());
         if ended.is_err() {
             for (before, after) in named.into_values() {
-                // If that fails too, the link is removed when the other workspace is opened.
+                // If this fails too, the link is removed when the other workspace is opened.
                 let _ = self.restore(before, &after);
             }
         }
         ended
     }
 
-    /// Completes half-made links of dead writers, and removes links to missing workspaces. It does the part
-    /// that is possible now: locked and unwritable workspaces wait for the next time.
+    /// Completes unfinished links of dead writers, and removes links to missing workspaces. It does as much as possible now:
+    /// locked and unwritable workspaces wait for the next time.
     pub(super) fn mend<S>(&self, id: &WorkspaceId, status: &WorkspaceStatus<S>) {
         let named = status.linked_workspace_ids.union(&status.pending_link_ids);
         if { named.clone() }.any(|other| self.is_gone(other)) {
             let _ = self.forget_gone(id);
         }
         for other in named.chain(&status.parent).filter(|other| *other != id) {
-            // Read before it is locked: nearly always there is nothing to do.
+            // Read without the lock first, because there is almost never anything to do.
             let is_settled = match self.status(other) {
                 Ok(found) => {
                     found.names(id) && status.names(other) && !status.pending_link_ids.contains(other)
@@ -119,7 +118,7 @@ impl<'a> Links<'a> {
     fn settle(&self, id: &WorkspaceId, other: &WorkspaceId) -> Result<(), WorkspaceError> {
         let _locks = self.lock([id, other], Duration::ZERO)?;
         let (mut one, mut two) = (self.status(id)?, self.status(other)?);
-        // A link that one side names is valid, and the other side gets it. A pending link is not.
+        // If one side names the other, the link is valid, so add the other side. A pending link alone is not valid.
         if one.names(other) {
             self.name(&mut two, id)?;
         }
@@ -129,7 +128,7 @@ impl<'a> Links<'a> {
         if one.pending_link_ids.remove(other) { self.write(&mut one) } else { Ok(()) }
     }
 
-    /// Makes a workspace name another one, if it does not. The caller holds its lock.
+    /// Adds another workspace to the links of this one, if it is missing. The caller must own the lock.
     fn name(
         &self,
         status: &mut WorkspaceStatus<AnyState>,
@@ -143,7 +142,7 @@ impl<'a> Links<'a> {
         self.write(status)
     }
 
-    /// Puts back the links that a workspace had, if they were changed.
+    /// Restores the earlier links of a workspace, if they were changed.
     fn restore(
         &self,
         mut before: WorkspaceStatus<AnyState>,
@@ -165,8 +164,7 @@ impl<'a> Links<'a> {
         Ok(())
     }
 
-    /// Takes the locks of several workspaces. Every process takes them in the order of the ids, so that no two
-    /// processes wait for each other.
+    /// Locks several workspaces. Every process locks in the order of the ids, so that no deadlock occurs.
     fn lock<'b>(
         &self,
         ids: impl IntoIterator<Item = &'b WorkspaceId>,
@@ -176,7 +174,7 @@ impl<'a> Links<'a> {
         ids.into_iter().map(|id| Lock::take(&self.folder(id), patience)).collect()
     }
 
-    /// Returns true if nothing has this name.
+    /// Returns true if nothing exists under this id.
     fn is_gone(&self, id: &WorkspaceId) -> bool {
         matches!(fs::symlink_metadata(self.folder(id)), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }

@@ -1,4 +1,4 @@
-//! The lock under which a workspace is written: one writer at a time, threads and processes alike.
+//! The write lock of a workspace: one writer at a time, among threads and processes.
 //!
 //! It is a [`FileLock`] on the file `.lock`, which is empty and never deleted.
 
@@ -15,22 +15,22 @@ use super::{
     file,
 };
 
-/// The file that is locked.
+/// Name of the locked file.
 pub(super) const NAME: &str = ".lock";
 
 thread_local! {
-    /// The locks of this thread, which would wait for itself.
+    /// Workspaces that this thread has locked. Locking one again would wait for ever.
     static HELD: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The right to write to one workspace, until it is dropped.
+/// Write lock of one workspace, released on drop.
 #[derive(Debug)]
 pub(super) struct Lock {
     file: FileLock,
 }
 
 impl Lock {
-    /// Takes the lock of the workspace in `folder`; waits for it, if others have it, for as long as `patience`.
+    /// Locks the workspace in `folder`. Waits up to `patience` for another owner.
     pub(super) fn take(folder: &Path, patience: Duration) -> Result<Self, WorkspaceError> {
         let path = folder.join(NAME);
         if is_held_here(folder) {
@@ -55,7 +55,7 @@ impl Drop for Lock {
     }
 }
 
-/// Returns true if this thread holds the lock of the workspace in `folder`.
+/// Returns true if this thread owns the lock of the workspace in `folder`.
 pub(super) fn is_held_here(folder: &Path) -> bool {
     let path = folder.join(NAME);
     HELD.with_borrow(|held| held.contains(&path))

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::WorkspaceId;
 
-/// Inputs of a new workspace: a state, and by default a random id and nothing else.
+/// Inputs of a new workspace: a state. By default, it has a random id, no labels, no links and no data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewWorkspace<S> {
     pub(super) state: S,
@@ -18,41 +18,41 @@ pub struct NewWorkspace<S> {
 }
 
 impl<S> NewWorkspace<S> {
-    /// A workspace of its own in this state, with a random id.
+    /// Creates the inputs of a workspace in this state, with a random id and no parent.
     pub fn new(state: S) -> Self {
         let (links, labels) = (BTreeSet::new(), BTreeMap::new());
         Self { state, id: None, parent: None, links, labels, data: Value::Null }
     }
 
-    /// Gives it an id of the caller's choice.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: WorkspaceId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Makes it a part of another one, which has to be there, and which will name it.
+    /// Sets the parent, an existing workspace. The parent will name the new one among its links.
     #[must_use]
     pub fn with_parent(mut self, parent: WorkspaceId) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// Links it to another one, which has to be there, and which will name it.
+    /// Links it to another existing workspace, which will name the new one, too.
     #[must_use]
     pub fn with_link(mut self, other: WorkspaceId) -> Self {
         self.links.insert(other);
         self
     }
 
-    /// Adds a label; one of the same name is replaced.
+    /// Sets a label. It replaces a label of the same name.
     #[must_use]
     pub fn with_label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
         self
     }
 
-    /// Sets what the caller keeps beside the state.
+    /// Sets the caller's data, in addition to the state.
     #[must_use]
     pub fn with_data(mut self, data: Value) -> Self {
         self.data = data;

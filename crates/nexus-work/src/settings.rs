@@ -12,12 +12,12 @@ use super::WorkspaceId;
 pub(super) struct Settings {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) patience: Duration,
-    /// The journal of the home that they are in.
+    /// Journal of the home that contains the workspaces.
     pub(super) journal: Option<Arc<Journal>>,
 }
 
 impl Settings {
-    /// Records a change that is on the disk.
+    /// Records a change that was written to the disk.
     pub(super) fn record(&self, kind: &str, id: &WorkspaceId, what: &str) {
         if let Some(journal) = &self.journal {
             log_unrecorded(journal.record(kind.into(), id.as_str(), what));

@@ -1,15 +1,15 @@
-//! Progress of the work in a workspace, in a type of its owner's.
+//! Progress of the work in a workspace, in a type of its owner.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-/// How far the work in a workspace is: a type of its owner's, which `status.json` holds as `state`. Which state may
-/// follow which is for the owner to say.
+/// Progress of the work in a workspace: a type of the owner, stored in the field `state` of `status.json`. The owner decides
+/// which state may follow which.
 ///
-/// What it serializes to has to be read back as an equal value: a change that leaves the status equal is not written.
-/// Fields of the state that its type does not know are lost when it is written.
+/// The serialized form must parse to an equal value, because a status that is equal to the old one is not written. Fields of
+/// the state that the type does not know are lost on a write.
 ///
 /// ```
 /// use nexus_work::WorkspaceState;
@@ -40,7 +40,7 @@ pub trait WorkspaceState: Clone + fmt::Debug + PartialEq + Serialize + Deseriali
     fn is_final(&self) -> bool;
 }
 
-/// A state of any owner's, as it is written.
+/// State of any owner, as its JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct AnyState(String);
 

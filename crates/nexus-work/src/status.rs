@@ -11,13 +11,13 @@ use serde_json::{Value, value::RawValue};
 
 use super::{WorkspaceId, WorkspaceState};
 
-/// The version of `status.json` that is written here.
+/// Version of `status.json` that this program writes.
 pub(super) const VERSION: u64 = 1;
 
-/// Content of `status.json`: the single truth about a workspace.
+/// Content of `status.json`: the only authority on a workspace.
 ///
-/// The public fields are those that a caller may change in [`Workspace::update`](super::Workspace::update).
-/// Fields of the file that this version of Nexus does not know are written back unchanged.
+/// A caller may change the public fields in [`Workspace::update`](super::Workspace::update). Fields of the file that this
+/// version of Nexus does not know are written back unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkspaceStatus<S> {
     pub(super) id: WorkspaceId,
@@ -33,39 +33,39 @@ pub struct WorkspaceStatus<S> {
     pub(super) pending_link_ids: BTreeSet<WorkspaceId>,
     /// Labels by which the caller finds the workspace.
     pub labels: BTreeMap<String, String>,
-    /// The caller's data beside the state: any JSON.
+    /// The caller's data in addition to the state: any JSON.
     pub data: Value,
     pub(super) unknown: Vec<(String, String)>,
 }
 
 impl<S> WorkspaceStatus<S> {
-    /// The workspace.
+    /// Returns the id of the workspace.
     pub fn id(&self) -> &WorkspaceId {
         &self.id
     }
 
-    /// Number of writes of the status: 1 when it is created, and one more with each change.
+    /// Returns the number of writes of the status: 1 after the creation, and one more with each change.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Time of the workspace's creation.
+    /// Returns the creation time.
     pub fn created_at(&self) -> SystemTime {
         self.created_at
     }
 
-    /// Time of the last write of the status.
+    /// Returns the time of the last write.
     pub fn updated_at(&self) -> SystemTime {
         self.updated_at
     }
 
-    /// The linked workspaces: the children of this one, and those of
-    /// [`Workspace::link`](super::Workspace::link). Each of them names this one.
+    /// Returns the linked workspaces: the children of this one, and those of [`Workspace::link`](super::Workspace::link).
+    /// Each of them names this one.
     pub fn linked_workspace_ids(&self) -> &BTreeSet<WorkspaceId> {
         &self.linked_workspace_ids
     }
 
-    /// The workspace of which this one is a part, and which lists this one among its links. It never changes.
+    /// Returns the workspace of which this one is a part. The parent has this one among its links. The parent never changes.
     pub fn parent_workspace_id(&self) -> Option<&WorkspaceId> {
         self.parent.as_ref()
     }
@@ -78,7 +78,7 @@ impl<S: WorkspaceState> WorkspaceStatus<S> {
     }
 }
 
-/// In the form of the file.
+/// Serializes the status in the form of the file.
 impl<W: Serialize> Serialize for WorkspaceStatus<W> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -1,4 +1,4 @@
-//! `status.json`: its text, read strictly and written so that it can be read back.
+//! `status.json`: parses it strictly, and checks before a write that the text can be parsed again.
 
 use std::{collections::BTreeSet, fmt, fs, path::Path, str};
 
@@ -18,10 +18,10 @@ use super::{
 
 /// The name of the file.
 pub(super) const NAME: &str = "status.json";
-/// Largest status, in bytes. What is larger belongs into a file of its own.
+/// Maximum size of a status, in bytes. Larger data belongs into a separate file.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Reads the status in `folder`, which is of this kind, if one is given.
+/// Reads the status in `folder`. Fails if it has another kind than the given one.
 pub(super) fn read<S: DeserializeOwned>(
     folder: &Path,
     kind: Option<&str>,
@@ -30,7 +30,7 @@ pub(super) fn read<S: DeserializeOwned>(
     parse(&path, &file::read(&path, MAX_BYTES)?, kind)
 }
 
-/// Reads the status of the workspace `id` in `folder`, which is of this kind, if one is given.
+/// Reads the status of the workspace `id` in `folder`. Fails if it has another kind than the given one.
 pub(super) fn read_of<S: DeserializeOwned>(
     id: &WorkspaceId,
     folder: &Path,
@@ -52,7 +52,7 @@ pub(super) fn read_of<S: DeserializeOwned>(
     Ok(status)
 }
 
-/// Replaces the status in `folder`. The caller holds the lock.
+/// Replaces the status in `folder`. The caller must own the lock.
 pub(super) fn write<S: Serialize + DeserializeOwned>(
     folder: &Path,
     status: &WorkspaceStatus<S>,
@@ -67,7 +67,7 @@ pub(super) fn write<S: Serialize + DeserializeOwned>(
             format!("would have {} bytes, more than {MAX_BYTES}: store large data in a file", bytes.len());
         return Err(unwritable(reason));
     }
-    // Data that is nested too deeply can be written and would never be read again, nor would some types of state.
+    // Parse the text before writing it: some values, such as deeply nested data, can be serialized but not parsed.
     parse::<S>(&path, &bytes, Some(&status.kind))
         .map_err(|error| unwritable(format!("could not be read back: {error}")))?;
     file::replace(folder, NAME, &bytes)
@@ -116,7 +116,7 @@ fn parse<S: DeserializeOwned>(
     })
 }
 
-/// Fields that are not read yet.
+/// Fields that are not parsed yet.
 struct RemainingFields<'a> {
     path: &'a Path,
     text: &'a str,
@@ -139,7 +139,7 @@ impl RemainingFields<'_> {
         let Some(at) = self.fields.iter().position(|(known, _)| known == name) else { return Ok(None) };
         let (_, value) = self.fields.remove(at);
         serde_json::from_str(value.get()).map(Some).map_err(|error| {
-            // The value is a piece of the text, so its distance from the beginning is its position.
+            // `value` is a slice of the text, so the pointer difference is its position.
             let start = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
             let (line, column) = position(self.text.as_bytes(), start);
             let at = match error.line() {
@@ -151,7 +151,7 @@ impl RemainingFields<'_> {
     }
 }
 
-/// Fields of an object, with their values as written.
+/// Fields of an object, with their unparsed values.
 struct RawFields<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
@@ -191,14 +191,14 @@ fn malformed(path: &Path, (line, column): (usize, usize), reason: &str) -> Works
     WorkspaceError::new(kind, path, reason)
 }
 
-/// Message of a JSON error, without the position that it appends.
+/// Returns the message of a JSON error, without the position at its end.
 fn words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-/// Line and column of a byte, both from 1.
+/// Returns the line and column of a byte, both counted from 1.
 fn position(bytes: &[u8], at: usize) -> (usize, usize) {
     let before = bytes.get(..at).unwrap_or(bytes);
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

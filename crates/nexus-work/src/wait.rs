@@ -1,4 +1,4 @@
-//! Waiting until the status of a workspace says something.
+//! Waiting for a condition of a workspace's status.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,11 +10,11 @@ use super::{
 };
 
 impl<S: WorkspaceState + Send + 'static> Workspace<S> {
-    /// Waits until the status is another one than `seen`, for at most `timeout`; then there is `None`. What changed since
-    /// `seen` was read is not waited for. Several changes may be seen as one.
+    /// Waits up to `timeout` until the status differs from `seen`, and returns it; `None` after that. If the status has
+    /// changed since `seen` was read, it returns at once. Several changes may be seen as one.
     ///
-    /// It holds no lock, and any number may wait. How soon a change is seen, and what ends a wait, see
-    /// [`Workspace::wait_until`].
+    /// It takes no lock, and any number of callers may wait. See [`Workspace::wait_until`] for the delay and for the
+    /// conditions that end a wait.
     ///
     /// # Errors
     ///
@@ -27,12 +27,11 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
         self.wait(Some(seen.created_at), timeout, |status| status.generation != seen.generation).await
     }
 
-    /// Waits until a status is what `is_awaited` says, for at most `timeout`; then there is `None`. The first status that
-    /// it is asked about is the one there is when this is called. A status that is replaced at once may be passed over.
+    /// Waits up to `timeout` until `is_awaited` returns true for the status, and returns the status; `None` after that. The
+    /// first status that it checks is the present one. A status that is replaced at once may be missed.
     ///
-    /// On Linux the system tells of each change (inotify). Where it does not, elsewhere or because the user has used up
-    /// what it gives, the file is read every 100 ms. It is read every 5 s in any case, for file systems whose changes
-    /// by another machine no system tells of.
+    /// On Linux the system reports each change (inotify). On other systems, or when the user's watches are used up, the file
+    /// is read every 100 ms. It is read every 5 s in any case, because no system reports changes by another machine.
     ///
     /// ```
     /// # use std::{thread, time::Duration};
@@ -59,8 +58,8 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// As [`Workspace::status`], as soon as that gives one. [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace
-    /// is removed, also if another one of its name is there by then.
+    /// Errors of [`Workspace::status`]. [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is removed, even if
+    /// another one has its id by then.
     pub async fn wait_until(
         &self,
         timeout: Duration,
@@ -94,7 +93,7 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
                 return Ok(None);
             }
             match &watch {
-                // Reading once more finds changes between the reading and the watch.
+                // Read once more after this: the status may have changed before the watch began.
                 None => watch = Some(Watch::of_folder(self.path())),
                 Some(watched) => {
                     if !watched.wait(left).await {
@@ -105,7 +104,7 @@ impl<S: WorkspaceState + Send + 'static> Workspace<S> {
         }
     }
 
-    /// A removal deletes the files of a workspace one by one: without a status it counts as removed.
+    /// Converts the error for a missing status: a removal deletes the files one by one, so the workspace counts as removed.
     fn removed_or(&self, error: WorkspaceError) -> WorkspaceError {
         let status = self.path().join(status_file::NAME);
         match error.kind() {

@@ -1,43 +1,43 @@
-//! Waits for changes of files: by events of the operating system, else by pauses.
+//! Waiting for changes of files: by events of the operating system, else by polling.
 
 use std::{path::Path, time::Duration};
 
 use tokio::time::{sleep, timeout};
 
-/// Pause between two looks where the system has no events.
+/// Pause between two checks if the system has no events.
 const POLL: Duration = Duration::from_millis(100);
-/// Longest wait for an event: the system has none for what another machine writes to a shared folder.
+/// Longest wait for an event. The system reports no writes of another machine to a shared folder.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Shortest time between two watches, should the system end each at once.
+/// Shortest time between two watches, in case the system ends each at once.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Watch over one folder or file. Without events of the system, it only pauses.
+/// Watches one folder or file. Without events of the system, it only pauses.
 #[derive(Debug)]
 pub(super) struct Watch(Option<system::FileEvents>);
 
 impl Watch {
-    /// Watches for files of `folder` that are replaced or removed, from now on.
+    /// Starts to watch for files of `folder` that are replaced or removed.
     pub(super) fn of_folder(folder: &Path) -> Self {
         Self(system::FileEvents::of_folder(folder))
     }
 
-    /// Watches for a process that releases its lock on the file at `path` or dies, from now on.
+    /// Starts to watch for a process that releases its lock on the file at `path` or dies.
     pub(super) fn of_lock(path: &Path) -> Self {
         Self(system::FileEvents::of_lock(path))
     }
 
-    /// Watches for writes to the file at `path`, from now on. It may be missing, created and renamed.
+    /// Starts to watch for writes to the file at `path`. The file may be missing, created and renamed.
     pub(super) fn of_file(path: &Path) -> Self {
         Self(system::FileEvents::of_file(path))
     }
 
-    /// Watches for files of `folder` that are replaced, removed or appended to, and for the release of a lock on the file `lock`, from now
-    /// on. Other files whose names begin with a dot do not count.
+    /// Starts to watch for files of `folder` that are replaced, removed or appended to, and for the release of a lock on the
+    /// file `lock`. Other files whose names begin with a dot do not count.
     pub(super) fn of_content(folder: &Path, lock: &'static str) -> Self {
         Self(system::FileEvents::of_content(folder, lock))
     }
 
-    /// Waits until something may have changed, for at most `left`. Returns whether the watch is still of use.
+    /// Waits up to `left` until something may have changed. Returns false if the watch has ended.
     pub(super) async fn wait(&self, left: Duration) -> bool {
         match &self.0 {
             Some(events) => {
@@ -70,7 +70,7 @@ mod system {
     };
     use tokio::io::{Interest, unix::AsyncFd};
 
-    /// An inotify instance of its own: it wakes one waiter alone, and is gone with it.
+    /// A separate inotify instance: it wakes only one waiter, and ends when it is dropped.
     #[derive(Debug)]
     pub(super) struct FileEvents {
         instance: AsyncFd<OwnedFd>,
@@ -116,18 +116,18 @@ mod system {
             Self::of(folder, changes, CountedEvents::OfContent { lock })
         }
 
-        /// Returns `None` also where the user has no more instances or watches to have.
+        /// Returns `None` if the user has no more instances or watches, too.
         fn of(path: &Path, changes: WatchFlags, counted: CountedEvents) -> Option<Self> {
             let instance = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
             let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
             add_watch(&instance, path, changes | end).ok()?;
-            // An owned descriptor stays the same and open, which is all that the replacement, `unsafe` in its place, asks for.
+            // The deprecation is about descriptors that may be closed or replaced. An owned one is neither.
             #[expect(deprecated, reason = "the replacement is unsafe, which this workspace forbids")]
             let instance = AsyncFd::with_interest(instance, Interest::READABLE).ok()?;
             Some(Self { instance, counted })
         }
 
-        /// Waits for an event that counts. Returns whether there will be others.
+        /// Waits for an event that counts. Returns false if no further events will arrive.
         pub(super) async fn changed(&self) -> bool {
             loop {
                 let Ok(mut ready) = self.instance.readable().await else { return false };
@@ -138,7 +138,7 @@ mod system {
                 let (mut is_watched, mut has_changed) = (true, false);
                 loop {
                     match reader.next() {
-                        // An overflow of the queue is an event as well, and the caller looks after any.
+                        // An overflow of the queue arrives as an event, too. The caller then checks for all changes.
                         Ok(event) => {
                             is_watched &= !event.events().intersects(over);
                             has_changed |= self.counted.counts(&event);
@@ -175,7 +175,7 @@ mod system {
 mod system {
     use std::{convert::Infallible, path::Path};
 
-    /// Without inotify.
+    /// Stand-in for systems without inotify.
     #[derive(Debug)]
     pub(super) struct FileEvents(Infallible);
 

@@ -19,11 +19,11 @@ use super::{
     status_file,
 };
 
-/// One workspace: a folder whose `status.json` is the truth about it. See the [crate] for what holds.
+/// One workspace: a folder whose `status.json` is the only authority on its work. See the [crate] for the guarantees.
 ///
-/// Its state is of the type `S`, which is its owner's: see [`WorkspaceState`].
+/// `S` is the owner's type of the state: see [`WorkspaceState`].
 ///
-/// It keeps nothing open and remembers nothing but where it is: any number of them may be of the same folder.
+/// It has no open files and caches nothing but its path. Any number of them may exist for one folder.
 #[derive(Clone)]
 pub struct Workspace<S> {
     id: WorkspaceId,
@@ -33,14 +33,13 @@ pub struct Workspace<S> {
 }
 
 impl<S: WorkspaceState> Workspace<S> {
-    /// Opens the workspace in the folder at `path`, which is named by its id. If nobody writes just now, what a dead writer
-    /// left is removed, a link that it left half made is finished or forgotten, and those to workspaces that are gone are
-    /// taken away.
+    /// Opens the workspace in the folder at `path`, whose name is the id. Unless another process is writing, it removes
+    /// leftovers of dead writers, completes or forgets unfinished links, and removes links to missing workspaces.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](WorkspaceErrorKind::NotFound) if there is no such folder;
-    /// [`NotAWorkspace`](WorkspaceErrorKind::NotAWorkspace) if it is none;
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if the folder does not exist;
+    /// [`NotAWorkspace`](WorkspaceErrorKind::NotAWorkspace) if it is not a workspace;
     /// [`OtherKind`](WorkspaceErrorKind::OtherKind) if it is not of the kind of `S`;
     /// [`NewerVersion`](WorkspaceErrorKind::NewerVersion) and [`Malformed`](WorkspaceErrorKind::Malformed) if its
     /// `status.json` cannot be understood.
@@ -55,7 +54,7 @@ impl<S: WorkspaceState> Workspace<S> {
         Self::at(id, folder, Settings::default())
     }
 
-    /// Opens the workspace in a folder that bears its id.
+    /// Opens the workspace in a folder that has its id as the name.
     pub(super) fn at(id: WorkspaceId, folder: PathBuf, settings: Settings) -> Result<Self, WorkspaceError> {
         let workspace = Self::unread(id, folder, settings);
         let status = workspace.status()?;
@@ -68,12 +67,12 @@ impl<S: WorkspaceState> Workspace<S> {
         Self { id, folder, settings, state: PhantomData }
     }
 
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> &WorkspaceId {
         &self.id
     }
 
-    /// Its folder. Files of the caller's own may lie in it, under names that do not begin with a dot.
+    /// Returns the folder. The caller may store files in it, under names that do not begin with a dot.
     pub fn path(&self) -> &Path {
         &self.folder
     }
@@ -87,10 +86,10 @@ impl<S: WorkspaceState> Workspace<S> {
         status_file::read_of(&self.id, &self.folder, Some(S::KIND))
     }
 
-    /// Reads the status, changes it, and writes it, while nobody else writes. A change that changes nothing writes
-    /// nothing. Returns what `change` returns.
+    /// Reads the status, changes it, and writes it, under the lock. If `change` leaves the status equal, nothing is written.
+    /// Returns the value of `change`.
     ///
-    /// `change` should be quick and do no more than that: others wait. If it panics, nothing is written.
+    /// `change` should be quick and only change the status, because other writers wait. If it panics, nothing is written.
     ///
     /// ```
     /// # use nexus_work::{NewWorkspace, WorkspaceState, Workspaces};
@@ -112,10 +111,10 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// As [`Workspace::open`]; [`InUse`](WorkspaceErrorKind::InUse) if another writer does not end in time, or if it is
-    /// called inside a change of this very workspace; [`Unwritable`](WorkspaceErrorKind::Unwritable),
-    /// [`NoSpace`](WorkspaceErrorKind::NoSpace) and [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied), with the
-    /// old status in place.
+    /// As [`Workspace::open`]; [`InUse`](WorkspaceErrorKind::InUse) if another writer does not end in time, or if this is
+    /// called inside a change of the same workspace; [`Unwritable`](WorkspaceErrorKind::Unwritable),
+    /// [`NoSpace`](WorkspaceErrorKind::NoSpace) and [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied), with the old
+    /// status in place.
     pub fn update<T>(&self, change: impl FnOnce(&mut WorkspaceStatus<S>) -> T) -> Result<T, WorkspaceError> {
         self.try_update(|status| Ok(change(status)))
     }
@@ -133,7 +132,7 @@ impl<S: WorkspaceState> Workspace<S> {
         let before = self.status()?;
         let mut after = before.clone();
         let answer = change(&mut after)?;
-        // A change that replaces the whole status means the changeable parts of it.
+        // `change` may have replaced the whole status. Only its changeable fields count, so restore the others.
         after.id.clone_from(&before.id);
         after.kind.clone_from(&before.kind);
         after.parent.clone_from(&before.parent);
@@ -173,15 +172,15 @@ impl<S: WorkspaceState> Workspace<S> {
         Ok(event)
     }
 
-    /// Reads `events.jsonl`. It waits for nobody, unless the last line does not end: then for whoever may just be
-    /// writing it, so that what is reported as torn is.
+    /// Reads `events.jsonl`. It takes no lock, unless the last line is incomplete. Then it waits for a writer that may be
+    /// completing it, so that a reported torn line is really torn.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is gone;
-    /// [`Malformed`](WorkspaceErrorKind::Malformed) if the numbers have a gap, or if a line is longer than any event;
-    /// [`InUse`](WorkspaceErrorKind::InUse) if somebody does not end writing the last one;
-    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io).
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace is gone; [`Malformed`](WorkspaceErrorKind::Malformed) if
+    /// the numbers have a gap, or if a line is longer than any event; [`InUse`](WorkspaceErrorKind::InUse) if a writer does
+    /// not complete the last line in time; [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and
+    /// [`Io`](WorkspaceErrorKind::Io).
     pub fn events(&self) -> Result<EventLog, WorkspaceError> {
         let log = match event_log::read(&self.folder) {
             // Nothing was appended since the last cleaning, or the workspace is gone.
@@ -206,25 +205,26 @@ impl<S: WorkspaceState> Workspace<S> {
         Lock::take(&self.folder, self.settings.patience)
     }
 
-    /// The folder that this one's folder is in, and what workspaces in it have in common.
+    /// Returns the folder that contains this workspace's folder, and the settings of the workspaces in it.
     pub(super) fn root(&self) -> (&Path, &Settings) {
         (self.folder.parent().unwrap_or(&self.folder), &self.settings)
     }
 
-    /// The links between the workspaces in the folder that this one's folder is in.
+    /// Returns the links between the workspaces in the folder that contains this one's folder.
     pub(super) fn links(&self) -> Links<'_> {
         let (root, settings) = self.root();
         Links::below(root, settings)
     }
 
-    /// Removes the remains of dead writers. A process that holds the lock may be writing one of them.
+    /// Removes leftovers of dead writers. Only under the lock, because the owner of the lock may be writing one of these
+    /// files.
     fn tidy_up(&self) {
         let left = || nexus_files::unfinished(&self.folder, status_file::NAME);
         if !left().is_empty()
             && let Ok(_lock) = Lock::take(&self.folder, Duration::ZERO)
         {
             for path in left() {
-                // The rest disturbs no one, and the next opening tries again.
+                // A file that stays does no harm, and the next opening tries again.
                 let _ = fs::remove_file(path);
             }
         }

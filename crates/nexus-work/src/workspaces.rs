@@ -1,4 +1,4 @@
-//! The workspaces of one place.
+//! The workspaces below one folder.
 
 use std::{
     collections::BTreeSet,
@@ -18,13 +18,13 @@ use nexus_core::Clock;
 use nexus_files::{Journal, rfc3339};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Begins the name of a workspace that is being created.
+/// Prefix of the name of a workspace that is being created or removed.
 const UNFINISHED: &str = ".new-";
-/// Age from which an unfinished workspace counts as a dead creator's.
+/// Age at which an unfinished workspace counts as left by a dead process.
 const STALE: Duration = Duration::from_secs(60 * 60);
 
-/// The workspaces of one place whose state is an `S`: folders in a folder, each named by the id of its workspace. Those
-/// of other owners may lie beside them; an id names one of them all.
+/// The workspaces below one folder whose state is an `S`. Each is a folder named by its id. The folder may also contain
+/// workspaces of other owners; an id names only one of all.
 #[derive(Clone, Debug)]
 pub struct Workspaces<S> {
     root: PathBuf,
@@ -33,8 +33,7 @@ pub struct Workspaces<S> {
 }
 
 impl<S: WorkspaceState> Workspace<S> {
-    /// The workspaces beside this one, of its own kind, that are parts of it. For those of another kind, see
-    /// [`Workspaces::of`].
+    /// Returns the parts of this workspace, of the same kind. For parts of another kind, see [`Workspaces::of`].
     ///
     /// # Errors
     ///
@@ -43,21 +42,21 @@ impl<S: WorkspaceState> Workspace<S> {
         self.siblings().children(self.id())
     }
 
-    /// Links this workspace and another one of the same place, of whatever kind: both statuses name the other one
-    /// afterwards, or neither does. Where they do already, nothing is written.
+    /// Links this workspace and another one in the same folder, of any kind: afterwards both statuses name each other, or
+    /// neither does. If the link exists, nothing is written.
     ///
-    /// A writer that is killed in between, or that finds no room to take back what it wrote, leaves a link that is
-    /// finished or forgotten when one of the two is opened.
+    /// If the writer is killed in between, or has no space to undo its write, the link is completed or forgotten when one of
+    /// the two is opened.
     ///
     /// # Errors
     ///
-    /// As [`Workspace::update`], for both of them; those of opening the other one;
-    /// [`Unwritable`](WorkspaceErrorKind::Unwritable) if it is this one.
+    /// As [`Workspace::update`], for both of them; errors of opening the other one;
+    /// [`Unwritable`](WorkspaceErrorKind::Unwritable) if both are the same workspace.
     pub fn link(&self, other: &WorkspaceId) -> Result<(), WorkspaceError> {
         self.links().link(self.id(), other)
     }
 
-    /// The workspaces in the same folder, this one included.
+    /// Returns the workspaces in the same folder, including this one.
     fn siblings(&self) -> Workspaces<S> {
         let (root, settings) = self.root();
         Workspaces::with_settings(root, settings.clone())
@@ -76,46 +75,46 @@ impl<S: WorkspaceState> Workspaces<S> {
         Self { root, settings, state: PhantomData }
     }
 
-    /// Takes the time from another clock than the system's.
+    /// Sets the clock. The system's clock by default.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.settings.clock = clock;
         self
     }
 
-    /// Waits this long for another writer, instead of 30 seconds.
+    /// Sets the longest wait for another writer. 30 seconds by default.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
     }
 
-    /// Records each change of a workspace in the journal of the home that the folder is in: its creation, its removal, each new status, and
-    /// each event by its kind.
+    /// Records each change of a workspace in the journal of the home: its creation, its removal, each new status, and each
+    /// event by its kind.
     #[must_use]
     pub fn with_journal(mut self, journal: Arc<Journal>) -> Self {
         self.settings.journal = Some(journal);
         self
     }
 
-    /// The workspaces of another owner in the same place.
+    /// Returns the workspaces of another owner in the same folder.
     pub fn of<T: WorkspaceState>(&self) -> Workspaces<T> {
         Workspaces::with_settings(&self.root, self.settings.clone())
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Creates a workspace. It appears as a whole, or not at all; of two with one id, one is created. Its
-    /// parent and its linked workspaces name it when it appears.
+    /// Creates a workspace. It appears completely, or not at all; of two with one id, one is created. Its parent and its
+    /// linked workspaces name it when it appears.
     ///
     /// # Errors
     ///
     /// [`AlreadyExists`](WorkspaceErrorKind::AlreadyExists) if anything has this name;
     /// [`NotFound`](WorkspaceErrorKind::NotFound) if its parent, or a linked workspace, does not exist;
-    /// [`InUse`](WorkspaceErrorKind::InUse) if a writer of one of those does not end;
+    /// [`InUse`](WorkspaceErrorKind::InUse) if a writer of one of them does not end in time;
     /// [`Unwritable`](WorkspaceErrorKind::Unwritable), [`NoSpace`](WorkspaceErrorKind::NoSpace) and
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied).
     pub fn create(&self, new: NewWorkspace<S>) -> Result<Workspace<S>, WorkspaceError> {
@@ -143,13 +142,13 @@ impl<S: WorkspaceState> Workspaces<S> {
             unknown: Vec::new(),
         };
         let folder = self.root.join(id.as_str());
-        // Before anybody is made to name it.
+        // Check the name before other workspaces get links to it.
         refuse_taken(&folder)?;
         let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
         let made = fill(&unfinished, &status)
             .and_then(|()| links.introduce(&id, &others, || put_in_place(&unfinished, &folder)));
         if let Err(error) = made {
-            // The rest is removed when it is stale.
+            // A folder that stays is removed when it is stale.
             let _ = fs::remove_dir_all(&unfinished);
             return Err(error);
         }
@@ -167,14 +166,14 @@ impl<S: WorkspaceState> Workspaces<S> {
         Workspace::at(id.clone(), self.root.join(id.as_str()), self.settings.clone())
     }
 
-    /// Removes a workspace with all that is in it: as a whole, or not at all, whenever this ends. Others that name it still do. The
-    /// caller sees to it that nobody works in it.
+    /// Removes a workspace with its content: completely or not at all for other processes. Links of other workspaces to it
+    /// stay. The caller ensures that no process works in it.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](WorkspaceErrorKind::NotFound) if there is none;
-    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io), also where it is gone for
-    /// everybody and some of its files lie under another name: those are removed when they are an hour old.
+    /// [`NotFound`](WorkspaceErrorKind::NotFound) if it does not exist;
+    /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io). With these two, the
+    /// workspace may be gone while some of its files remain under another name; those are removed when they are an hour old.
     pub fn remove(&self, id: &WorkspaceId) -> Result<(), WorkspaceError> {
         let folder = self.root.join(id.as_str());
         let unfinished = self.root.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
@@ -198,7 +197,7 @@ impl<S: WorkspaceState> Workspaces<S> {
             let workspace = self.unread(id);
             match workspace.status() {
                 Ok(status) => list.entries.push(WorkspaceEntry { workspace, status }),
-                // The first was removed in between.
+                // The workspace was removed since the folder was listed.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -215,7 +214,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         Ok(list)
     }
 
-    /// The ids of all workspaces below the folder, of any kind, in no order.
+    /// Returns the ids of all workspaces below the folder, of any kind, in no order.
     pub(super) fn ids(&self) -> Result<Vec<WorkspaceId>, WorkspaceError> {
         let failed = |error| WorkspaceError::from_io(&self.root, "cannot be listed", error);
         let entries = match fs::read_dir(&self.root) {
@@ -231,13 +230,13 @@ impl<S: WorkspaceState> Workspaces<S> {
         Ok(ids)
     }
 
-    /// The workspace with this id, which may not be there.
+    /// Returns the workspace with this id, without reading it. It may not exist.
     pub(super) fn unread(&self, id: WorkspaceId) -> Workspace<S> {
         let folder = self.root.join(id.as_str());
         Workspace::unread(id, folder, self.settings.clone())
     }
 
-    /// Reads the status of every workspace here that is a part of this one, the oldest first.
+    /// Reads the status of every part of the workspace `id`, oldest first.
     ///
     /// # Errors
     ///
@@ -248,7 +247,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         Ok(list)
     }
 
-    /// Makes the place, with the folders above it. What is made survives a loss of power.
+    /// Creates the folder of the workspaces with its parents. The created folders survive a loss of power.
     fn make_root(&self) -> Result<(), WorkspaceError> {
         let is_missing = |folder: &&Path| matches!(fs::metadata(folder), Err(error) if error.kind() == io::ErrorKind::NotFound);
         let missing: Vec<&Path> = self.root.ancestors().take_while(is_missing).collect();
@@ -257,7 +256,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         missing.iter().filter_map(|folder| folder.parent()).try_for_each(file::sync_folder)
     }
 
-    /// Removes what dead creators left.
+    /// Removes leftovers of dead processes.
     fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.root) else { return };
         for entry in entries.flatten() {
@@ -274,7 +273,7 @@ impl<S: WorkspaceState> Workspaces<S> {
     }
 }
 
-/// Writes the files of a new workspace into a folder that no other process knows yet.
+/// Writes the files of a new workspace into a folder that only this process knows.
 fn fill<S: Serialize + DeserializeOwned>(
     folder: &Path,
     status: &WorkspaceStatus<S>,
@@ -303,17 +302,17 @@ fn refuse_taken(folder: &Path) -> Result<(), WorkspaceError> {
     Err(WorkspaceError::new(WorkspaceErrorKind::AlreadyExists, folder, reason))
 }
 
-/// The workspaces of a place.
+/// Result of listing workspaces.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct WorkspaceList<S> {
-    /// Readable workspaces, the oldest first.
+    /// Readable workspaces, oldest first.
     pub entries: Vec<WorkspaceEntry<S>>,
-    /// Why others could not be.
+    /// Errors of the unreadable workspaces.
     pub unreadable: Vec<WorkspaceError>,
 }
 
-/// A workspace, and its status when it was listed.
+/// A workspace with its status at the time of listing.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct WorkspaceEntry<S> {

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{AgentTypeError, Surface};
 
-/// Longest description, in bytes. Source: what MCP clients pass whole of a tool's description, which lists the types.
+/// Maximum length of a description, in bytes. Source: MCP clients pass on tool descriptions up to this length, and such a
+/// description lists the types.
 const MAX_DESCRIPTION_BYTES: usize = 2_048;
-/// Most topics, and the longest, in bytes. Source: our own bounds.
+/// Maximum number of topics, and maximum length of one, in bytes. Source: our own bounds.
 const MAX_TOPICS: usize = 32;
 const MAX_TOPIC_BYTES: usize = 64;
 /// Longest prompt, in bytes. Source: our own bound, far below any context.
@@ -24,20 +25,21 @@ pub struct AgentType {
     pub tier: String,
     /// The step of the work that it does.
     pub phase: String,
-    /// Purpose, for a caller that chooses among types: at most 2,048 bytes, without control characters except
-    /// line ends and tabs. May be empty.
+    /// Purpose, for a caller that chooses among types. At most 2,048 bytes, without control characters except line ends and
+    /// tabs. May be empty.
     pub description: String,
-    /// Topics that it knows: at most 32 of 1 to 64 bytes each, without control characters.
+    /// Topics of its expertise: at most 32 of 1 to 64 bytes each, without control characters.
     pub topics: BTreeSet<String>,
-    /// Instructions beside its task: at most 64 KiB, without NUL. With `None` it has those of its tier and
-    /// phase alone.
+    /// Instructions in addition to its task: at most 64 KiB, without NUL. With `None`, the agent gets only the instructions
+    /// of its tier and phase.
     pub prompt: Option<String>,
-    /// Tools of its tier that it gets.
+    /// Tools of the tier that the agent gets.
     pub surface: Surface,
 }
 
 impl AgentType {
-    /// The type `name`, which works at `tier` in `phase`, with every tool of its tier and nothing said about it.
+    /// Creates the type `name`, which works at `tier` in `phase`. It has every tool of its tier, no description and no
+    /// topics.
     pub fn new(name: impl Into<String>, tier: impl Into<String>, phase: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -50,35 +52,35 @@ impl AgentType {
         }
     }
 
-    /// Says what it is good for.
+    /// Sets the description.
     #[must_use]
     pub fn with_description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Adds something that it knows about.
+    /// Adds a topic.
     #[must_use]
     pub fn with_topic(mut self, topic: impl Into<String>) -> Self {
         self.topics.insert(topic.into());
         self
     }
 
-    /// Sets its instructions beside its task.
+    /// Sets the instructions.
     #[must_use]
     pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = Some(prompt.into());
         self
     }
 
-    /// Sets which tools of its tier it is given.
+    /// Sets the tools of the tier that the agent gets.
     #[must_use]
     pub fn with_surface(mut self, surface: Surface) -> Self {
         self.surface = surface;
         self
     }
 
-    /// Holds its texts to their bounds.
+    /// Checks the texts against their bounds.
     pub(super) fn check_texts(&self) -> Result<(), AgentTypeError> {
         let unfit = |field: &'static str, rule: String| {
             Err(AgentTypeError::UnfitText { name: self.name.clone(), field, rule })

@@ -1,4 +1,4 @@
-//! Why a tier or a type cannot be registered, or is not there.
+//! Errors of registering and finding tiers and types.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl fmt::Display for AgentNameKind {
     }
 }
 
-/// Why a tier or a type cannot be registered, or is not there.
+/// Reason why a tier or a type cannot be registered or found.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentTypeError {
@@ -58,7 +58,7 @@ pub enum AgentTypeError {
         /// The registered name.
         other: String,
     },
-    /// The name is kept for a part of Nexus itself, or could be taken for it.
+    /// The name is reserved for a part of Nexus, or looks like a reserved name.
     #[error("the {what} {name:?} looks like {reserved:?}, which is reserved: choose another name")]
     Reserved {
         /// Kind of the named thing.
@@ -76,7 +76,7 @@ pub enum AgentTypeError {
         /// The tiers that are built in.
         known: Vec<String>,
     },
-    /// An overlay would give a custom tier tools that the one it is like does not have.
+    /// An overlay would add tools to a custom tier that its built-in tier does not have.
     #[error(
         "the overlay of the tier {tier:?} adds tools, but a custom tier can only remove tools: add them to \
         {like:?}"
@@ -84,17 +84,17 @@ pub enum AgentTypeError {
     AddsTools {
         /// The custom tier.
         tier: String,
-        /// The tier that it is like.
+        /// The built-in tier that the custom tier is based on.
         like: String,
     },
-    /// A text about the type is too long, or has characters that it cannot have.
+    /// A text of the type is too long, or contains forbidden characters.
     #[error("the {field} of the agent type {name:?} cannot be stored: {rule}")]
     UnfitText {
-        /// The type.
+        /// The name of the type.
         name: String,
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// Violated rule.
+        /// The rule that the text violates.
         rule: String,
     },
     /// The name is unknown.
@@ -104,9 +104,9 @@ pub enum AgentTypeError {
         what: AgentNameKind,
         /// The name that was given.
         name: String,
-        /// The name that was probably meant.
+        /// The known name that is most similar.
         nearest: Option<String>,
-        /// Every name that there is.
+        /// Every known name.
         known: Vec<String>,
     },
 }

@@ -1,20 +1,20 @@
 //! Types of agents, and the tiers and phases of their work.
 //!
-//! | type | tier | phase | does |
+//! | type | tier | phase | work |
 //! | --- | --- | --- | --- |
 //! | `orchestrator` | `operations` | `orchestrate` | plans the work and assigns it |
 //! | `executor` | `execution` | `implement` | does the work |
 //! | `reviewer` | `operations` | `review` | checks the work |
-//! | `reflector` | `operations` | `reflect` | records the lessons of it |
+//! | `reflector` | `operations` | `reflect` | records the lessons of the work |
 //!
-//! These are built in; [`AgentTypes`] takes more of both. `cartographer`, `advisory` and `field` are reserved:
-//! neither a tier nor a type can have such a name. A custom tier is like a built-in one, and only removes tools
-//! from it; a type only removes tools from its tier ([`Surface`]). Each tier, and each phase of a tier, may
-//! have an [`Overlay`](nexus_core::Overlay): tools and paths of its agents beyond their brief.
+//! These are built in; [`AgentTypes`] accepts further tiers and types. `cartographer`, `advisory` and `field` are reserved:
+//! neither a tier nor a type can have such a name. A custom tier is based on a built-in one, and only removes tools from it;
+//! a type only removes tools from its tier ([`Surface`]). Each tier, and each phase of a tier, may have an
+//! [`Overlay`](nexus_core::Overlay): tools and paths of its agents beyond their brief.
 //!
-//! [`AgentTypeRegistry`] holds the types of a home, for tasks and debates alike. A person registers the roles
-//! of a project's catalogue there. The key `types` of `nexus.yaml` is not a second registry: it binds the name
-//! of a type, or its tier and phase, to the backends and the model that run its turns.
+//! [`AgentTypeRegistry`] contains the types of a home, for tasks and debates. A person registers the roles of a project's
+//! catalogue there. The key `types` of `nexus.yaml` is not a second registry: it binds the name of a type, or its tier and
+//! phase, to the backends and the model that run its turns.
 
 mod agent_type;
 mod error;

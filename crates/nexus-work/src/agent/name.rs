@@ -1,13 +1,13 @@
-//! The names of tiers, phases and types: which are names at all, and which look like one another.
+//! Names of tiers, phases and types: validity, and similarity.
 
 use super::{AgentNameKind, AgentTypeError};
 
 /// Longest name, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 64;
 
-/// Checks that `text` is a name: a letter, and up to 63 letters, digits, `-` and `_`, all of them ASCII.
+/// Checks that `text` is a name: an ASCII letter, and up to 63 ASCII letters, digits, `-` and `_`.
 ///
-/// So no letter of another script can be mistaken for one of these.
+/// Other scripts are excluded, because their letters could be mistaken for these.
 pub(super) fn check(what: AgentNameKind, text: &str) -> Result<(), AgentTypeError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins_well = text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic());
@@ -17,7 +17,7 @@ pub(super) fn check(what: AgentNameKind, text: &str) -> Result<(), AgentTypeErro
     }
 }
 
-/// The look of a name. Two names look alike if it is the same.
+/// Returns the look of a name: names with the same look are too similar.
 fn glance(name: &str) -> String {
     let glyph = |character: char| match character.to_ascii_lowercase() {
         '-' | '_' => None,
@@ -34,7 +34,7 @@ pub(super) fn look_alike(one: &str, other: &str) -> bool {
     glance(one) == glance(other)
 }
 
-/// The name of `known` that `word` was probably meant to be.
+/// Returns the name of `known` that is most similar to `word`.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let word: String = word.chars().take(2 * MAX_BYTES).collect::<String>().to_lowercase();
     let bound = (word.chars().count() / 3).max(1);

@@ -12,12 +12,12 @@ use super::AgentTypes;
 
 /// Name of the file in a home.
 const FILE: &str = "agent-types.json";
-/// Largest such file, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Longest wait for another process that changes the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The agent types of a home. All services of the home read this registry; every call reads the file anew.
+/// The agent types of a home. All services of the home use this registry. Every call reads the file again.
 ///
 /// ```
 /// use nexus_core::{ServiceError, ServiceFault};
@@ -49,7 +49,7 @@ pub struct AgentTypeRegistry {
 }
 
 impl AgentTypeRegistry {
-    /// The registry of the home at this path. Reads nothing yet.
+    /// Opens the registry of the home at this path. Reads nothing yet.
     pub fn in_home(home: &Path) -> Self {
         Self { path: home.join(FILE) }
     }
@@ -58,7 +58,7 @@ impl AgentTypeRegistry {
     ///
     /// # Errors
     ///
-    /// Damaged, if the file is not what was written there; those of the file system.
+    /// Damaged, if the file is not a valid registry; errors of the file system.
     pub fn read<K: ServiceErrorKind>(&self) -> Result<AgentTypes, ServiceError<K>> {
         let bytes =
             nexus_files::read_bounded(&self.path, MAX_FILE_BYTES).map_err(ServiceError::at(&self.path))?;
@@ -69,11 +69,11 @@ impl AgentTypeRegistry {
         })
     }
 
-    /// Changes the registered types while no other process does. A change that fails writes nothing.
+    /// Changes the registered types under a lock. If `change` fails, nothing is written.
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read) and of `change`; in use, if another process changes them all the time.
+    /// Errors of [`read`](Self::read) and of `change`; in use, if other processes lock the file for too long.
     pub fn change<K: ServiceErrorKind>(
         &self,
         change: impl FnOnce(AgentTypes) -> Result<AgentTypes, ServiceError<K>>,

@@ -12,22 +12,22 @@ use serde::{Deserialize, Serialize};
 pub struct Surface(Option<Vec<ToolPattern>>);
 
 impl Surface {
-    /// Every tool of the tier.
+    /// Creates a surface with every tool of the tier.
     pub fn all() -> Self {
         Self(None)
     }
 
-    /// The tools of the tier that match a pattern of `patterns`. Without a pattern it has no tool.
+    /// Creates a surface with the tools of the tier that match one of `patterns`. Without a pattern, no tool remains.
     pub fn only(patterns: impl IntoIterator<Item = ToolPattern>) -> Self {
         Self(Some(patterns.into_iter().collect()))
     }
 
-    /// Returns true if it removes no tool.
+    /// Returns true if the surface removes no tool.
     pub fn is_all(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns true if a tool of this name remains, if the tier has it.
+    /// Returns true if the surface keeps a tool of this name, provided that the tier has it.
     pub fn keeps(&self, tool: &str) -> bool {
         self.0.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
     }

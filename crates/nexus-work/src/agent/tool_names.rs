@@ -1,6 +1,6 @@
-//! Names of the tools that agents have for files and checks, by what they do.
+//! Names of the tools for files and checks, grouped by their effect.
 
-/// Tools that read the brief, what others submitted, and files.
+/// Tools that read the brief, the submissions of other agents, and files.
 pub const READING_TOOLS: [&str; 5] =
     ["read_my_brief", "read_handoffs", "list_files", "read_file", "search_files"];
 /// Tools that change files.

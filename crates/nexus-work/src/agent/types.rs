@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use self::written::WrittenTypes;
 use super::{AgentNameKind, AgentType, AgentTypeError, Surface, name};
 
-/// The tiers that are there without being registered.
+/// The built-in tiers.
 const TIERS: [&str; 2] = ["operations", "execution"];
-/// The types that are: name, tier, phase.
+/// The built-in types: name, tier, phase.
 const TYPES: [[&str; 3]; 4] = [
     ["orchestrator", "operations", "orchestrate"],
     ["executor", "execution", "implement"],
     ["reviewer", "operations", "review"],
     ["reflector", "operations", "reflect"],
 ];
-/// Names of neither tiers nor types: those of parts of the program that people and agents read of beside them.
+/// Reserved names of tiers and types: they name other parts of Nexus, which people and agents read about in the same texts.
 const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 
 /// The tiers and types of agents: those that are built in, and the caller's.
@@ -79,11 +79,11 @@ pub struct AgentTypes {
     types: Vec<AgentType>,
 }
 
-/// A tier, and what it and its phases add to a brief.
+/// A tier with its overlay and the overlays of its phases.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tier {
     name: String,
-    /// The built-in tier that a custom one is like.
+    /// The built-in tier that a custom tier is based on.
     like: Option<String>,
     surface: Surface,
     overlay: Overlay,
@@ -103,7 +103,7 @@ impl Tier {
         add(overlay, of_phase.map(|(_, overlay)| overlay.clone()).unwrap_or_default());
     }
 
-    /// A custom tier has no tool that the one it is like does not have.
+    /// Fails for tools in the overlay of a custom tier: its built-in tier may not have them.
     fn refuse_tools(&self, overlay: &Overlay) -> Result<(), AgentTypeError> {
         match &self.like {
             Some(like) if !overlay.tools.is_empty() => {
@@ -113,7 +113,7 @@ impl Tier {
         }
     }
 
-    /// The overlay of a phase; the phase is made known if it was not.
+    /// Returns the overlay of a phase. Adds the phase if it is unknown.
     fn phase_mut(&mut self, phase: &str) -> Result<&mut Overlay, AgentTypeError> {
         let what = AgentNameKind::Phase;
         name::check(what, phase)?;
@@ -138,7 +138,7 @@ impl Tier {
 }
 
 impl AgentTypes {
-    /// The built-in tiers and types, without overlays.
+    /// Returns the built-in tiers and types, without overlays.
     pub fn built_in() -> Self {
         let mut tiers = TIERS.map(Tier::new);
         for [_, tier, phase] in TYPES {
@@ -150,13 +150,13 @@ impl AgentTypes {
         Self { tiers: tiers.into(), types: types.into() }
     }
 
-    /// Adds a tier that is like a built-in one, `operations` or `execution`: it has the overlays of that tier,
-    /// of the same phases, and the tools of that tier that `surface` retains.
+    /// Adds a tier that is based on a built-in one, `operations` or `execution`. It has the overlays of that tier and of its
+    /// phases, and the tools of that tier that `surface` keeps.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if the name is invalid, is reserved, or looks like that of an existing tier, and if
-    /// `like` is not built in.
+    /// [`AgentTypeError`] if the name is invalid, is reserved, or looks like that of an existing tier, and if `like` is not
+    /// built in.
     pub fn with_tier(mut self, tier: &str, like: &str, surface: Surface) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Tier;
         name::check(what, tier)?;
@@ -174,9 +174,8 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if one of its names is invalid, if its own is reserved or looks like that of an
-    /// existing type, if its tier is unknown, if its phase looks like another one of the tier, or if a text is
-    /// out of bounds.
+    /// [`AgentTypeError`] if one of its names is invalid; if its own name is reserved or looks like that of an existing
+    /// type; if its tier is unknown; if its phase looks like another phase of the tier; or if a text is out of bounds.
     pub fn with_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         name::check(what, &agent_type.name)?;
@@ -188,12 +187,12 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Replaces the custom type of agent of the same name.
+    /// Replaces the custom type with the same name.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if the name is unknown, if it is built in, and those of [`AgentTypes::with_type`] for
-    /// its tier and phase and its texts.
+    /// [`AgentTypeError`] if the name is unknown or built in. Errors of [`AgentTypes::with_type`] for its tier, phase and
+    /// texts.
     pub fn with_replaced_type(mut self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let what = AgentNameKind::Type;
         self.find(&agent_type.name)?;
@@ -209,11 +208,11 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Adds a custom type, or replaces the custom type of the same name.
+    /// Adds a custom type, or replaces the custom type with the same name.
     ///
     /// # Errors
     ///
-    /// Those of [`AgentTypes::with_type`] and [`AgentTypes::with_replaced_type`].
+    /// Errors of [`AgentTypes::with_type`] and [`AgentTypes::with_replaced_type`].
     pub fn with_custom_type(self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
         let is_known = self.types().any(|known| known.name == agent_type.name);
         match is_known {
@@ -242,8 +241,8 @@ impl AgentTypes {
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if the tier is unknown; [`AgentTypeError::AddsTools`] if it is a custom one,
-    /// and the overlay has tools.
+    /// [`AgentTypeError::Unknown`] if the tier is unknown; [`AgentTypeError::AddsTools`] if it is a custom tier and the
+    /// overlay has tools.
     pub fn with_tier_overlay(mut self, tier: &str, overlay: Overlay) -> Result<Self, AgentTypeError> {
         let known = self.tier_mut(tier)?;
         known.refuse_tools(&overlay)?;
@@ -251,13 +250,12 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Adds to the tools and paths that the agents in one phase of a tier have beyond their brief and the
-    /// overlay of the tier.
+    /// Adds to the tools and paths that agents in one phase of a tier have, beyond their brief and the overlay of the tier.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError`] if the tier is unknown, if the phase is not a name, or looks like another one of the
-    /// tier, or if the tier is a custom one, and the overlay has tools.
+    /// [`AgentTypeError`] if the tier is unknown; if the phase is not a name, or looks like another phase of the tier; or if
+    /// the tier is custom and the overlay has tools.
     pub fn with_phase_overlay(
         mut self,
         tier: &str,
@@ -270,13 +268,13 @@ impl AgentTypes {
         Ok(self)
     }
 
-    /// Tools and paths of an agent beyond its brief: the overlay of the tier, then that of its phase; for a
-    /// custom tier, first those of the built-in tier.
+    /// Returns the tools and paths of an agent beyond its brief: the overlay of the tier, then that of its phase. For a
+    /// custom tier, the overlays of the built-in tier come first.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if the tier is unknown, or has no type and no overlay for this phase: a
-    /// misspelt name would otherwise lift the bans of the overlay.
+    /// [`AgentTypeError::Unknown`] if the tier is unknown, or has no type and no overlay for this phase. Without this check,
+    /// a misspelt name would lift the bans of the overlay.
     pub fn overlay(&self, tier: &str, phase: &str) -> Result<Overlay, AgentTypeError> {
         let known = self.tiers.iter().find(|known| known.name == tier).ok_or_else(|| self.no_tier(tier))?;
         if !known.phases.iter().any(|(known, _)| known == phase) {
@@ -291,7 +289,8 @@ impl AgentTypes {
         Ok(overlay)
     }
 
-    /// The built-in tier that a tier is, or is like. Its tools are those that a surface can remove.
+    /// Returns the built-in tier of a tier: the tier itself, or the one that it is based on. A surface can remove only tools
+    /// of that tier.
     ///
     /// # Errors
     ///
@@ -301,8 +300,8 @@ impl AgentTypes {
         Ok(known.like.as_ref().unwrap_or(&known.name))
     }
 
-    /// The ones of `tools`, the tools of the built-in tier, that an agent of this type gets: both its tier's
-    /// surface and its own retain them. The offered tools and the agent's scope are made of these.
+    /// Returns the tools that an agent of this type gets. `tools` are the tools of the built-in tier; the surfaces of the
+    /// tier and of the type must both keep a tool. The offered tools and the agent's scope are made from the result.
     ///
     /// # Errors
     ///
@@ -319,7 +318,7 @@ impl AgentTypes {
         Ok(tools.into_iter().filter(is_kept).collect())
     }
 
-    /// Tools and paths of an agent of this type beyond its brief.
+    /// Returns the tools and paths of an agent of this type beyond its brief.
     ///
     /// # Errors
     ///
@@ -329,23 +328,23 @@ impl AgentTypes {
         self.overlay(&found.tier, &found.phase)
     }
 
-    /// The type of this name.
+    /// Returns the type of this name.
     ///
     /// # Errors
     ///
-    /// [`AgentTypeError::Unknown`] if no type has it.
+    /// [`AgentTypeError::Unknown`] if no type has this name.
     pub fn find(&self, agent_type: &str) -> Result<&AgentType, AgentTypeError> {
         self.types.iter().find(|known| known.name == agent_type).ok_or_else(|| {
             unknown(AgentNameKind::Type, agent_type, self.types().map(|known| known.name.as_str()))
         })
     }
 
-    /// Every type: the built-in ones, then the others in the order of their registration.
+    /// Returns every type: the built-in ones, then the others in the order of their registration.
     pub fn types(&self) -> impl Iterator<Item = &AgentType> {
         self.types.iter()
     }
 
-    /// The types that are not built in, in the same order.
+    /// Returns the custom types in the order of their registration.
     pub fn custom_types(&self) -> impl Iterator<Item = &AgentType> {
         self.types().filter(|known| !Self::is_built_in(&known.name))
     }
@@ -355,7 +354,7 @@ impl AgentTypes {
         is_built_in(AgentNameKind::Type, agent_type)
     }
 
-    /// The name of every tier, in the same order.
+    /// Returns the name of every tier: the built-in ones, then the others in the order of their registration.
     pub fn tiers(&self) -> impl Iterator<Item = &str> {
         self.tiers.iter().map(|tier| tier.name.as_str())
     }
@@ -367,8 +366,8 @@ impl AgentTypes {
         }
     }
 
-    /// The overlay of a phase, which is written as the tier that this one is like writes it, if that one has it: a
-    /// twin would go without what must not be touched there.
+    /// Returns the overlay of a phase, by the spelling of the built-in tier if that tier has the phase. Two spellings of one
+    /// phase would be separate, and the bans of the built-in tier would not apply to the other spelling.
     fn phase_mut(&mut self, tier: &str, phase: &str) -> Result<&mut Overlay, AgentTypeError> {
         let like = self.built_in_tier(tier)?;
         let like = self.tiers.iter().find(|known| known.name == like && known.name != tier);

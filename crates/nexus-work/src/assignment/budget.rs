@@ -1,13 +1,14 @@
-//! Bounds on what the agents of one piece of work use.
+//! Limits on the usage of the agents of one piece of work.
 
 use nexus_core::{Budget, RecordLog, Usd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Most submissions of one agent that a configuration lets be refused. Source: our own bound; each is a paid call of a model.
+/// Maximum number of rejected submissions of one agent that a configuration may allow. Source: our own bound; each
+/// submission is a paid call of a model.
 pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 
-/// Budget of all turns of a task together. A turn that would exceed it is stopped.
+/// The name in the schemas of tools, which must not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 // Schemas of tools have had it by this name.
@@ -22,7 +23,7 @@ pub struct WorkBudget {
 }
 
 impl WorkBudget {
-    /// The key of a bound that leaves nothing to use.
+    /// Returns the key of a limit that is zero, negative or not finite.
     pub fn fault(&self) -> Option<&'static str> {
         if self.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
             return Some("usd");
@@ -30,17 +31,17 @@ impl WorkBudget {
         (self.output_tokens == Some(0)).then_some("output_tokens")
     }
 
-    /// These bounds, with those of `other` where it has one.
+    /// Returns these limits, replaced by the limits that `other` has.
     pub fn raised_by(self, other: Self) -> Self {
         Self { usd: other.usd.or(self.usd), output_tokens: other.output_tokens.or(self.output_tokens) }
     }
 
-    /// Returns true if it has a bound.
+    /// Returns true if the budget has a limit.
     pub fn is_bound(&self) -> bool {
         self.usd.is_some() || self.output_tokens.is_some()
     }
 
-    /// Rest of it after the turns of a log. `None` if it has no bound.
+    /// Returns the rest of the budget after the turns of a log. `None` if it has no limit.
     pub fn left_of(&self, used: &RecordLog) -> Option<Budget> {
         let budget = self.usd.map(|usd| Budget::new().with_cost(Usd(usd)));
         let budget = match self.output_tokens {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One thing that is wrong with a draft: where it stands, and what to write instead.
+/// A fault of a draft: its position and the advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftFault {
     /// The place in the draft, as a path: `plan[2].write_slice[0]`.
@@ -17,13 +17,13 @@ impl fmt::Display for DraftFault {
     }
 }
 
-/// A draft was refused: everything that is wrong with it, so that it can be mended in one go.
+/// A draft was rejected. The error lists all faults, so that the agent can fix them at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the {what} is rejected: {}", lines(faults))]
 pub struct DraftError {
     /// Kind of the submission: `brief`, `handoff`, `verdict`, `amendment`.
     pub what: &'static str,
-    /// At least one.
+    /// At least one fault.
     pub faults: Vec<DraftFault>,
 }
 
@@ -32,7 +32,7 @@ fn lines(faults: &[DraftFault]) -> String {
     lines.join("; ")
 }
 
-/// Highest number of reported faults of one draft.
+/// Maximum number of faults in one error.
 const MOST_TOLD: usize = 20;
 
 /// Collects the faults of a draft while it is checked.
@@ -51,7 +51,7 @@ impl Faults {
         }
     }
 
-    /// Holds a text to `1..=most` bytes, without control characters but line ends and tabs.
+    /// Checks that a text has `1..=most` bytes, without control characters except line ends and tabs.
     pub fn text(&mut self, place: &str, text: &str, most: usize) {
         let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
         if text.trim().is_empty() {
@@ -63,7 +63,7 @@ impl Faults {
         }
     }
 
-    /// Holds a list to at most `most` entries.
+    /// Checks that a list has at most `most` entries.
     pub fn count(&mut self, place: &str, count: usize, most: usize) {
         if count > most {
             self.add(place, format!("has {count} entries, more than {most}"));

@@ -1,4 +1,4 @@
-//! Turns of agents as logs and reports show them.
+//! Turns of agents in the form of logs and reports.
 
 use nexus_core::{BackendId, Cost, Effects, ModelId, VendorId};
 use serde::{Deserialize, Serialize};
@@ -8,9 +8,9 @@ use super::AgentTurn;
 /// Backend and usage of an agent's turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoggedTurn {
-    /// Names it in `turns.jsonl`: the artifact `turn-ID`.
+    /// Id of the turn in `turns.jsonl`. The artifact `turn-ID` shows it.
     pub turn: Option<String>,
-    /// The attempt; `None` outside of steps.
+    /// Number of the attempt at the step; `None` outside of steps.
     pub attempt: Option<u32>,
     /// Name of the agent.
     pub agent: String,
@@ -18,36 +18,36 @@ pub struct LoggedTurn {
     pub agent_type: String,
     /// Its phase.
     pub phase: String,
-    /// Why it was run: `work`, `reminder`, `afresh`.
+    /// Purpose of the turn: `work`, `reminder`, `afresh`.
     pub purpose: String,
-    /// The backend that decided.
+    /// Backend whose outcome counts.
     pub backend: BackendId,
-    /// The company behind it.
+    /// Vendor of the backend.
     pub vendor: Option<VendorId>,
     /// The model.
     pub model: Option<ModelId>,
-    /// The effort that it ran with.
+    /// Effort of the turn.
     pub effort: Option<String>,
     /// Cost of the turn.
     pub cost: Option<Cost>,
-    /// Tokens that went in.
+    /// Number of input tokens.
     pub input_tokens: Option<u64>,
-    /// Tokens that came out.
+    /// Number of output tokens.
     pub output_tokens: Option<u64>,
-    /// Number of starts of a backend for it.
+    /// Number of attempts to run the turn on a backend.
     pub attempts: Option<u32>,
-    /// Backends that failed before or were skipped, with the reasons.
+    /// Backends that failed or were skipped before, with the reasons.
     pub skipped: Vec<String>,
-    /// Possible changes by it.
+    /// Effects that the turn may have had.
     pub effects: Option<Effects>,
-    /// Tools that it called.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// Why it failed. `None` if it ended well.
+    /// Reason for a failure. `None` if the turn succeeded.
     pub failure: Option<String>,
 }
 
 impl LoggedTurn {
-    /// A turn as the log has it. `phase` is in a word: `review`.
+    /// Creates the log entry of a turn. `phase` is one word: `review`.
     pub fn of(turn: &AgentTurn, attempt: Option<u32>, agent: &str, agent_type: &str, phase: &str) -> Self {
         let (partial, result) = match &turn.outcome {
             Ok(result) => (None, Some(result)),

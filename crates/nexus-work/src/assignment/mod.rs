@@ -1,9 +1,8 @@
-//! One agent's part of a piece of work: its inputs, a turn that ends by submitting an answer, and the
-//! submission.
+//! One agent's part of a piece of work: its inputs, a turn that ends with a submitted answer, and the answer.
 //!
-//! The prose of an agent is never read as an answer. An agent that ends without a submission is asked once
-//! more, in the same conversation and with nothing but its terminal tools; if that conversation is lost, in a
-//! new one. A second silence is a failure of the infrastructure, never an invented opinion.
+//! The prose of an agent is never read as an answer. If an agent ends without a submission, it gets one reminder in the same
+//! conversation, with only its terminal tools. If that conversation is lost, a new one repeats the work. A second turn
+//! without a submission is a failure of the infrastructure; no opinion is invented for the agent.
 
 mod budget;
 mod draft_fault;
@@ -39,33 +38,33 @@ pub enum AgentRoute {
 /// Destination of the records of an agent's turns.
 #[derive(Clone, Debug)]
 pub struct AgentRecord {
-    /// The file.
+    /// File of the records.
     pub file: RecordFile,
-    /// Name of its turns there, to which the reason of each turn is added: `0.1 unit 1 work`.
+    /// Name of the agent's turns in the file. The purpose of each turn is appended: `0.1 unit 1 work`.
     pub name: String,
 }
 
-/// One agent's part: its instructions, its scope, and the source of its answer.
+/// One agent's part of the work: its instructions, its scope, and the source of its answer.
 pub struct Assignment<T> {
     /// Backend of the agent.
     pub route: AgentRoute,
-    /// Its request. [`run_agent`] decides if the conversation is stored, and ignores the value here.
+    /// Request of the turn. [`run_agent`] decides if the conversation is stored, and ignores the value here.
     pub request: TurnRequest,
     /// Participant of its session.
     pub participant: ParticipantId,
-    /// Paths that it may touch, and the ones of `tools` that it may call.
+    /// Paths that the agent may access, and tools of `tools` that it may call.
     pub scope: ParticipantScope,
-    /// Its tools. At least one of them, within `scope`, is terminal: it submits the answer.
+    /// Tools of the agent. At least one tool within `scope` is terminal: it submits the answer.
     pub tools: Arc<dyn ToolRouter>,
-    /// Highest number of its calls in all, except those of terminal tools.
+    /// Maximum number of tool calls in total, not counting terminal tools.
     pub tool_calls: u32,
-    /// Number of its submissions that may be refused in all before it counts as silent.
+    /// Number of rejected submissions in total after which the agent counts as one without an answer.
     pub refused_submissions: u32,
-    /// Host of its turns: cancellation, budget, restoring of files. Its session is replaced.
+    /// Host of the turns: cancellation, budget, restoring of files. [`run_agent`] replaces its session.
     pub host: TurnHost,
     /// Destination of the records of its turns. A turn that cannot be recorded does not run.
     pub record: Option<AgentRecord>,
-    /// Takes the submission: [`Submission::take`](nexus_core::Submission::take) of one tool, or of several.
+    /// Returns the submitted answer: [`Submission::take`](nexus_core::Submission::take) of one or several tools.
     pub answer: Box<dyn Fn() -> Option<T> + Send + Sync>,
 }
 

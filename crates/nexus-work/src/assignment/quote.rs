@@ -4,14 +4,14 @@ use std::fmt::{self, Write as _};
 
 use nexus_core::visible::Visible;
 
-/// Most bytes of one quotation, without its head and the marks of its lines. Source: our own bound.
+/// Maximum length of one quotation, in bytes, without its heading and the marks of its lines. Source: our own bound.
 const MOST_BYTES: usize = 16 << 10;
 
-/// A text of somebody else's, as it is shown to an agent.
+/// A text by another author, quoted for an agent.
 ///
-/// Its head is a line of ours; every line of the text is behind `> `, whatever it says. So no text can end its quotation, begin
-/// another one, or forge a head. Control characters are written out, and so are characters that change the direction of
-/// text or have no width; what is too long is cut, and how much is said.
+/// The heading is a line by Nexus. Every line of the text begins with `> `. So a text cannot end its quotation, begin
+/// another one, or forge a heading. Control characters, characters that change the direction of text, and characters without
+/// width are written as escapes. A text that is too long is cut, and the number of omitted bytes is stated.
 ///
 /// ```
 /// use nexus_work::Quote;
@@ -27,12 +27,12 @@ pub struct Quote<'t> {
 }
 
 impl<'t> Quote<'t> {
-    /// Quotes `text`. `origin` is a name of ours, in words: "the handoff of step 1".
+    /// Quotes `text`. `origin` names its source in words of Nexus: "the handoff of step 1".
     pub fn new(origin: &'t str, text: &'t str) -> Self {
         Self { origin, text, most: MOST_BYTES }
     }
 
-    /// Shows at most `most` bytes of the text in place of 16 KiB.
+    /// Shows at most `most` bytes of the text. The default is 16 KiB.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
         self.most = most;
@@ -43,7 +43,7 @@ impl<'t> Quote<'t> {
 impl fmt::Display for Quote<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = &self.text[..self.text.floor_char_boundary(self.most)];
-        // The head is one line, even if it contains the name of a file.
+        // Escape the origin: the heading must stay one line, even if it contains the name of a file.
         writeln!(f, "[{}]", Visible(self.origin))?;
         // `lines` would leave a lone carriage return in the middle of a line.
         for line in shown.split('\n') {

@@ -1,4 +1,4 @@
-//! Running an agent until it has handed something in.
+//! Runs an agent until it has submitted an answer.
 
 use std::{error::Error, fmt, fmt::Write as _, sync::Arc};
 
@@ -13,14 +13,14 @@ use super::{AgentRecord, AgentRoute, Assignment, terminal_tools::TerminalTools};
 /// Prompt for an agent that ended without a submission.
 const REMINDER: &str = include_str!("../../prompts/reminder.md");
 
-/// Why a turn of an agent's was run.
+/// Purpose of an agent's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentTurnPurpose {
-    /// It is the first.
+    /// The first turn.
     Work,
-    /// The turn before ended without a submission: the agent is asked for that alone, in the same conversation.
+    /// The earlier turn ended without a submission. This one asks only for the submission, in the same conversation.
     Reminder,
-    /// The one before handed nothing in, and its conversation is lost: all of it is done again.
+    /// The earlier turn ended without a submission, and its conversation is lost. This one does all of the work again.
     Afresh,
 }
 
@@ -34,20 +34,20 @@ impl fmt::Display for AgentTurnPurpose {
     }
 }
 
-/// One turn of an agent's.
+/// One turn of an agent.
 #[derive(Debug)]
 pub struct AgentTurn {
-    /// Why it was run.
+    /// Purpose of the turn.
     pub purpose: AgentTurnPurpose,
-    /// The backend that decided.
+    /// Backend whose outcome counts.
     pub backend: BackendId,
-    /// The company behind it, where that is known.
+    /// Vendor of the backend, if it is known.
     pub vendor: Option<VendorId>,
-    /// The session that it called tools with: what was called, and what was decided.
+    /// Session of the turn, with its tool calls and the decisions on them.
     pub session: Arc<Session>,
     /// Outcome of the turn.
     pub outcome: Result<TurnResult, TurnError>,
-    /// Its name in the file where it is written down.
+    /// Id of the turn in the file of records.
     pub recorded_as: Option<String>,
 }
 
@@ -56,43 +56,43 @@ pub struct AgentTurn {
 pub struct AgentReport<T> {
     /// Its submission, or the reason for a missing one.
     pub answer: Result<T, AgentFailure>,
-    /// Its turns, in order: one, or two, or three where the conversation of the second one was lost.
+    /// Turns in order: one, two, or three if the conversation of the second one was lost.
     pub turns: Vec<AgentTurn>,
-    /// Conversations that could not be forgotten, and why: the backends still store them.
+    /// Conversations that could not be deleted, with the errors: the backends still store them.
     pub left_behind: Vec<(ResumeHandle, ForgetError)>,
-    /// Failed records of turns that ran.
+    /// Errors of records of turns that ran.
     pub unrecorded: Vec<RecordError>,
 }
 
-/// Why an agent handed nothing in: a failure of the infrastructure. Its words are for logs and the caller, never for another
-/// agent.
+/// Reason why an agent submitted nothing: a failure of the infrastructure. The text is for logs and the caller, never for
+/// another agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AgentFailure {
-    /// Its last turn failed.
+    /// The last turn failed.
     #[error("{backend} failed: {message}")]
     Turn {
-        /// The backend that decided.
+        /// Backend whose outcome counts.
         backend: BackendId,
         /// The kind of failure.
         kind: ErrorKind,
         /// The failure in words.
         message: String,
     },
-    /// A turn could not be written down, as on a full disk, and was not run.
+    /// A turn could not be recorded, for example on a full disk, so it did not run.
     #[error("its turn cannot be recorded: {message}")]
     Unrecorded {
-        /// Where, and why.
+        /// Path of the file, and the reason.
         message: String,
     },
-    /// Too many of its submissions were refused. It is not asked again, and no other backend is.
+    /// Too many submissions were rejected. Neither this agent nor another backend gets a further turn.
     #[error("{backend} failed: {refused} of its submissions were rejected, which is the limit")]
     Refused {
         /// The backend of the last turn.
         backend: BackendId,
-        /// Number of refused submissions, over all of its turns.
+        /// Number of rejected submissions in all turns.
         refused: u32,
     },
-    /// It ended well, was asked once more, and submitted nothing in both turns.
+    /// Both the first turn and the reminder succeeded without a submission.
     #[error("{backend} ended twice without a submission")]
     Silent {
         /// The backend of the last turn.
@@ -100,11 +100,11 @@ pub enum AgentFailure {
     },
 }
 
-/// Runs an agent until it has submitted an answer: one turn, and another one if the first submitted nothing.
+/// Runs an agent until it has submitted an answer: one turn, and a reminder if the first turn submitted nothing.
 ///
-/// It does not run a failed turn again: the router decides which backend may take over, by the effects of the
-/// turn. A submission counts, even if the turn failed afterwards. A conversation is stored for the one reminder
-/// alone, and deleted at the end.
+/// It does not repeat a failed turn: the router decides which backend may take over, by the effects of the turn. A
+/// submission counts, even if the turn failed afterwards. The conversation is stored only for the reminder, and deleted at
+/// the end.
 pub async fn run_agent<T>(
     router: &Router,
     assignment: &Assignment<T>,
@@ -147,7 +147,7 @@ impl<T> AssignmentRun<'_, T> {
         answer.ok_or_else(|| AgentFailure::Silent { backend: self.last_backend() })
     }
 
-    /// One turn, and its submission.
+    /// Runs one turn, and returns its submission.
     async fn turn(
         &mut self,
         purpose: AgentTurnPurpose,
@@ -177,7 +177,7 @@ impl<T> AssignmentRun<'_, T> {
             None => self.ask(request, host, events).await,
         };
         let failure = match &outcome {
-            // Also of a backend that ends such a turn well.
+            // Check this first: a backend may end such a turn with success.
             _ if session.is_out_of_submissions() => {
                 let refused = refused_before + session.refused_submissions();
                 Some(AgentFailure::Refused { backend: backend.clone(), refused })
@@ -192,7 +192,7 @@ impl<T> AssignmentRun<'_, T> {
         let recorded_as = recording.as_ref().map(|recording| recording.id().to_owned());
         self.unrecorded.extend(recording.and_then(|recording| recording.end(&outcome).err()));
         self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome, recorded_as });
-        // A submission is final, with any later event.
+        // A submission counts, whatever happens after it.
         match ((self.assignment.answer)(), failure) {
             (Some(answer), _) => Ok(Some(answer)),
             (None, Some(failure)) => Err(failure),
@@ -200,12 +200,12 @@ impl<T> AssignmentRun<'_, T> {
         }
     }
 
-    /// Submissions that were refused in the turns so far.
+    /// Returns the number of rejected submissions in the turns so far.
     fn refused(&self) -> u32 {
         self.turns.iter().map(|turn| turn.session.refused_submissions()).sum()
     }
 
-    /// Backend and outcome of the turn.
+    /// Runs the turn, and returns its backend and outcome.
     async fn ask(
         &self,
         request: TurnRequest,
@@ -245,7 +245,7 @@ impl<T> AssignmentRun<'_, T> {
         request.with_conversation(ConversationMode::resume(handle))
     }
 
-    /// Has the backends delete what they keep of the agent's conversations.
+    /// Deletes the agent's conversations on their backends.
     async fn forget(&mut self) -> Vec<(ResumeHandle, ForgetError)> {
         let mut left_behind = Vec::new();
         for turn in &self.turns {
@@ -268,7 +268,7 @@ impl<T> AssignmentRun<'_, T> {
     }
 }
 
-/// An error with all that is behind it.
+/// Returns the message of an error with all of its causes.
 fn in_full(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

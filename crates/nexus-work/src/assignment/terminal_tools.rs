@@ -1,4 +1,4 @@
-//! The terminal tools of a toolbox, and nothing else of it.
+//! Restricts a toolbox to its terminal tools.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use nexus_core::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use serde_json::Value;
 
-/// The tools of another router that submit something.
+/// The terminal tools of another router.
 #[derive(Debug)]
 pub(super) struct TerminalTools(pub(super) Arc<dyn ToolRouter>);
 

@@ -1,13 +1,13 @@
-//! Long texts, shown in parts.
+//! Long texts, shown in pages.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Most bytes of a text in one answer, beside the remark. Source: the longest answer that the harnesses of all
-/// vendors pass on whole, as measured, is 10,000.
+/// Maximum length of a page in one answer, in bytes, without the remark. Source: the harnesses of all vendors pass on at
+/// most 10,000 bytes of an answer, as measured.
 const PAGE_BYTES: usize = 9_000;
 
-/// Most bytes of an answer in one part, without the remark about the rest.
+/// Maximum length of a cut answer, in bytes, without the remark about the rest.
 const ANSWER_BYTES: usize = 9_800;
 
 /// Beginning of a page.
@@ -23,17 +23,17 @@ pub struct PageRequest {
 /// Page of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TextPage<'t> {
-    /// Its part of the text.
+    /// Part of the text on this page.
     pub text: &'t str,
-    /// True if it begins within a line.
+    /// True if the page begins within a line.
     pub begins_within_a_line: bool,
     /// Remark about the rest, if the page is not the whole text.
     pub remark: Option<String>,
 }
 
 impl<'t> TextPage<'t> {
-    /// The part of `whole` that begins at `offset`, or at the character before. It ends with a line, unless that is longer than a
-    /// page. Each line takes `mark` bytes more than it has.
+    /// Returns the page of `whole` that begins at `offset`, or at the character before. It ends with a line, unless the line
+    /// is longer than a page. `mark` is the number of bytes that will be added to each line.
     pub fn of(whole: &'t str, offset: Option<usize>, mark: usize) -> Self {
         let first = whole.floor_char_boundary(offset.unwrap_or(0));
         let rest = &whole[first..];
@@ -60,7 +60,8 @@ impl<'t> TextPage<'t> {
         Self { text: &rest[..end], begins_within_a_line, remark }
     }
 
-    /// The page of a text that is made of quotations. What goes on within a line of one stays within it.
+    /// Returns a page of a text that consists of quotations. If the page begins within a quoted line, it begins with a
+    /// quotation mark.
     pub fn of_quotes(whole: &str, offset: Option<usize>) -> String {
         let page = TextPage::of(whole, offset, 0);
         let mut text = String::new();
@@ -71,7 +72,7 @@ impl<'t> TextPage<'t> {
         page.with_remark(text)
     }
 
-    /// `text`, and the remark on a line of its own.
+    /// Returns `text` followed by the remark on its own line.
     pub fn with_remark(&self, mut text: String) -> String {
         if let Some(remark) = &self.remark {
             if !text.ends_with('\n') {
@@ -83,7 +84,7 @@ impl<'t> TextPage<'t> {
     }
 }
 
-/// The beginning of an answer that is longer than one may be, by whole lines, and how much is missing.
+/// Cuts an answer that is too long at a line end, and states how much is missing.
 pub fn bounded_answer(mut text: String) -> String {
     if text.len() > ANSWER_BYTES {
         let end = text.floor_char_boundary(ANSWER_BYTES);

@@ -1,4 +1,4 @@
-//! Bars, each with its number beside it.
+//! Horizontal bars, each with its number.
 
 use maud::{Markup, Render, html};
 
@@ -11,23 +11,23 @@ pub struct Bar {
     pub label: String,
     /// Length of the bar; a negative value and NaN count as zero.
     pub value: f64,
-    /// The number, with its unit, as it is written beside the bar.
+    /// The number with its unit, written beside the bar.
     pub shown: String,
 }
 
-/// Bars from one zero, the longest as wide as there is room.
+/// Bars with a common zero. The longest one fills the available width.
 #[derive(Clone, Debug)]
 pub struct Bars {
-    /// Title with the unit; a reader who does not see the plot hears it.
+    /// Title with the unit. Screen readers read it.
     pub title: String,
-    /// In the order in which they are drawn, from the top.
+    /// Bars from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 const ROW: usize = 26;
 const LEFT: f64 = 220.0;
 const ROOM: f64 = 560.0;
-/// Longest label that is drawn, in characters.
+/// Maximum length of a drawn label, in characters.
 const LABEL: usize = 32;
 
 impl Render for Bars {
@@ -51,7 +51,7 @@ impl Render for Bars {
     }
 }
 
-/// At most `most` characters of a text, the last of which says that more were there.
+/// Cuts a text to at most `most` characters. A cut text ends with an ellipsis.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

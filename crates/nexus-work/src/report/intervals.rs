@@ -1,4 +1,4 @@
-//! Estimates, each with the interval that it lies in.
+//! Estimates with their intervals.
 
 use maud::{Markup, Render, html};
 
@@ -7,26 +7,26 @@ use super::{bars::shortened, text::Text};
 /// One estimate.
 #[derive(Clone, Debug)]
 pub struct Estimate {
-    /// Label of the interval.
+    /// Label of the estimate.
     pub label: String,
-    /// The estimate. `None` where nothing was seen; then the interval alone is drawn.
+    /// The estimate. `None` without observations; then only the interval is drawn.
     pub value: Option<f64>,
-    /// The lower end of its interval.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The upper end of its interval.
+    /// Upper end of the interval.
     pub high: f64,
-    /// Both in words, as they are written beside it.
+    /// Estimate and interval as text, written beside the plot.
     pub shown: String,
 }
 
 /// Estimates on one scale, each a mark on the line of its interval.
 #[derive(Clone, Debug)]
 pub struct Intervals {
-    /// Title with the unit and the confidence; a reader who does not see the plot hears it.
+    /// Title with the unit and the confidence. Screen readers read it.
     pub title: String,
-    /// The ends of the scale.
+    /// Both ends of the scale.
     pub scale: (f64, f64),
-    /// In the order in which they are drawn, from the top.
+    /// Estimates from top to bottom.
     pub estimates: Vec<Estimate>,
 }
 
@@ -41,7 +41,7 @@ impl Render for Intervals {
     fn render(&self) -> Markup {
         let (from, to) = self.scale;
         let width = if to > from && (to - from).is_finite() { to - from } else { 1.0 };
-        // NaN, and values beyond the scale, are at its end.
+        // Draw values beyond the scale at its ends, and NaN at its beginning.
         let at = |value: f64| LEFT + ROOM * ((value - from) / width).clamp(0.0, 1.0).max(0.0);
         let height = self.estimates.len() * ROW + 30;
         html! {

@@ -1,14 +1,14 @@
-//! Self-contained HTML reports: one file, without script, that loads nothing.
+//! Self-contained HTML reports: one file, without scripts, that loads nothing.
 //!
-//! A [`Page`] is a title and sections of markup, made by the macro of the crate [`maud`], which escapes every value. What comes from agents, models and files is put in as [`Text`],
-//! [`Block`] or [`diff`]: escaped, with what a reader would not see written out. Plots are SVG in the page: [`Bars`],
-//! [`Intervals`], [`TimeLine`].
+//! A [`Page`] is a title and sections of markup, written with the macro of the crate [`maud`], which escapes every value.
+//! Content from agents, models and files is inserted as [`Text`], [`Block`] or [`diff`]: escaped, with invisible characters
+//! written out. Plots are SVG in the page: [`Bars`], [`Intervals`], [`TimeLine`].
 //!
-//! | what a browser is told | by |
+//! | instruction to the browser | by |
 //! | --- | --- |
-//! | nothing is loaded, no script runs, no form is sent | `Content-Security-Policy: default-src 'none'; form-action 'none'; base-uri 'none'` in the page |
-//! | this style sheet and no other | its hash in that policy; an attribute `style` has no effect |
-//! | no address is told to whoever is linked | `referrer: no-referrer` |
+//! | load nothing, run no script, send no form | `Content-Security-Policy: default-src 'none'; form-action 'none'; base-uri 'none'` in the page |
+//! | use only this style sheet | its hash in that policy; an attribute `style` has no effect |
+//! | send no address to linked sites | `referrer: no-referrer` |
 //!
 //! ```
 //! use maud::html;

@@ -1,4 +1,4 @@
-//! The page around everything.
+//! The HTML page of a report.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -6,10 +6,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::text::Text;
 
-/// The one style sheet. Light and dark, screen and paper; no colour alone says anything.
+/// The only style sheet, for light and dark, screen and paper. No information depends on colour alone.
 const STYLE: &str = include_str!("style.css");
 
-/// A report: a title, what it says first, and sections, in order.
+/// A report: a title, an introduction, and sections in order.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -18,26 +18,26 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of this title.
+    /// Creates a page with this title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), head: None, sections: Vec::new() }
     }
 
-    /// Sets what stands below the title.
+    /// Sets the content below the title.
     #[must_use]
     pub fn head(mut self, head: Markup) -> Self {
         self.head = Some(head);
         self
     }
 
-    /// Adds a section. Its heading is a text of ours.
+    /// Adds a section. Its heading must be a text of Nexus.
     #[must_use]
     pub fn section(mut self, heading: impl Into<String>, content: Markup) -> Self {
         self.sections.push((heading.into(), content));
         self
     }
 
-    /// The page as the text of an HTML file, in UTF-8.
+    /// Returns the page as HTML, in UTF-8.
     pub fn render(&self) -> String {
         let hash = BASE64_STANDARD.encode(Sha256::digest(STYLE));
         let policy =

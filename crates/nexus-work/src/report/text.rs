@@ -1,9 +1,9 @@
-//! Text of other people's: escaped, and seen whole.
+//! Text by other authors: escaped, with invisible characters made visible.
 
 use maud::{Markup, Render, html};
 use nexus_core::visible::Visible;
 
-/// A text on one line of the page. What a reader would not see is written out, line ends too.
+/// A text on one line of the page. Invisible characters and line ends are written out.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'t>(pub &'t str);
 
@@ -13,7 +13,7 @@ impl Render for Text<'_> {
     }
 }
 
-/// A text of several lines, as it is.
+/// A text of several lines, shown unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t>(pub &'t str);
 
@@ -23,7 +23,7 @@ impl Render for Block<'_> {
     }
 }
 
-/// A patch, as git writes it, with added and removed lines marked.
+/// Formats a patch in git's format, with added and removed lines marked.
 pub fn diff(patch: &str) -> Markup {
     let class = |line: &str| match line.as_bytes().first() {
         _ if ["+++ ", "--- ", "diff ", "index "].iter().any(|head| line.starts_with(head)) => "soft",
@@ -41,7 +41,7 @@ pub fn diff(patch: &str) -> Markup {
     } } }
 }
 
-/// A line with its tabs.
+/// Formats a line and keeps its tabs.
 fn whole_line(line: &str) -> Markup {
     html! { @for (index, part) in line.split('\t').enumerate() { @if index > 0 { "\t" } (Text(part)) } }
 }

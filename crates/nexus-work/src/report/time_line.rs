@@ -1,4 +1,4 @@
-//! Spans of time, on lines one above the other.
+//! Spans of time, drawn on parallel lanes.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use maud::{Markup, Render, html};
 
 use super::{bars::shortened, text::Text};
 
-/// Something that took a while.
+/// A span of time.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// The line that it is drawn on; spans of one name share it.
+    /// Lane of the span. Spans with the same name share a lane.
     pub lane: String,
-    /// Label, shown where the pointer rests on it.
+    /// Label, shown while the pointer is on the span.
     pub label: String,
-    /// Beginning, after the beginning of the time line.
+    /// Time from the beginning of the time line to the beginning of the span.
     pub began: Duration,
     /// Duration.
     pub took: Duration,
-    /// End of the span.
+    /// Kind of its end.
     pub kind: SpanKind,
 }
 
-/// End of a span.
+/// Kind of a span's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Well.
+    /// The work succeeded.
     Well,
-    /// Badly.
+    /// The work failed.
     Failed,
-    /// Unknown: it was interrupted, or continues.
+    /// Unknown: the work was interrupted, or continues.
     Open,
 }
 
-/// Spans over time. What overlaps on one line is drawn over it.
+/// Spans over time. On one lane, a later span is drawn over an earlier one.
 #[derive(Clone, Debug)]
 pub struct TimeLine {
-    /// Title; a reader who does not see the plot hears it.
+    /// Title. Screen readers read it.
     pub title: String,
-    /// The spans; lanes are drawn in the order in which they come first.
+    /// The spans. Lanes are drawn in the order of their first spans.
     pub spans: Vec<Span>,
 }
 
@@ -108,7 +108,7 @@ fn ending(kind: SpanKind) -> &'static str {
     }
 }
 
-/// A time as people say it: `850 ms`, `4.2 s`, `3 min 5 s`.
+/// Formats a duration for people: `850 ms`, `4.2 s`, `3 min 5 s`.
 fn spoken(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),

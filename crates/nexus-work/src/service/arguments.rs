@@ -1,13 +1,13 @@
-//! Checks of arguments that all services take.
+//! Argument checks that all services share.
 
 use std::collections::BTreeMap;
 
 use nexus_core::{ServiceError, ServiceErrorKind};
 
-/// Most labels of a piece of work. Source: our own bound.
+/// Maximum number of labels of a piece of work. Source: our own bound.
 const MAX_LABELS: usize = 16;
 
-/// Checks that a text says something and has at most `max_bytes` bytes.
+/// Checks that a text is not blank and has at most `max_bytes` bytes.
 ///
 /// # Errors
 ///
@@ -27,11 +27,11 @@ pub fn check_text<K: ServiceErrorKind>(
     Ok(())
 }
 
-/// Checks the labels of new work: at most 16, each name and value one line of at most `max_bytes` bytes.
+/// Checks the labels of new work: at most 16. Each name and each value must be one line of at most `max_bytes` bytes.
 ///
 /// # Errors
 ///
-/// Invalid, with the bounds.
+/// Invalid, with the limits.
 pub fn check_labels<K: ServiceErrorKind>(
     labels: &BTreeMap<String, String>,
     max_bytes: usize,

@@ -1,4 +1,5 @@
-//! Contents that the workspaces of all services have: data of the service beside the state, the turns of agents and a log of typed events.
+//! Common contents of the workspaces of all services: data in addition to the state, the turns of agents, and a log of typed
+//! events.
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, time::SystemTime};
 
@@ -7,45 +8,45 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Workspace, WorkspaceErrorKind, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces};
 
-/// File of the agents' turns in the folder of a workspace.
+/// Name of the file with the agents' turns, in the folder of a workspace.
 const TURNS: &str = "turns.jsonl";
 
-/// Data of a service beside the state `S`: the field `data` of `status.json`.
+/// Data of a service in addition to the state `S`: the field `data` of `status.json`.
 pub trait WorkData<S>: Serialize + DeserializeOwned {
-    /// Version of the layout, which the data has in its field `version`.
+    /// Version of the format, in the field `version` of the data.
     const VERSION: u32;
 
-    /// Returns what shows that the service did not write the data beside this state.
+    /// Returns the fault of data that the service cannot have written with this state.
     fn fault(&self, state: &S) -> Option<String>;
 }
 
-/// Status of a workspace when it was read, with the data `D` of its service.
+/// Status of a workspace at the time of reading, with the data `D` of its service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkSnapshot<S, D> {
     /// State of the work.
     pub state: S,
     /// Data of the service.
     pub data: D,
-    /// Labels by which the caller finds it.
+    /// Labels by which the caller finds the work.
     pub labels: BTreeMap<String, String>,
-    /// The workspace that it is a part of.
+    /// Workspace that this work is a part of.
     pub parent: Option<WorkspaceId>,
-    /// Workspaces that belong to it.
+    /// Linked workspaces.
     pub links: Vec<WorkspaceId>,
-    /// Time of its creation.
+    /// Creation time.
     pub created_at: SystemTime,
-    /// Time of the last change of its status.
+    /// Time of the last change of the status.
     pub updated_at: SystemTime,
-    /// Number of changes of its status.
+    /// Number of writes of the status.
     pub generation: u64,
 }
 
-/// Workspaces of a service with their snapshots, as they were listed.
+/// Workspaces of a service with their snapshots, at the time of listing.
 #[derive(Debug)]
 pub struct WorkListing<W, P, K> {
-    /// The work that could be read, the oldest first.
+    /// Readable work, oldest first.
     pub entries: Vec<(W, P)>,
-    /// Failures to read others.
+    /// Errors of the unreadable work.
     pub unreadable: Vec<ServiceError<K>>,
 }
 
@@ -67,11 +68,12 @@ impl<S: WorkspaceState> Workspaces<S> {
         })
     }
 
-    /// Lists all work, the oldest first. A failure to read one hides no other. `open` makes the service's own type of a workspace.
+    /// Lists all work, oldest first. An unreadable workspace does not hide the others. `open` converts a workspace to the
+    /// service's own type.
     ///
     /// # Errors
     ///
-    /// Those of the file system, if the folder cannot be read.
+    /// Errors of the file system, if the folder cannot be read.
     pub fn list_work<D: WorkData<S>, K: ServiceErrorKind, W>(
         &self,
         open: impl Fn(Workspace<S>) -> W,
@@ -94,7 +96,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Damaged, if the file is not what was written there.
+    /// Damaged, if the file is not a valid status of the service.
     pub fn snapshot<D: WorkData<S>, K: ServiceErrorKind>(
         &self,
     ) -> Result<WorkSnapshot<S, D>, ServiceError<K>> {
@@ -136,11 +138,11 @@ impl<S: WorkspaceState> Workspace<S> {
         }
     }
 
-    /// Reads the status, changes its state and data, and writes it, while no other process writes. A change that fails writes nothing.
+    /// Changes the state and the data of the status under a lock. If `change` fails, nothing is written.
     ///
     /// # Errors
     ///
-    /// Those of [`snapshot`](Self::snapshot) and of `change`; those of the file system, with the old status in place.
+    /// Errors of [`snapshot`](Self::snapshot) and of `change`; errors of the file system. The old status is in place then.
     pub fn update_data<D: WorkData<S>, K: ServiceErrorKind, T>(
         &self,
         change: impl FnOnce(&mut S, &mut D) -> Result<T, ServiceError<K>>,
@@ -170,7 +172,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Damaged, if the file does not hold records of turns.
+    /// Damaged, if the file does not contain records of turns.
     pub fn turns<K: ServiceErrorKind>(&self) -> Result<RecordFile, ServiceError<K>> {
         let path = self.turns_path();
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
@@ -196,11 +198,11 @@ impl<S: WorkspaceState> Workspace<S> {
         RecordLog::read(&path).map_err(ServiceError::at(&path))
     }
 
-    /// Appends an event to the log: a type that serializes to its `kind` and, beside it, its `data`.
+    /// Appends an event to the log. The type must serialize to `kind` and `data`.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn log<K: ServiceErrorKind>(&self, event: &impl Serialize) -> Result<(), ServiceError<K>> {
         let value = serde_json::to_value(event).unwrap_or_default();
         let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or("unknown").to_owned();

@@ -14,12 +14,13 @@ use crate::{
 pub type IndexedList<T, K> = IndexedWork<T, ServiceError<K>>;
 
 impl<S: WorkspaceState> Workspaces<S> {
-    /// Lists all work of this kind from the index of the home, the oldest first. A failure to read one hides no other. `show` makes the entry
-    /// of work that is not in the index as it is; times, cost and kind are filled in.
+    /// Lists all work of this kind from the index of the home, oldest first. An unreadable workspace does not hide the
+    /// others. `show` creates the entry of work that the index lacks or has in an old state; times, cost and kind are filled
+    /// in.
     ///
     /// # Errors
     ///
-    /// Those of the file system, if the folder cannot be read.
+    /// Errors of the file system, if the folder cannot be read.
     pub fn list_indexed<D, K, T>(
         &self,
         index: &HomeIndex,
@@ -74,22 +75,22 @@ impl<S: WorkspaceState> Workspaces<S> {
     }
 }
 
-/// Fields of a service's work in a list.
+/// Fields of an entry that the service determines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownWork<T> {
-    /// Its title.
+    /// Title of the work.
     pub title: String,
-    /// Its status in a word.
+    /// Status in one word.
     pub status: String,
-    /// The rest.
+    /// Further fields.
     pub details: T,
 }
 
-/// Returns the cost of the logged turns, as far as it is known. A log that cannot be read has none.
+/// Returns the known cost of the logged turns. `None` for an unreadable log.
 fn logged_cost<S: WorkspaceState>(workspace: &Workspace<S>) -> Option<f64> {
     let log = event_log::read(workspace.path()).ok()?;
     let turns = log.events.iter().filter(|event| event.kind == "turn_ended");
     let costs = turns.filter_map(|turn| turn.data.get("cost")?.get("usd")?.as_f64());
-    // A person may have edited the log.
+    // Skip impossible values: a person may have edited the log.
     costs.filter(|usd| usd.is_finite() && *usd > 0.0).reduce(|one, other| one + other)
 }

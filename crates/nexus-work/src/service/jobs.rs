@@ -1,4 +1,4 @@
-//! Jobs behind the calls of this process: at most one for each key, which callers join.
+//! Jobs of this process: at most one for each key, which calls can join.
 
 use std::{
     collections::HashMap,
@@ -12,17 +12,17 @@ use std::{
 use nexus_core::{CancelToken, LostWork, ServiceError, ServiceErrorKind, ServiceFault};
 use tokio::sync::watch;
 
-/// Why a job has no outcome of its own.
+/// Reason why a job ended without its own outcome.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JobFault {
-    /// It was cut off with the program that ran it.
+    /// The program that ran the job ended.
     #[error("the work was interrupted, because the program that ran it ended")]
     CutOff,
-    /// None is started any more.
+    /// [`Jobs::close`] was called: no further job starts.
     #[error("the server ends")]
     Closed,
-    /// It panicked.
+    /// The job panicked.
     #[error("the work ended unexpectedly: {0}")]
     Panicked(String),
 }
@@ -40,46 +40,45 @@ impl<K: ServiceErrorKind> From<JobFault> for ServiceError<K> {
     }
 }
 
-/// A job that runs, or that failed before any caller got its failure. `T` is the owner's description of it, `E`
-/// its error.
+/// A job that runs, or whose failure no caller has received yet. `T` is the owner's description of the job, `E` its error.
 #[derive(Debug)]
 pub struct Job<T, E> {
     /// The owner's description of it.
     pub kind: T,
-    /// Stops it.
+    /// Token that stops the job.
     pub cancel: CancelToken,
     said: watch::Sender<String>,
     ended: watch::Receiver<Option<Result<(), E>>>,
 }
 
-/// The jobs of a process, at most one for each key of the type `K`.
+/// The jobs of a process, at most one for each key of type `K`.
 pub struct Jobs<K, T, E> {
     running: Mutex<RunningJobs<K, T, E>>,
 }
 
-/// Jobs that run, by their key.
+/// Running jobs by key.
 struct RunningJobs<K, T, E> {
     jobs: HashMap<K, Arc<Job<T, E>>>,
     is_closed: bool,
 }
 
 impl<T, E: Clone + From<JobFault>> Job<T, E> {
-    /// Its last progress text.
+    /// Returns the last progress text.
     pub fn progress(&self) -> String {
         self.said.borrow().clone()
     }
 
-    /// Receiver of its further progress texts.
+    /// Returns a receiver of further progress texts.
     pub fn follow(&self) -> watch::Receiver<String> {
         self.said.subscribe()
     }
 
-    /// Its outcome, if it ended.
+    /// Returns the outcome, if the job has ended.
     pub fn outcome(&self) -> Option<Result<(), E>> {
         self.ended.borrow().clone()
     }
 
-    /// Waits until it ends.
+    /// Waits until the job ends.
     pub async fn ended(&self) -> Result<(), E> {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -88,7 +87,7 @@ impl<T, E: Clone + From<JobFault>> Job<T, E> {
         }
     }
 
-    /// Waits until it ends, at most so long. `None` if it still runs.
+    /// Waits up to `time` until the job ends. `None` if it still runs.
     pub async fn ended_within(&self, time: Duration) -> Option<Result<(), E>> {
         tokio::time::timeout(time, self.ended()).await.ok()
     }
@@ -100,12 +99,12 @@ where
     T: Send + Sync + 'static,
     E: Clone + From<JobFault> + Send + Sync + 'static,
 {
-    /// Job of a key.
+    /// Returns the job of a key.
     pub fn of(&self, key: &K) -> Option<Arc<Job<T, E>>> {
         self.lock().jobs.get(key).filter(|job| job.outcome().is_none()).cloned()
     }
 
-    /// Takes the failure of the last job, if no caller got it.
+    /// Removes and returns the failure of the last job, if no caller has received it.
     pub fn take_failure(&self, key: &K) -> Option<E> {
         let mut running = self.lock();
         let failed = running.jobs.get(key)?.outcome()?;
@@ -113,7 +112,8 @@ where
         failed.err()
     }
 
-    /// Starts a job, unless one runs for the key: then that. `work` is given what stops it and where it says what it does.
+    /// Starts a job, or returns the running job of the key. `work` gets a token that stops it, and a sender for its
+    /// progress.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ where
         Ok(job)
     }
 
-    /// Starts no more jobs, and stops the running ones. Returns when all of them have ended.
+    /// Prevents further jobs, and stops the running ones. Returns when all of them have ended.
     pub async fn close(&self) {
         let jobs: Vec<Arc<Job<T, E>>> = {
             let mut running = self.lock();
@@ -166,12 +166,12 @@ where
             job.cancel.cancel();
         }
         for job in &jobs {
-            // Its outcome is for its callers.
+            // Ignore the outcome: the callers of the job receive it.
             let _ = job.ended().await;
         }
     }
 
-    /// Forgets a job that ended well.
+    /// Removes a job that succeeded.
     fn forget(&self, key: &K) {
         let mut running = self.lock();
         if running.jobs.get(key).is_some_and(|job| matches!(job.outcome(), Some(Ok(())))) {

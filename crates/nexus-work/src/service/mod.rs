@@ -1,4 +1,4 @@
-//! Services over workspaces: the jobs of this process, the locks of all processes, and waiting for both.
+//! Common parts of services over workspaces: jobs of this process, locks between processes, and waiting for both.
 
 mod arguments;
 mod documents;

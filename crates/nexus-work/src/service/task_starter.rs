@@ -1,4 +1,4 @@
-//! Tasks that follow from other work.
+//! Starting tasks as a result of other work.
 
 use std::{fmt, path::PathBuf};
 
@@ -12,26 +12,27 @@ pub struct FollowUpTask {
     pub goal: String,
     /// Absolute path of the project.
     pub project: PathBuf,
-    /// Knowledge that the agents cannot find out by themselves.
+    /// Information that the agents cannot find out by themselves.
     pub context: Option<String>,
-    /// Ids of the workspaces that it belongs to.
+    /// Ids of the workspaces that the task is linked to.
     pub linked_workspace_ids: Vec<String>,
 }
 
-/// Starts tasks for a service that does not depend on the service of tasks.
+/// Starts tasks for a service that does not depend on the task service.
 #[async_trait]
 pub trait TaskStarter: fmt::Debug + Send + Sync {
-    /// Creates a task below the configured roots or those of the client, and returns its id. Does not wait for its first tests.
+    /// Creates a task below the configured roots or those of the client, and returns its id. Does not wait for its first
+    /// tests.
     ///
     /// # Errors
     ///
-    /// Those of the service of tasks.
+    /// Errors of the task service.
     async fn start_task(
         &self,
         task: FollowUpTask,
         client_roots: &[PathBuf],
     ) -> Result<String, ServiceError<ServiceFault>>;
 
-    /// Stops what runs for tasks in this process. Returns when it has ended.
+    /// Stops the jobs of tasks in this process. Returns when they have ended.
     async fn shutdown(&self);
 }

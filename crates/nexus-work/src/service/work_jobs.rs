@@ -1,7 +1,8 @@
 //! Calls that work on workspaces of one kind, such as tasks or debates.
 //!
-//! Work on a workspace is a job of one process at a time, which has the lock on a file of the workspace. Calls join the job of their
-//! process and wait for that of another one. Another process stops a job by the flag `stop` in the `data` of the status.
+//! One process at a time works on a workspace: its job locks a file of the workspace. Calls join the job of their own
+//! process, or wait for the job of another process. Another process stops a job by the flag `stop` in the `data` of the
+//! status.
 
 use std::{
     convert::Infallible,
@@ -29,34 +30,34 @@ use crate::{
     watch::{LOOK_AGAIN, Watch},
 };
 
-/// Wait of a call whose caller names none.
+/// Default wait of a call.
 const DEFAULT_CALL_WAIT: Duration = Duration::from_secs(45);
-/// Longest wait of a call. Source: clients give a call up after 60 seconds.
+/// Longest wait of a call. Source: clients cancel a call after 60 seconds.
 pub const MAX_CALL_WAIT: Duration = Duration::from_secs(50);
-/// Longest progress in an error, in bytes.
+/// Maximum length of a progress text in an error, in bytes.
 const MAX_PROGRESS_BYTES: usize = 300;
 
-/// Returns how long a call waits whose caller names so many seconds.
+/// Returns the wait of a call: `seconds` or the default, at most [`MAX_CALL_WAIT`].
 pub fn call_wait(seconds: Option<u64>) -> Duration {
     seconds.map_or(DEFAULT_CALL_WAIT, Duration::from_secs).min(MAX_CALL_WAIT)
 }
 
-/// A workspace that one process at a time works on.
+/// A workspace on which one process works at a time.
 pub trait LockedWork: Clone + Send + Sync + 'static {
-    /// State of the workspace. Its kind names the work in messages, and in the tools that errors advise to call.
+    /// State of the workspace. Its kind names the work in messages, and in the tool names of advice.
     type State: WorkspaceState + Send + 'static;
     /// Kinds of failure of the service.
     type ErrorKind: ServiceErrorKind + Send + Sync + 'static;
-    /// Name of the file whose lock is the right to work on it.
+    /// Name of the file that the working process locks.
     const LOCK: &'static str;
 
-    /// The workspace.
+    /// Returns the workspace.
     fn workspace(&self) -> &Workspace<Self::State>;
 }
 
 /// Result of a call on work of one kind.
 pub type WorkResult<W, T> = Result<T, ServiceError<<W as LockedWork>::ErrorKind>>;
-/// Job that works on a workspace. `T` says what it does.
+/// Job that works on a workspace. `T` describes the job.
 pub type WorkJob<W, T> = Job<T, ServiceError<<W as LockedWork>::ErrorKind>>;
 
 /// Jobs of this process that work on workspaces of one kind.
@@ -102,7 +103,7 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         })
     }
 
-    /// Waits for the end of a job, which counts as reported then. Returns `None` if it still runs after `wait`.
+    /// Waits for the end of a job, and marks its failure as reported. Returns `None` if the job still runs after `wait`.
     pub async fn outcome(&self, work: &W, job: &WorkJob<W, T>, wait: Duration) -> Option<WorkResult<W, ()>> {
         let outcome = job.ended_within(wait).await?;
         self.jobs.take_failure(work.workspace().id());
@@ -114,17 +115,18 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         let id = work.workspace().id();
         if let Some(job) = self.jobs.of(id) {
             job.cancel.cancel();
-            // The callers that wait for the job report how it ended.
+            // Ignore the outcome: the callers that wait for the job report it.
             let _ = job.ended().await;
             self.jobs.take_failure(id);
         }
     }
 
-    /// Locks a workspace that nothing works on; waits for another process for as long as `patience`.
+    /// Locks a workspace that no job works on. Waits up to `patience` for another process.
     ///
     /// # Errors
     ///
-    /// In use, if a job of this process runs or another process works on it all the time; those of the file system.
+    /// In use, if a job of this process runs or another process works on the workspace for too long; errors of the file
+    /// system.
     pub async fn lock(&self, work: &W, patience: Duration) -> WorkResult<W, FileLock> {
         let kind = W::State::KIND;
         let wait = format!("call {kind}_status with wait_s, which returns when it ends");
@@ -143,11 +145,11 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         }
     }
 
-    /// Returns the progress of what works on the workspace, here or in another process. `None` if nothing does.
+    /// Returns the progress of the job on the workspace, in this or another process. `None` without a job.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub async fn progress(&self, work: &W) -> WorkResult<W, Option<String>> {
         if let Some(job) = self.jobs.of(work.workspace().id()) {
             return Ok(Some(job.progress()));
@@ -158,11 +160,11 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         Ok(is_locked.then(|| format!("another process works on this {}", W::State::KIND)))
     }
 
-    /// Waits until nothing works on the workspace, or until `deadline`. Returns the [`progress`](Self::progress) then.
+    /// Waits until no job works on the workspace, or until `deadline`. Then returns the [`progress`](Self::progress).
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub async fn progress_at(&self, work: &W, deadline: Instant) -> WorkResult<W, Option<String>> {
         loop {
             let progress = self.progress(work).await?;
@@ -181,7 +183,7 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
         }
     }
 
-    /// Starts no more jobs, and stops the running ones. Returns when all of them have ended.
+    /// Prevents further jobs, and stops the running ones. Returns when all of them have ended.
     pub async fn close(&self) {
         self.jobs.close().await;
     }
@@ -199,14 +201,13 @@ impl<W: LockedWork, T> fmt::Debug for WorkJobs<W, T> {
     }
 }
 
-/// Locks the file at `path` as soon as it is free, within `patience` if it is set. Returns `None` if it is
-/// locked until then.
+/// Locks the file at `path` when it is free, within `patience` if it is set. Returns `None` if the file stays locked.
 ///
 /// # Errors
 ///
-/// Those of [`FileLock::try_lock`].
+/// Errors of [`FileLock::try_lock`].
 pub async fn lock_file(path: &Path, patience: Option<Duration>) -> io::Result<Option<FileLock>> {
-    // Only an attempt that is likely to succeed opens the file for writing: closing it would wake all who wait.
+    // Test the lock first, without opening the file for writing: closing a file that is open for writing wakes all waiters.
     once_free(path, patience, |path| match FileLock::is_locked(path)? {
         true => Ok(None),
         false => FileLock::try_lock(path),
@@ -214,7 +215,8 @@ pub async fn lock_file(path: &Path, patience: Option<Duration>) -> io::Result<Op
     .await
 }
 
-/// Repeats `attempt` whenever the lock on the file at `path` may have been released, until it returns a value or `patience` is over.
+/// Repeats `attempt` whenever the lock on the file at `path` may have been released. Returns its value, or `None` when
+/// `patience` is over.
 async fn once_free<T: Send + 'static>(
     path: &Path,
     patience: Option<Duration>,
@@ -233,7 +235,7 @@ async fn once_free<T: Send + 'static>(
             return Ok(None);
         }
         match &watch {
-            // A release between the attempt and the watch is seen by one more attempt.
+            // Attempt once more after this: the lock may have been released before the watch began.
             None => watch = Some(Watch::of_lock(path)),
             Some(watched) => {
                 if !watched.wait(left).await {
@@ -282,7 +284,7 @@ async fn stop_when_asked<S: WorkspaceState + Send + 'static>(
             cancel.cancel();
         }
         if !matches!(asked, Ok(None)) {
-            // The job ends by the token, or finds what is wrong with its status itself.
+            // The job ends by the token, or reports the invalid status itself.
             sleep(LOOK_AGAIN).await;
         }
     }

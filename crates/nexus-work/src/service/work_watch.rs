@@ -1,4 +1,4 @@
-//! Waiting until something changes in one piece of work.
+//! Waiting for changes of one piece of work.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,10 +7,10 @@ use tokio::time::sleep;
 use super::LockedWork;
 use crate::watch::{LOOK_AGAIN, Watch};
 
-/// Time in which changes are taken for one.
+/// Time within which several changes count as one.
 const BURST: Duration = Duration::from_millis(50);
 
-/// Watch over one piece of work: its status, its events, the turns of its agents, and the process that works on it.
+/// Watches one piece of work: its status, its events, its agents' turns, and the process that works on it.
 #[derive(Debug)]
 pub struct WorkWatch {
     folder: PathBuf,
@@ -19,15 +19,17 @@ pub struct WorkWatch {
 }
 
 impl WorkWatch {
-    /// Watches from now on. Runs in a Tokio runtime.
+    /// Starts to watch. Must run in a Tokio runtime.
     pub fn of<W: LockedWork>(work: &W) -> Self {
         let folder = work.workspace().path().to_owned();
         Self { watch: Watch::of_content(&folder, W::LOCK), folder, lock: W::LOCK }
     }
 
-    /// Waits for the next change since the watch began or this returned last, and for 5 s at most. Changes within 50 ms are taken for one.
+    /// Waits for the next change since the watch began or this last returned, at most 5 s. Changes within 50 ms count as
+    /// one.
     ///
-    /// On Linux the system reports each change (inotify). Elsewhere, or when the user has no more watches, this returns every 150 ms.
+    /// On Linux the system reports each change (inotify). On other systems, or when the user's watches are used up, this
+    /// returns every 150 ms.
     pub async fn changed(&mut self) {
         let is_watched = self.watch.wait(LOOK_AGAIN).await;
         sleep(BURST).await;

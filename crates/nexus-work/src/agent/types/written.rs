@@ -1,4 +1,4 @@
-//! The registry as a file has it: what it adds to what is built in.
+//! The file format of the registry: only additions to the built-in tiers and types.
 
 use std::{collections::BTreeSet, fmt, marker::PhantomData};
 
@@ -11,7 +11,7 @@ use serde::{
 use super::{AgentTypes, Tier, is_built_in};
 use crate::agent::{AgentNameKind, AgentType, AgentTypeError, Surface};
 
-/// Agent types, as the file has them.
+/// Agent types in the form of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WrittenTypes {
@@ -24,7 +24,7 @@ pub(super) struct WrittenTypes {
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TierWritten {
-    /// Missing for a tier that is built in, and for no other.
+    /// The built-in tier that a custom tier is based on. Missing for a built-in tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     like: Option<String>,
     #[serde(skip_serializing_if = "Surface::is_all")]
@@ -86,7 +86,7 @@ impl From<AgentTypes> for WrittenTypes {
     }
 }
 
-/// An object in the order of its keys, none of which is there twice.
+/// JSON object in the order of its keys. Duplicate keys are rejected.
 struct Entries<T>(Vec<(String, T)>);
 
 impl<T> Entries<T> {
