@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::file;
 
-/// The branch that is checked out in the repository at or above `folder`; of a detached head its first twelve digits. `None` outside of
-/// a repository, and where it cannot be read.
+/// Returns the branch that is checked out in the repository at or above `folder`. For a detached head, returns the first
+/// twelve digits of the commit. `None` outside of a repository, and if the head cannot be read.
 pub(crate) fn of(folder: &Path) -> Option<String> {
     let git = folder.ancestors().map(|above| above.join(".git")).find(|git| git.exists())?;
     let head = file::read_text(&repository(&git)?.join("HEAD")).ok()??;

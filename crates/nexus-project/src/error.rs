@@ -1,24 +1,24 @@
-//! Why something of a project could not be read or changed, in words that say what to do instead.
+//! Errors of projects, with advice.
 
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 
-/// Why a call failed, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProjectErrorKind {
-    /// An argument is not accepted.
+    /// An argument is invalid.
     InvalidArgument,
-    /// There is nothing by this name or number.
+    /// The name or number does not exist.
     Unknown,
     /// The present state does not allow the call.
     WrongState,
-    /// A file is not what this program writes there, or belongs to a newer version. Nothing was written.
+    /// A file is not in the format of this program, or belongs to a newer version. Nothing was written.
     Damaged,
     /// Another process is writing.
     InUse,
     /// The disk is full. Nothing was lost.
     NoSpace,
-    /// The operating system does not allow it.
+    /// The operating system does not allow the access.
     PermissionDenied,
     /// Another failure of files or the system.
     Failed,

@@ -1,4 +1,4 @@
-//! Files of a project that people, git and several processes share: bounded reads, whole replacement, one lock for each folder.
+//! Files of a project that people, git and several processes share: bounded reads, atomic replacement, one lock per folder.
 
 use std::{
     ffi::OsString,
@@ -12,13 +12,13 @@ use nexus_files::FileLock;
 
 use crate::error::{ProjectError, ProjectErrorKind};
 
-/// Largest file that is read, in bytes. Source: our own bound, far above what people and agents write.
+/// Maximum size of a file that is read, in bytes. Source: our own bound, far above files that people and agents write.
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
-/// Longest wait for one lock of a tool or a command.
+/// Longest wait for one lock in a tool or a command.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Longest wait for all locks of one hook together. Source: our own bound; the program and its person wait for the answer.
+/// Longest wait for all locks of one hook together. Source: our own bound; the program and its user wait for the answer.
 const PATIENCE_OF_A_HOOK: Duration = Duration::from_secs(1);
-/// Ends the name of a file that is not in place yet.
+/// Suffix of the name of a file that is not in place yet.
 const PENDING: &str = ".new";
 
 /// Reads a regular file. `None` if it does not exist.
@@ -26,7 +26,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
     nexus_files::read_bounded(path, MOST_BYTES).map_err(ProjectError::at(path))
 }
 
-/// [`read`] for a text file.
+/// Like [`read`], for a text file.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     let text = read(path)?.map(String::from_utf8).transpose();
     text.map_err(|error| {
@@ -44,7 +44,7 @@ pub(crate) fn read_start(path: &Path, most: u64) -> Option<String> {
     File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
     let end = match str::from_utf8(&bytes) {
         Ok(text) => text.len(),
-        // The last character was cut.
+        // The limit cut the last character.
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         Err(_) => return None,
     };
@@ -52,7 +52,7 @@ pub(crate) fn read_start(path: &Path, most: u64) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Refuses to write what could not be read again.
+/// Fails for a size that could not be read again.
 pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> {
     if bytes as u64 <= MOST_BYTES {
         return Ok(());
@@ -104,13 +104,13 @@ fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
     match file.set_permissions(mode) {
-        // A file system without modes.
+        // The file system has no file modes.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         done => done,
     }
 }
 
-/// Adds patterns to the `.gitignore` of a folder, and returns whether any was missing.
+/// Adds patterns to the `.gitignore` of a folder. Returns true if any was missing.
 ///
 /// # Errors
 ///
@@ -140,11 +140,11 @@ pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
     }
 }
 
-/// Creates a folder with its parents, and returns whether it was missing.
+/// Creates a folder with its parents. Returns true if it was missing.
 ///
 /// # Errors
 ///
-/// [`Damaged`](ProjectErrorKind::Damaged) for a link or a file of that name; those of the file system.
+/// [`Damaged`](ProjectErrorKind::Damaged) for a link or a file of that name; errors of the file system.
 pub fn make_folder(path: &Path) -> Result<bool, ProjectError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => return Ok(false),
@@ -160,12 +160,12 @@ pub enum Patience {
     /// Half a minute for each lock.
     #[default]
     OfACommand,
-    /// One second for all locks together, from this moment on.
+    /// One second for all locks together, from this time on.
     OfAHook(Instant),
 }
 
 impl Patience {
-    /// One second from now on.
+    /// Returns the patience of a hook that begins now.
     pub(crate) fn of_a_hook() -> Self {
         Self::OfAHook(Instant::now())
     }
@@ -185,23 +185,22 @@ impl Patience {
     }
 }
 
-/// A lock on a folder against all other threads and processes, until it is dropped. The operating system unlocks it when its process
-/// dies.
+/// A lock on a folder against all other threads and processes, until it is dropped. The operating system releases the lock
+/// of a dead process.
 #[derive(Debug)]
 pub struct FolderLock {
     _lock: FileLock,
 }
 
 impl FolderLock {
-    /// Locks the file at `path`, which is created if it is missing. Waits for other writers as long as
-    /// `patience` says.
+    /// Locks the file at `path`, and creates it if it is missing. Waits for other writers up to `patience`.
     ///
     /// # Errors
     ///
-    /// [`InUse`](ProjectErrorKind::InUse) after that time; those of the file system.
+    /// [`InUse`](ProjectErrorKind::InUse) after that time; errors of the file system.
     pub fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
-        // The lock gets the default mode of new files: every user who may write to the folder may lock it. An
-        // existing file is fine.
+        // Create the lock with the default mode of new files: every user who may write to the folder may lock it. An
+        // existing file is no problem.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let locked = FileLock::lock(path, patience.left());
         match locked.map_err(ProjectError::at(path))? {

@@ -1,4 +1,4 @@
-//! The folder `.nexus/` of a project, and how its files are read and changed.
+//! The folder `.nexus/` of a project: reading and changing its files.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ use crate::{
 pub(crate) const FOLDER: &str = ".nexus";
 /// Folder of files for one cycle, which git does not track.
 const STATE: &str = "state";
-/// Folders of files that are never removed, beside the history.
+/// Folders of knowledge that is never removed. The history is separate.
 pub(crate) const KNOWLEDGE: [&str; 3] = ["memory", "context", "rules"];
 /// The line of `.nexus/.gitignore`.
 const IGNORED: &str = "state/";
@@ -53,18 +53,18 @@ pub struct InitReport {
 }
 
 impl ProjectFolder {
-    /// The project in this folder. Nothing is read or made.
+    /// Names the project in this folder. Reads and creates nothing.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), patience: Patience::default() }
     }
 
-    /// The same folder, whose locks are waited for as long as `patience` says.
+    /// Returns the same project with another longest wait for its locks.
     pub(crate) fn with_patience(&self, patience: Patience) -> Self {
         Self { patience, ..self.clone() }
     }
 
-    /// Finds the project of a folder: the nearest folder, from this one upwards, with `.nexus/state/`, but not
-    /// above the top of a git repository; without it that top, and outside of a repository the folder itself.
+    /// Finds the project of a folder: the nearest folder, from this one upwards, with `.nexus/state/`, but not above the top
+    /// of a git repository. Without one, it is the top of the repository. Outside of a repository, it is the folder itself.
     pub fn find(folder: &Path) -> Self {
         for above in folder.ancestors() {
             if above.join(FOLDER).join(STATE).is_dir() || above.join(".git").exists() {
@@ -74,30 +74,31 @@ impl ProjectFolder {
         Self::at(folder)
     }
 
-    /// The folder of the project.
+    /// Returns the folder of the project.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A path below `.nexus/`.
+    /// Returns a path below `.nexus/`.
     pub(crate) fn path(&self, below: &str) -> PathBuf {
         self.root.join(FOLDER).join(below)
     }
 
-    /// A path below `.nexus/state/`.
+    /// Returns a path below `.nexus/state/`.
     pub(crate) fn state_path(&self, below: &str) -> PathBuf {
         self.root.join(FOLDER).join(STATE).join(below)
     }
 
-    /// Makes what is missing of `.nexus/`, and says what an earlier session left: nothing of that is deleted. The same call again
-    /// changes nothing.
+    /// Creates the missing parts of `.nexus/`, and reports the plan and tasks of an earlier session, which stay. Calling it
+    /// again changes nothing.
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for a plan or tasks that cannot be read; those of the file system.
+    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for a plan or tasks that cannot be read; errors of
+    /// the file system.
     pub fn init(&self) -> Result<InitReport, ProjectError> {
         let mut report = InitReport::default();
-        // A link in its place would lead everything elsewhere.
+        // This fails for a link, which would redirect all files to another folder.
         file::make_folder(&self.root.join(FOLDER))?;
         for folder in [STATE, "state/artifacts"].into_iter().chain(KNOWLEDGE) {
             if file::make_folder(&self.path(folder))? {
@@ -131,20 +132,20 @@ impl ProjectFolder {
         ProjectPlan::read(&self.state_path(ProjectPlan::NAME))
     }
 
-    /// The tasks, if there are any.
+    /// Returns the tasks, if the project has any.
     ///
     /// # Errors
     ///
-    /// Those of [`Document::read`].
+    /// Errors of [`Document::read`].
     pub fn tasks(&self) -> Result<Option<ProjectTasks>, ProjectError> {
         ProjectTasks::read(&self.state_path(ProjectTasks::NAME))
     }
 
-    /// The cycles that ended.
+    /// Returns the cycles that ended.
     ///
     /// # Errors
     ///
-    /// Those of [`Document::read`].
+    /// Errors of [`Document::read`].
     pub fn history(&self) -> Result<History, ProjectError> {
         Ok(History::read(&self.path(History::NAME))?.unwrap_or_default())
     }
@@ -157,8 +158,8 @@ impl ProjectFolder {
         tasks.write(&self.state_path(ProjectTasks::NAME))
     }
 
-    /// Runs a change while no other process writes. First finishes a change that a dead process had begun.
-    /// Creates `.nexus/` if it is missing.
+    /// Runs a change under the lock of the project. First completes a change that a dead process began. Creates `.nexus/` if
+    /// it is missing.
     pub(crate) fn locked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
@@ -167,13 +168,14 @@ impl ProjectFolder {
         call()
     }
 
-    /// Runs a look at files, as [`Self::locked`] does, but makes no folder. Where this user may write nothing, files are read as they are, unless a
-    /// process that died has begun something that is to be finished first. A hook reads them as they are, too, where another writer keeps the lock.
+    /// Runs a read of files like [`Self::locked`], but creates no folder. If this user may not write, files are read without
+    /// a lock, unless a dead process left an incomplete change. A hook reads without a lock, too, if another writer owns the
+    /// lock.
     pub(crate) fn looked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
     ) -> Result<T, ProjectError> {
-        // Without a state no change can be unfinished.
+        // Without the folder of the state, no change can be incomplete.
         if self.state_folders().any(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
         {
             return call();
@@ -185,7 +187,7 @@ impl ProjectFolder {
             {
                 None
             }
-            // Each file is replaced as a whole, so that it is consistent by itself.
+            // Each file is replaced in one step, so it is consistent by itself even without the lock.
             Err(error)
                 if error.kind == ProjectErrorKind::InUse && matches!(self.patience, Patience::OfAHook(_)) =>
             {
@@ -215,7 +217,8 @@ impl ProjectFolder {
         FolderLock::take(&self.state_path(".lock"), self.patience)
     }
 
-    /// Ends the plan, and the tasks where they are named too, as a cycle, and puts another plan in its place. All of it, or nothing.
+    /// Moves the plan, and the tasks if given, to the history as a cycle, and starts `next_plan` if there is one. Does all
+    /// of it, or nothing.
     pub(crate) fn archive(
         &self,
         plan: Option<ProjectPlan>,
@@ -224,7 +227,7 @@ impl ProjectFolder {
     ) -> Result<Cycle, ProjectError> {
         let branch = branch::of(&self.root);
         let cycle = Cycle { id: new_id()?, closed_at: Time::now(), branch, plan, tasks };
-        // A history that cannot be read, or could not be after, keeps everything as it is.
+        // Check the history before any write: if it is unreadable, or would become unreadable, nothing changes.
         let mut history = self.history()?;
         history.cycles.push(cycle.clone());
         history.text(&self.path(History::NAME))?;
@@ -233,7 +236,7 @@ impl ProjectFolder {
         Ok(cycle)
     }
 
-    /// Finishes what was begun by [`Self::archive`]. Each step may have been made before.
+    /// Completes a change that [`Self::archive`] began. A repeated step has no further effect.
     fn finish(&self) -> Result<(), ProjectError> {
         let path = self.state_path(Pending::NAME);
         let Some(Pending { cycle, next_plan, .. }) = Pending::read(&path)? else { return Ok(()) };
@@ -251,14 +254,14 @@ impl ProjectFolder {
             file::remove(&self.state_path(ProjectTasks::NAME))?;
         }
         if next_plan.is_none() {
-            // The cycle is closed, even if the removal fails.
+            // The cycle is closed even if this removal fails.
             let _ = self.end_session_files();
         }
         file::remove(&path)
     }
 }
 
-/// A name that is given once for all time: 32 hexadecimal digits.
+/// Creates a unique id: 32 hexadecimal digits.
 pub(crate) fn new_id() -> Result<String, ProjectError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The JSON Schemas of the files below `.nexus/`, as the folder `schemas/` of this crate has them.
+//! JSON Schemas of the files below `.nexus/`, which the folder `schemas/` of this crate contains.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
     state::{Document, History, Pending, ProjectPlan, ProjectTasks, schema_of, titled_schema},
 };
 
-/// The schema of each file, by its name. That of `tool-log.jsonl` is the schema of a line.
+/// Returns the schema of each file, by the file's name. The schema of `tool-log.jsonl` is that of a line.
 pub fn schemas() -> Vec<(&'static str, Value)> {
     vec![
         of::<ProjectPlan>(),

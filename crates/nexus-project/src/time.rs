@@ -1,4 +1,4 @@
-//! Times as the files have them.
+//! Times in the form of the files.
 
 use std::{fmt, time::SystemTime};
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct Time(SystemTime);
 
 impl Time {
-    /// Now, as it is read back.
+    /// Returns the current time in the precision of the files.
     pub fn now() -> Self {
         Self::from(SystemTime::now())
     }
 }
 
 impl From<SystemTime> for Time {
-    /// Cuts the time to the millisecond.
+    /// Truncates the time to the millisecond.
     fn from(time: SystemTime) -> Self {
         Self(rfc3339::cut_to_millis(time))
     }

@@ -1,4 +1,4 @@
-//! Working folders: the files that agents read first, and the folders of skills.
+//! Working folders: files that agents read first, and folders of skills.
 
 use std::{
     fs,
@@ -16,14 +16,14 @@ use crate::{
     hub::SkillKind,
 };
 
-/// Longest wait for another process that makes the folder a repository.
+/// Longest wait for another process that creates the repository in the folder.
 const GIT_PATIENCE: Duration = Duration::from_secs(30);
-/// The files with their first contents.
+/// The created files with their initial contents.
 const FILES: [(&str, &str); 4] = [
     ("AGENTS.md", include_str!("../templates/AGENTS.md")),
     ("SOUL.md", include_str!("../templates/SOUL.md")),
     ("IDENTITY.md", include_str!("../templates/IDENTITY.md")),
-    // Locks do not belong to the work.
+    // Locks are not part of the work, so git ignores them.
     (".gitignore", ".nexus_locks/\n"),
 ];
 
@@ -37,12 +37,12 @@ pub struct WorkingFolderReport {
     pub kept: Vec<PathBuf>,
 }
 
-/// Creates what is missing in a working folder: AGENTS.md, SOUL.md, IDENTITY.md, `skills/{tools,connectors,guides}`, and a git repository if
-/// `with_git`. Never changes what exists, so it can be called again.
+/// Creates the missing parts of a working folder: AGENTS.md, SOUL.md, IDENTITY.md, `skills/{tools,connectors,guides}`, and a
+/// git repository if `with_git`. Never changes existing files, so it can be called again.
 ///
 /// # Errors
 ///
-/// [`Failed`](ProjectErrorKind::Failed), which names the path; what was created by then stays.
+/// [`Failed`](ProjectErrorKind::Failed), with the path. Files that were created before the failure stay.
 pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFolderReport, ProjectError> {
     let mut report = WorkingFolderReport::default();
     let mut note = |path: PathBuf, is_made: bool| match is_made {
@@ -62,7 +62,8 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
             note(path, false);
             continue;
         }
-        // Written whole, since the next call leaves it as it is; never over a file, nor through a dangling link.
+        // Write the file in one step, because the next call does not complete a partial one. Never replace a file, and never
+        // write through a dangling link.
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -76,7 +77,7 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
     }
     if with_git {
         let path = folder.join(".git");
-        // Two gits that make one repository at a time fail at each other's locks.
+        // Two git processes that create one repository at the same time fail because of each other's locks.
         let _lock = match FileLock::lock_folder(folder, GIT_PATIENCE) {
             Ok(Some(lock)) => Some(lock),
             Ok(None) => {

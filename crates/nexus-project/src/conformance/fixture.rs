@@ -73,7 +73,8 @@ pub enum Action {
     Call(Call),
     /// The server is ended and started again.
     Restart,
-    /// The same call by several servers of one project at once, each so often one after the other. Every call must succeed.
+    /// The same call by several servers of one project at once. Each server repeats the call `times` times, one after the
+    /// other. Every call must succeed.
     Together {
         /// Number of servers.
         servers: usize,

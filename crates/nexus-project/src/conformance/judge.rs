@@ -10,7 +10,7 @@ use super::{
     server::CallReply,
 };
 
-/// Returns the faults, one sentence each. Empty: the postcondition holds. Ignores `then`.
+/// Returns the faults, one sentence each. If the list is empty, the postcondition holds. Ignores `then`.
 pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     match (answer, &expected.error) {
@@ -60,7 +60,7 @@ fn faults_of_file(name: &str, places: Option<&BTreeMap<String, Expected>>, root:
         Ok(text) => text,
         Err(error) => return vec![format!("{name} cannot be read: {error}")],
     };
-    // `$` alone may be any text, everything else is JSON.
+    // The path `$` addresses a whole file or result, which may be any text. All other values are JSON.
     if let (1, Some(Expected::Value(Value::String(expected)))) = (places.len(), places.get("$")) {
         return if text == *expected {
             Vec::new()

@@ -1,7 +1,7 @@
-//! Fixtures that any implementation of the eleven tools can be held against, over MCP, and what runs them.
+//! Fixtures that test any implementation of the eleven tools over MCP, and their runner.
 //!
-//! A fixture is a project as it is before (`precondition`), what is done (`action`), and what must hold after it (`postcondition`). A
-//! scenario has several such steps. Places in results and files are named by JSONPath (RFC 9535).
+//! A fixture has a project (`precondition`), a step (`action`), and conditions afterwards (`postcondition`). A scenario has
+//! several steps. JSONPath (RFC 9535) addresses values in results and files.
 
 mod fixture;
 mod judge;
@@ -14,7 +14,7 @@ pub use fixture::{
 pub use run::{FixtureFailure, Report, run};
 pub use server::{ServerCommand, ServerError};
 
-/// The fixtures that this crate brings along: by file name.
+/// The fixtures of this crate, by file name.
 pub const FIXTURES: [(&str, &str); 17] = [
     ("tools/plan_start.json", include_str!("../../conformance/tools/plan_start.json")),
     ("tools/plan_status.json", include_str!("../../conformance/tools/plan_status.json")),

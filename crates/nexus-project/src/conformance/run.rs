@@ -20,7 +20,7 @@ use super::{
 pub struct FixtureFailure {
     /// The fixture's name.
     pub fixture: String,
-    /// The step, from 1; 0 if it did not come so far.
+    /// Number of the failed step, from 1. 0 if the fixture failed before its first step.
     pub step: usize,
     /// Faults, one sentence each.
     pub faults: Vec<String>,
@@ -37,11 +37,11 @@ pub struct Report {
     pub is_abandoned: bool,
 }
 
-/// Runs every fixture of a file, each in a project of its own.
+/// Runs every fixture of a file, each in a separate project.
 ///
 /// # Errors
 ///
-/// A folder for the projects could not be made.
+/// A folder for the projects could not be created.
 pub async fn run(command: &ServerCommand, file: &FixtureFile) -> io::Result<Report> {
     let mut report = Report::default();
     let mut was_timeout = false;
@@ -98,7 +98,7 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
                 server.end().await;
                 let faults = kill_rounds(command, fixture, *rounds, call, &step.postcondition).await;
                 judged(number, faults.map_err(failed(number))?)?;
-                // Each round had a project of its own, and so this one goes on as it was.
+                // The rounds ran in projects of their own, so this project is unchanged.
                 server = TestedServer::start(command, folder).await.map_err(failed(number))?;
                 continue;
             }
@@ -111,7 +111,7 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
     Ok(())
 }
 
-/// Makes the project, and starts the server in it.
+/// Creates the project, and starts the server in it.
 async fn begin(
     command: &ServerCommand,
     before: &Precondition,
@@ -144,7 +144,7 @@ async fn faults_after(
     folder: &Path,
 ) -> Result<Vec<String>, ServerError> {
     let mut faults = Vec::new();
-    // Before the files: a server may finish at its first call what another had begun.
+    // Make the calls before the files are compared: a server may complete an interrupted change at its first call.
     for then in &expected.then {
         match server.call(&then.call).await? {
             CallReply::Error(text) => faults.push(format!("{} failed then: {text}", then.call.tool)),
@@ -157,7 +157,7 @@ async fn faults_after(
     Ok(faults)
 }
 
-/// The same call by several servers at once.
+/// Makes the same call by several servers at once.
 async fn together(
     command: &ServerCommand,
     folder: &Path,
@@ -180,7 +180,7 @@ async fn together(
     try_join_all((0..servers).map(|_| one())).await.map(drop)
 }
 
-/// Kills a server in the middle of a call, again and again, each time in a new project.
+/// Kills a server in the middle of a call, repeatedly, each time in a new project.
 async fn kill_rounds(
     command: &ServerCommand,
     fixture: &Fixture,
@@ -188,7 +188,7 @@ async fn kill_rounds(
     call: &Call,
     expected: &Postcondition,
 ) -> Result<Vec<String>, ServerError> {
-    // The moments of the kills are chosen within the duration of the call.
+    // Choose the times of the kills within the duration of the call.
     let mut whole = Duration::from_millis(20);
     for round in 0..rounds {
         let folder = tempfile::tempdir().map_err(|error| {

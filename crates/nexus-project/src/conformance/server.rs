@@ -1,4 +1,4 @@
-//! A server that is judged: a program that speaks MCP over its standard input and output.
+//! The server under test: a program that speaks MCP over its standard input and output.
 
 use std::{fmt, path::Path, process::Stdio, time::Duration};
 
@@ -12,25 +12,25 @@ use tokio::process::{Child, Command};
 
 use super::fixture::Call;
 
-/// Time that a server has for one answer.
+/// Longest wait for one answer of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Command that starts a server: in the folder of a project, which has its files.
+/// Command that starts a server in the folder of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerCommand {
     /// The program.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// Prefix of its tools' names.
+    /// Prefix of the names of its tools.
     pub prefix: String,
 }
 
-/// A server could not be used.
+/// The server could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
     message: String,
-    /// True if it did not answer in time.
+    /// True if the server did not answer in time.
     pub is_timeout: bool,
 }
 
@@ -104,19 +104,19 @@ impl TestedServer {
             })?;
         match answer {
             Ok(result) => Ok(answered(result)),
-            // An implementation may refuse arguments by the protocol's own error.
+            // An implementation may reject arguments with an error of the protocol.
             Err(rmcp::ServiceError::McpError(error)) => Ok(CallReply::Error(error.message.into_owned())),
             Err(error) => Err(ServerError::new(format!("{} was not answered: {error}", call.tool))),
         }
     }
 
-    /// Kills it at once.
+    /// Kills the server at once.
     pub(super) async fn kill(mut self) {
         // An error means that the server has already ended, which is the goal.
         let _ = self.child.kill().await;
     }
 
-    /// Ends it as a client does: closes its input, and waits a while.
+    /// Ends the server as a client does: closes its input, and waits a while.
     pub(super) async fn end(mut self) {
         let _ = self.client.cancel().await;
         if tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.is_err() {

@@ -1,4 +1,4 @@
-//! The entries of hooks in a program's settings: written, and taken away again, with every other byte left as it is.
+//! Adds hooks to a program's settings and removes them. Every other byte of the settings stays.
 
 use std::{env, fs};
 
@@ -22,13 +22,13 @@ pub struct InstallReport {
 }
 
 impl Harness {
-    /// Writes the hooks into the program's settings for this project. `command` is what starts `nexus` there, for a shell. The same call
-    /// again changes nothing.
+    /// Adds the hooks to the program's settings for this project. `command` starts `nexus` in a shell. Calling it again
+    /// changes nothing.
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for settings that cannot be read as JSON; they stay as they are. Those of the
-    /// file system.
+    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for settings that cannot be read as JSON; they stay
+    /// as they are. Errors of the file system.
     pub fn install(&self, project: &ProjectFolder, command: &str) -> Result<InstallReport, ProjectError> {
         if command.trim().is_empty() {
             return Err(ProjectError::invalid(
@@ -40,7 +40,7 @@ impl Harness {
         let settings = self.settings(project)?;
         let damaged = |problem: String| ProjectError::damaged(settings.path(), problem);
         let before = settings.text.clone();
-        // Remove entries with another command first.
+        // First remove our existing entries, which may have another command.
         let bare = match &before {
             Some(text) => self.without(text).map_err(damaged)?,
             None => None,
@@ -74,7 +74,7 @@ impl Harness {
             Some(_) => {}
             None if !settings.remove()? => {}
             None => {
-                // Only empty folders are removed, which no other program uses.
+                // Remove only empty folders: another program does not use them.
                 for folder in path.ancestors().skip(1).take_while(|folder| *folder != project.root()) {
                     if fs::remove_dir(folder).is_err() {
                         break;
@@ -85,7 +85,7 @@ impl Harness {
         Ok(self.report(changed))
     }
 
-    /// The command lines of the hooks that are in the program's settings for this project, each with its event.
+    /// Returns the command lines of the hooks in the program's settings for this project, each with its event.
     ///
     /// # Errors
     ///
@@ -115,12 +115,12 @@ impl Harness {
         InstallReport { file: self.hooks.file.clone(), changed }
     }
 
-    /// Returns the suffix of our commands.
+    /// Returns the suffix of our commands. It marks an entry as ours.
     fn mark(&self, event: HookEvent) -> String {
         format!(" hook {} --harness {}", event.as_str(), self.name())
     }
 
-    /// Our entries, by the program's name of the event.
+    /// Returns our entries, by the program's name of the event.
     fn groups(&self, command: &str) -> Groups {
         let mut groups = Groups::new();
         for event in self.events() {
@@ -138,7 +138,7 @@ impl Harness {
         groups
     }
 
-    /// Returns the part of a hook in a program's settings that starts `nexus`. `None`: the hook is not ours.
+    /// Returns the part of a hook command that starts `nexus`. `None`: the hook is not ours.
     fn command_of(&self, hook: &str) -> Option<String> {
         let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
         let command = hook["command"].as_str()?;

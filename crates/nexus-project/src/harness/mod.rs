@@ -1,4 +1,4 @@
-//! The programs whose hooks are known: what differs among them is data, in `harnesses.json`.
+//! The known programs with hooks. Their differences are data in `harnesses.json`.
 
 mod install;
 mod json_with_comments;

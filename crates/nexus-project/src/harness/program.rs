@@ -1,4 +1,4 @@
-//! One program: which tools it has, which hooks, and where its settings are.
+//! A program: its tools, its hooks, and its settings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,21 +25,21 @@ pub struct Harness {
     pub(super) hooks: Hooks,
 }
 
-/// Format of its hooks and of their answers.
+/// Format of the program's hooks and their answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hooks {
-    /// Its file of settings, relative to the project.
+    /// The program's settings file, relative to the project.
     pub(super) file: String,
-    /// Its names of the events. It does not report a missing event.
+    /// The program's names of the events. It does not report events that are missing here.
     pub(super) events: BTreeMap<String, EventName>,
-    /// Tools that change the files that they name.
+    /// Tools that change the files in their arguments.
     pub(super) edits: BTreeSet<String>,
     /// Tools that change no file.
     pub(super) reads: BTreeSet<String>,
-    /// Arguments that are the path of a file.
+    /// Arguments that contain the path of a file.
     pub(super) path_arguments: Vec<String>,
-    /// Arguments that are a patch, whose lines name files.
+    /// Arguments that contain a patch, whose lines name files.
     pub(super) patch_arguments: Vec<String>,
 }
 
@@ -51,17 +51,17 @@ pub(super) struct EventName {
     /// Matcher of the event in the program's settings.
     #[serde(default)]
     pub(super) matcher: Option<String>,
-    /// True if answers to the event do not reach the model.
+    /// True if the program does not pass answers to the event on to its model.
     #[serde(default)]
     pub(super) is_unheard: bool,
 }
 
 impl Harness {
-    /// All programs that are known.
+    /// Returns all known programs.
     ///
     /// # Errors
     ///
-    /// The list that comes with Nexus cannot be read, which a test rules out.
+    /// The list in Nexus cannot be read, which a test rules out.
     pub fn all() -> Result<Vec<Self>, ProjectError> {
         serde_json::from_str(KNOWN).map_err(|error| {
             let message = format!("the list of programs cannot be read: {error}");
@@ -83,7 +83,8 @@ impl Harness {
         })
     }
 
-    /// All programs as one, for a call whose program is not known: each tool that changes files in one of them does so here.
+    /// Returns a program that combines all known ones, for a call from an unknown program. It counts a tool as changing
+    /// files if any program has such a tool.
     pub(crate) fn any() -> Result<Self, ProjectError> {
         let merged = Self::all()?.into_iter().reduce(|mut any, other| {
             let hooks = other.hooks;
@@ -108,8 +109,7 @@ impl Harness {
         }
     }
 
-    /// Returns an invented call of a tool that changes a file, in the form that the program sends before a
-    /// call.
+    /// Returns an example call of a tool that changes a file, in the form in which the program reports it before a call.
     pub fn example_of_an_edit(&self, folder: &Path) -> Value {
         let tool = self.hooks.edits.first().map_or("", String::as_str);
         let path = folder.join("example.txt");
@@ -118,23 +118,23 @@ impl Harness {
         json!({ "session_id": "example", "cwd": folder, "tool_name": tool, "tool_input": arguments })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.harness
     }
 
-    /// Its tools, by class.
+    /// Returns the program's tools, by class.
     ///
     /// # Errors
     ///
-    /// The list leaves a class out, which a test rules out.
+    /// The list lacks a class, which a test rules out.
     pub fn map(&self) -> Result<HarnessMap, ProjectError> {
         let written = serde_json::json!({ "harness": self.harness, "classes": self.classes });
         serde_json::from_value(written)
             .map_err(|error| ProjectError::new(ProjectErrorKind::Failed, error.to_string(), "report this"))
     }
 
-    /// Returns true if answers to an event do not reach the model.
+    /// Returns true if the program does not pass answers to an event on to its model.
     pub fn is_unheard(&self, event: HookEvent) -> bool {
         self.hooks.events.get(event.as_str()).is_some_and(|event| event.is_unheard)
     }

@@ -1,4 +1,4 @@
-//! The settings of another program: a file, or a link to one in the person's home, as dotfile managers make it.
+//! The settings file of another program, or a link to one in the user's home, as dotfile managers create it.
 
 use std::{
     fs::{self, Metadata},
@@ -14,9 +14,9 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Settings that were read.
 #[derive(Debug)]
 pub(super) struct SettingsFile {
-    /// The path that the program reads.
+    /// Path that the program reads.
     path: PathBuf,
-    /// The file behind a link.
+    /// Target of the path, if it is a link.
     linked: Option<PathBuf>,
     has_mark: bool,
     /// The text without a byte order mark. `None` if the file is missing or blank.
@@ -24,13 +24,14 @@ pub(super) struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// Reads the settings at `path` of the project in `root`. A link is followed where it and its target lie in `home`, the target
-    /// lies outside of the project, and both belong to the same user. A link within a project may come with its repository.
+    /// Reads the settings at `path` of the project in `root`. A link is followed if the link and its target are in `home`,
+    /// the target is outside of the project, and both belong to the same user. A link inside a project could come from its
+    /// repository.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a link that is not followed, a path that is not a regular file, and a file that is
-    /// not UTF-8. Those of the file system.
+    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a link that is not followed, for anything else that is not a file,
+    /// and for a file that is not UTF-8. Errors of the file system.
     pub(super) fn read(path: PathBuf, root: &Path, home: Option<&Path>) -> Result<Self, ProjectError> {
         let linked = match fs::symlink_metadata(&path) {
             Ok(found) if found.is_symlink() => {
@@ -47,16 +48,16 @@ impl SettingsFile {
         Ok(Self { path, linked, has_mark, text })
     }
 
-    /// The path that the program reads.
+    /// Returns the path that the program reads.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes the file, or the one behind the link. A byte order mark stays.
+    /// Writes the file, or the target of the link. A byte order mark stays.
     ///
     /// # Errors
     ///
-    /// Those of [`file::replace`].
+    /// Errors of [`file::replace`].
     pub(super) fn write(&self, text: &str) -> Result<(), ProjectError> {
         let at = self.linked.as_deref().unwrap_or(&self.path);
         match self.has_mark {
@@ -65,11 +66,11 @@ impl SettingsFile {
         }
     }
 
-    /// Removes the file, and returns true if it is gone. A file behind a link becomes empty.
+    /// Removes the file, and returns true if it is gone. The target of a link becomes empty instead of being removed.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(super) fn remove(&self) -> Result<bool, ProjectError> {
         match &self.linked {
             Some(target) => file::replace(target, b"").map(|()| false),
@@ -78,7 +79,7 @@ impl SettingsFile {
     }
 }
 
-/// Returns the file behind a link, or why the link is not followed.
+/// Returns the target of a link, or the reason why the link is not followed.
 fn follow(path: &Path, link: &Metadata, root: &Path, home: Option<&Path>) -> Result<PathBuf, String> {
     let refused = |reason: &str| Err(format!("it is a link {reason}: put a file in its place"));
     let target = match fs::canonicalize(path) {

@@ -1,9 +1,10 @@
-//! Entries put into a JSON document and taken out of it, with every other byte left as it is.
+//! Adds entries to a JSON document and removes them. Every other byte of the document stays.
 //!
-//! The document has an object `hooks`, with a list of groups for each event. What is put in has one form for each place, so that it is
-//! found again word for word.
+//! The document has an object `hooks` with a list of groups for each event. An added entry always has the same text, so that
+//! a later removal finds it word for word.
 //!
-//! Positions come from a copy of the text with spaces in place of comments and trailing commas, so that a JSON reader accepts it.
+//! Positions come from a copy of the text that has spaces in place of comments and trailing commas, so that a JSON reader
+//! accepts it.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ pub(super) type Groups = BTreeMap<String, Vec<String>>;
 /// Object whose values are not parsed.
 type RawObject<'t> = BTreeMap<String, &'t RawValue>;
 
-/// Returns a document with only our entries: on the line of its brace, because nothing is inserted into an
-/// empty document.
+/// Returns a document with only our entries. They follow on the line of its brace, because nothing is inserted into an empty
+/// document.
 pub(super) fn file(groups: &Groups) -> String {
     format!("{{ {} }}\n", hooks_member(groups))
 }
@@ -32,13 +33,13 @@ fn event_member(event: &str, groups: &[String]) -> String {
     format!("\"{event}\": [\n      {}\n    ]", groups.join(",\n      "))
 }
 
-/// Returns the text that adds an item to a container with items, and to an empty container.
+/// Returns the two texts that add an item: to a container with items, and to an empty container.
 fn put(item: &str, depth: usize) -> [String; 2] {
     let indent = "  ".repeat(depth);
     [format!(",\n{indent}{item}"), format!("\n{indent}{item}\n{}", "  ".repeat(depth - 1))]
 }
 
-/// The document with these groups, which are not in it yet.
+/// Returns the document with these groups added. They must not be in it yet.
 pub(super) fn with(original: &str, groups: &Groups) -> Result<String, String> {
     let plain = plain_json(original);
     let text = plain.as_str();
@@ -76,7 +77,7 @@ pub(super) fn with(original: &str, groups: &Groups) -> Result<String, String> {
     Ok(text)
 }
 
-/// The document without hooks that are `ours`. `None`: nothing else is in it.
+/// Returns the document without the hooks that are `ours`. `None`: it contains nothing else.
 pub(super) fn without(
     text: &str,
     groups: &Groups,
@@ -87,12 +88,12 @@ pub(super) fn without(
     }
     let mut text = text.to_owned();
     let mut left = ours_in(&plain_json(&text), &ours)?.len();
-    // From the largest piece that may have been put in to the smallest.
+    // Try to remove the texts that an installation may have added, the largest first.
     let mut pieces = vec![put(&hooks_member(groups), 1)];
-    // Events that were missing were put in at once, in their order.
+    // An installation adds all missing events at once, in their order.
     let members: Vec<_> = groups.iter().map(|(event, groups)| event_member(event, groups)).collect();
     for count in (1..=members.len()).rev() {
-        // Any run of them: those between may have been there.
+        // Try each subset of the events, because some may have existed before.
         pieces.extend(runs(&members, count).map(|run| put(&run.join(",\n    "), 2)));
     }
     pieces.extend(groups.values().map(|groups| put(&groups.join(",\n      "), 3)));
@@ -100,7 +101,7 @@ pub(super) fn without(
         if left == 0 {
             return Ok(Some(text));
         }
-        // A piece inside of another item's text does not count.
+        // Do not remove a text that is part of another item: the number of our items must decrease.
         let shorter = text.match_indices(piece.as_str()).find_map(|(at, _)| {
             let shorter = [&text[..at], &text[at + piece.len()..]].concat();
             let still = ours_in(&plain_json(&shorter), &ours).ok()?.len();
@@ -110,16 +111,16 @@ pub(super) fn without(
             (text, left) = found;
         }
     }
-    // Another program has rewritten the document: remove our items one by one, each with the comma on one side.
+    // Another program has reformatted the document. Remove our items one by one, each with the comma on one side.
     loop {
         let plain = plain_json(&text);
         let Some(piece) = ours_in(&plain, &ours)?.first().copied() else { break };
         let start = start_of(&plain, piece);
         let end = start + piece.len();
-        // Trailing commas count here: none may be left alone in a list.
+        // Use the text with its trailing commas, because none may remain without an item.
         let commented = without_comments(&text);
         let (before, after) = (commented[..start].trim_end(), commented[end..].trim_start());
-        // A comment between an item and its comma stays.
+        // Remove only the comma: a comment between it and the item stays.
         let comma = if before.ends_with(',') {
             Some(before.len() - 1)
         } else if after.starts_with(',') {
@@ -135,7 +136,7 @@ pub(super) fn without(
     Ok(Some(text))
 }
 
-/// Every list of `count` items in their order, the neighbours first.
+/// Returns every list of `count` items in their order, lists of neighbours first.
 fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
     let all = 1_u32 << items.len().min(16);
     let chosen = (0..all).filter(move |bits| bits.count_ones() as usize == count);
@@ -145,12 +146,12 @@ fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Returns a text that a JSON reader accepts, in which all values have their positions in the document.
+/// Returns a text that a JSON reader accepts. All values keep their positions in the document.
 fn plain_json(text: &str) -> String {
     without_trailing_commas(&without_comments(text))
 }
 
-/// All groups of a document in plain JSON, as they are written.
+/// Returns the text of all groups of a document in plain JSON.
 fn groups_in(plain: &str) -> Result<Vec<&str>, String> {
     let root: RawObject<'_> = read(plain, plain, "the document")?;
     let Some(hooks) = root.get("hooks") else { return Ok(Vec::new()) };
@@ -163,7 +164,7 @@ fn groups_in(plain: &str) -> Result<Vec<&str>, String> {
     Ok(groups)
 }
 
-/// All hooks of a document, in plain JSON.
+/// Returns the text of all hooks of a document.
 pub(super) fn hooks_in(text: &str) -> Result<Vec<String>, String> {
     let plain = plain_json(text);
     Ok(groups_in(&plain)?.into_iter().flat_map(hooks_of).map(str::to_owned).collect())
@@ -177,7 +178,7 @@ fn hooks_of(group: &str) -> Vec<&str> {
     hooks.unwrap_or_default().into_iter().map(RawValue::get).collect()
 }
 
-/// Returns the parts of a document in plain JSON that are `ours`: whole groups, and single hooks of a group with other hooks.
+/// Returns the parts of a document in plain JSON that are `ours`: whole groups, and single hooks of groups with other hooks.
 fn ours_in<'t>(text: &'t str, ours: &impl Fn(&str) -> bool) -> Result<Vec<&'t str>, String> {
     let mut found = Vec::new();
     for group in groups_in(text)? {
@@ -191,7 +192,7 @@ fn ours_in<'t>(text: &'t str, ours: &impl Fn(&str) -> bool) -> Result<Vec<&'t st
     Ok(found)
 }
 
-/// Reads a part of a text. An error says where in the text the part is wrong.
+/// Parses a part of a text. An error has the position in the whole text.
 fn read<'t, T: serde::Deserialize<'t>>(text: &str, part: &'t str, what: &str) -> Result<T, String> {
     serde_json::from_str(part).map_err(|error| {
         let line = text[..start_of(text, part)].matches('\n').count() + error.line().max(1);

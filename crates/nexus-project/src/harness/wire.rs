@@ -1,4 +1,4 @@
-//! The JSON that programs give their hooks, and what they take as an answer.
+//! JSON formats of the input and output of programs' hooks.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,7 @@ use crate::hook::{HookEvent, HookInput, HookReply, HookTool};
 const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
 
 impl Harness {
-    /// Reads the program's input. Missing parts are left out, because a program of another version must not be
-    /// blocked.
+    /// Reads the program's input. Skips missing parts, because a program of another version must not be blocked.
     pub fn read(&self, input: &Value) -> HookInput {
         let text = |names: &[&str]| {
             names

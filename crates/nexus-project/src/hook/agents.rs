@@ -1,4 +1,4 @@
-//! `state/{harness}/agent-tracker.json`: the agents that a program's own agents started.
+//! `state/{harness}/agent-tracker.json`: the subagents of a program's sessions.
 
 use std::collections::BTreeSet;
 

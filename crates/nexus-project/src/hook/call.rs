@@ -1,4 +1,4 @@
-//! One start of a hook: bytes that may be damaged, by a program that may not be known.
+//! One run of a hook. Its input may be damaged, and its program may be unknown.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use super::{
 };
 use crate::{folder::ProjectFolder, harness::Harness};
 
-/// Arguments and input of one start of a hook.
+/// Arguments and input of one run of a hook.
 #[derive(Clone, Debug)]
 pub struct HookCall<'a> {
     /// The program's name, if the command line has one.
     pub harness: Option<&'a str>,
     /// The event.
     pub event: HookEvent,
-    /// Standard input, or why it could not be read.
+    /// Standard input, or the reason why it could not be read.
     pub input: Result<&'a [u8], String>,
     /// The folder in which the hook was started.
     pub working_directory: &'a Path,
@@ -26,16 +26,18 @@ pub struct HookCall<'a> {
 /// Output of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutput {
-    /// The answer for standard output. `None`: the event goes on as without a hook.
+    /// Answer for standard output. `None`: the program continues as without a hook.
     pub answer: Option<Value>,
     /// Errors for standard error.
     pub complaints: Vec<String>,
 }
 
 impl HookCall<'_> {
-    /// Answers. `find` gives the project of a folder, `None` where no hook has anything to do, and why a project that is named cannot be used.
+    /// Returns the answer. `find` returns the project of a folder; `None` if no hook applies there; and an error if the
+    /// named project cannot be used.
     ///
-    /// A tool that changes files is refused if the rule for it cannot be applied. Every other failure is a complaint, and the program goes on.
+    /// A tool that changes files is rejected if the rule for it cannot be applied. Every other failure is a complaint, and
+    /// the program continues.
     pub fn answer(&self, find: impl Fn(&Path) -> Result<Option<ProjectFolder>, String>) -> HookOutput {
         let mut output = HookOutput::default();
         let named = match self.harness {
@@ -60,7 +62,8 @@ impl HookCall<'_> {
         };
         let is_known = output.complaints.is_empty();
         let read = self.input.clone().and_then(input::read);
-        // A program that does not tell its folder works in that of its hooks. So does one whose input is damaged, as its folder may be, too.
+        // A program that does not report its folder works in the folder of its hooks. If the input is damaged, the reported
+        // folder may be damaged, too, so use the folder of the hooks first.
         let project = match &read {
             Ok(value) => find(&self.working_directory.join(harness.read(value).working_directory)),
             Err(_) => match find(self.working_directory) {
@@ -80,13 +83,13 @@ impl HookCall<'_> {
                 match is_known {
                     true => project.on_hook(&harness, self.event, &input).unwrap_or_else(|error| {
                         output.complaints.push(error.to_string());
-                        // The model gets the reason, because it can do the missing step.
+                        // Pass the reason to the model, because it can fix the problem.
                         HookReply {
                             context: Some(format!("The state of this project cannot be used: {error}.")),
                             ..HookReply::default()
                         }
                     }),
-                    // Nothing is noted for a program without a name.
+                    // For an unknown program, only apply the rule; store nothing.
                     false => project.before_tool(&input),
                 }
             }
@@ -105,7 +108,7 @@ impl HookCall<'_> {
         output
     }
 
-    /// A member of an input that cannot be read as a whole.
+    /// Returns a text member of an input that cannot be parsed as a whole.
     fn left(&self, name: &str) -> Option<String> {
         input::strings(self.input.as_deref().ok()?).remove(name)?
     }
@@ -122,12 +125,12 @@ impl HookCall<'_> {
         };
         match harness.use_of_files(&tool) {
             UseOfFiles::Edits => project.unreadable_edit(&tool, problem),
-            // No rule refuses these tools, with any arguments.
+            // No rule rejects these tools, whatever their arguments.
             UseOfFiles::Reads | UseOfFiles::Unknown => HookReply::default(),
         }
     }
 
-    /// The answer where the command line names a project that cannot be used.
+    /// Returns the answer for a named project that cannot be used.
     fn without_project(&self, use_of_files: Option<UseOfFiles>, problem: &str) -> HookReply {
         if self.event != HookEvent::PreToolUse
             || matches!(use_of_files, Some(UseOfFiles::Reads | UseOfFiles::Unknown))

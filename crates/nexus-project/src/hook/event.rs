@@ -1,30 +1,30 @@
-//! Events of a program that runs its own turns, and the answers to them.
+//! Events of programs that run their own turns, and the answers to these events.
 
 use std::path::PathBuf;
 
-/// Something that happens in a session of a program.
+/// Event in a session of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookEvent {
-    /// A session begins, or goes on after it was interrupted.
+    /// A session begins, or resumes after an interruption.
     SessionStart,
-    /// A person's message is about to be given to the model.
+    /// A person's message will be sent to the model.
     UserMessage,
-    /// An agent begins that the session's own agent started.
+    /// The agent of the session starts a subagent.
     SubagentSpawn,
     /// A subagent has ended.
     SubagentComplete,
-    /// A tool is about to be run.
+    /// A tool is about to run.
     PreToolUse,
-    /// A tool was run.
+    /// A tool has run.
     PostToolUse,
     /// A session ends.
     SessionEnd,
-    /// The model's context was made shorter, or is about to be.
+    /// The model's context was shortened, or is about to be.
     ContextCompact,
 }
 
 impl HookEvent {
-    /// All of them.
+    /// All events.
     pub const ALL: [Self; 8] = [
         Self::SessionStart,
         Self::UserMessage,
@@ -36,7 +36,7 @@ impl HookEvent {
         Self::ContextCompact,
     ];
 
-    /// The word for it on a command line.
+    /// Returns the word on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::SessionStart => "session_start",
@@ -55,39 +55,39 @@ impl HookEvent {
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookInput {
-    /// The session, by the program's own name for it.
+    /// Session id of the program.
     pub session: String,
-    /// The folder that the program works in.
+    /// Folder in which the program works.
     pub working_directory: PathBuf,
-    /// The agent that it is about, where it is not the session's own.
+    /// Subagent of the event. `None`: the agent of the session.
     pub agent: Option<String>,
-    /// The type of that agent.
+    /// Type of the subagent.
     pub agent_type: Option<String>,
     /// The person's message.
     pub message: Option<String>,
-    /// The tool that is about to be run, or was.
+    /// Tool that is about to run, or has run.
     pub tool: Option<HookTool>,
 }
 
-/// A tool of a program's.
+/// A tool of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookTool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
     /// Its use of files.
     pub use_of_files: UseOfFiles,
-    /// The files that it is about, as far as its arguments name them. Relative ones are relative to the working directory.
+    /// Files in the arguments of the tool. Relative paths start at the working directory.
     pub paths: Vec<PathBuf>,
 }
 
-/// A tool's use of files.
+/// Effect of a tool on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseOfFiles {
-    /// It changes none.
+    /// The tool changes no file.
     Reads,
-    /// It creates, changes or removes the named files.
+    /// The tool creates, changes or removes the named files.
     Edits,
-    /// It may do either: a command, or a tool that is not known.
+    /// The effect is unknown: a command, or an unknown tool.
     Unknown,
 }
 
@@ -96,14 +96,14 @@ pub enum UseOfFiles {
 pub struct HookReply {
     /// Additional context for the model.
     pub context: Option<String>,
-    /// Why the tool is not run, for the model: what to do instead.
+    /// Reason why the tool must not run, for the model, with advice.
     pub refusal: Option<String>,
-    /// Notes that were not written because another writer kept the lock, for the model and for the log of the program.
+    /// Notes that were skipped because another writer owned the lock, for the model and for the log of the program.
     pub skipped: Vec<String>,
 }
 
 impl HookReply {
-    /// A tool call that is refused.
+    /// Returns the reply that rejects a tool call.
     pub(crate) fn refused(reason: String) -> Self {
         Self { refusal: Some(reason), ..Self::default() }
     }

@@ -18,22 +18,22 @@ use crate::{
     time::Time,
 };
 
-/// Longest text of a rule in an answer, in bytes. Source: our own bound; the file has the rest.
+/// Maximum length of one rule in an answer, in bytes. Source: our own bound; the file has the rest.
 const MOST_RULE: usize = 2_000;
-/// Longest text of all rules together, in bytes.
+/// Maximum length of all rules together, in bytes.
 const MOST_RULES: usize = 8_000;
 
 impl ProjectFolder {
-    /// Handles an event of a program. A text that the program does not pass on to its model is stored, and sent
+    /// Handles an event of a program. If the program does not pass the answer on to its model, the text is stored, and sent
     /// with the answer to the next tool.
     ///
-    /// Waits one second for all locks of the event together. Notes that need a lock are skipped after that, and
-    /// named in [`HookReply::skipped`].
+    /// Waits one second for all locks of the event together. After that, notes that need a lock are skipped and listed in
+    /// [`HookReply::skipped`].
     ///
     /// # Errors
     ///
-    /// [`ProjectError`], except for [`HookEvent::PreToolUse`], whose answer to an unreadable state is a
-    /// refusal. After other events the program continues.
+    /// [`ProjectError`], except for [`HookEvent::PreToolUse`]: its answer to an unreadable state is a rejection. After other
+    /// events the program continues.
     pub fn on_hook(
         &self,
         harness: &Harness,
@@ -48,10 +48,10 @@ impl ProjectFolder {
                 noted(&mut reply, "the text for the model", kept)?;
             }
         } else if event == HookEvent::PreToolUse && reply.refusal.is_none() {
-            // With a refusal nothing else is passed on, and of its text the beginning alone.
+            // Programs pass on only the beginning of a rejection, so stored texts wait for another answer.
             match project.take_untold(harness.name(), &input.session) {
                 Ok(context) => reply.context = context,
-                // The rules allow the call: a file of notes that cannot be read does not refuse it.
+                // The rules allow the call, so an unreadable file of notes must not reject it.
                 Err(error) => {
                     reply.skipped.push(format!("texts of earlier events are not passed on: {error}"));
                 }
@@ -80,7 +80,7 @@ impl ProjectFolder {
     fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let mut reply = HookReply::default();
         let report = match self.init() {
-            // In a read-only project, the existing state is reported nevertheless.
+            // Report the existing state even in a read-only project.
             Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
             made => noted(&mut reply, "the missing files of the folder .nexus/", made)?.unwrap_or_default(),
         };
@@ -101,7 +101,7 @@ impl ProjectFolder {
         let message = input.message.as_deref().unwrap_or_default();
         let mut reply = HookReply::default();
         let Some((tag, text)) = Tag::of(message) else {
-            // A skill that does not last ends with the next message.
+            // A skill that is not lasting ends with the next message.
             if let Some(active) = self.skill_of(harness, &input.session)?
                 && Skill::of_tag(&active.skill).is_some_and(|skill| !skill.is_lasting)
             {
@@ -118,7 +118,7 @@ impl ProjectFolder {
             }
             Tag::Inline(action) => match self.inline(&action, text) {
                 Ok(result) => Ok(with_context(reply, &[result.text])),
-                // The text is in the message: the model can do what was meant.
+                // The text is in the message, so the model can do what the tag asked for.
                 Err(error) => Ok(with_context(reply, &[format!("The tag was not executed: {error}.")])),
             },
         }
@@ -179,7 +179,7 @@ impl ProjectFolder {
     fn after_tool(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let mut reply = HookReply::default();
         if let Some(tool) = &input.tool {
-            // The folder's name is checked by the way.
+            // This also checks the name of the folder.
             self.harness_path(harness)?;
             let files = self.touched(tool, &input.working_directory);
             if let Some(agent) = input.agent.as_deref().filter(|_| !files.is_empty()) {
@@ -197,7 +197,7 @@ impl ProjectFolder {
                 files_touched: files,
             });
             match logged {
-                // In a read-only project the answer to a tool is not the way to report it.
+                // Ignore this in a read-only project: the answer to each tool is no place to report it.
                 Err(error) if error.kind == ProjectErrorKind::PermissionDenied => {}
                 logged => drop(noted(&mut reply, "the call in the log of tools", logged)?),
             }
@@ -273,7 +273,7 @@ impl ProjectFolder {
         )))
     }
 
-    /// The rules, word for word as far as they are short.
+    /// Returns the text of the rules. Long ones are cut.
     fn rules(&self) -> Result<Option<String>, ProjectError> {
         let mut text = String::new();
         for known in self.knowledge()?.iter().filter(|known| known.path.starts_with(".nexus/rules/")) {
@@ -292,7 +292,7 @@ fn with_context(reply: HookReply, parts: &[String]) -> HookReply {
     HookReply { context: (!parts.is_empty()).then(|| parts.join("\n\n")), ..reply }
 }
 
-/// Names what was not noted because another writer kept the lock. Any other failure is returned.
+/// Handles the result of a note. If another writer owned the lock, names the note in `reply`. Returns any other failure.
 fn noted<T>(
     reply: &mut HookReply,
     what: &str,

@@ -1,18 +1,18 @@
-//! The input of a hook as it arrives: JSON, or what is left of it.
+//! The input of a hook: JSON, or the readable part of damaged JSON.
 
 use std::collections::BTreeMap;
 
 use nexus_core::lenient_json::{self, CheckedMessage, string_length};
 use serde_json::Value;
 
-/// Mark at the start of a text, which some programs write and JSON does not have.
+/// Byte order mark, which some programs write and JSON does not allow.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads an input.
 ///
 /// # Errors
 ///
-/// Why it cannot be read.
+/// Reason why it cannot be read.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
     let CheckedMessage { value, flaw } =
         lenient_json::read_message(bytes).map_err(|error| format!("it is not valid JSON: {error}"))?;
@@ -23,8 +23,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Members of the outermost object whose values are strings, up to where the input cannot be followed any more. A name that stands
-/// twice, and a string that cannot be read, have no value.
+/// Returns the members of the outermost object whose values are strings, up to the first damage. A duplicate name and an
+/// unreadable string have no value.
 pub(super) fn strings(bytes: &[u8]) -> BTreeMap<String, Option<String>> {
     let mut found = BTreeMap::new();
     let mut rest = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes).trim_ascii_start();
@@ -44,7 +44,8 @@ pub(super) fn strings(bytes: &[u8]) -> BTreeMap<String, Option<String>> {
     found
 }
 
-/// The string at the start, if it can be read, and what follows it. `None`: no string ends here.
+/// Reads the string at the start. Returns its value, if it is readable, and the text after it. `None`: the string does not
+/// end.
 fn string(text: &[u8]) -> Option<(Option<String>, &[u8])> {
     let end = string_length(text)?;
     Some((serde_json::from_slice(&text[..end]).ok(), &text[end..]))

@@ -1,4 +1,4 @@
-//! `state/tool-log.jsonl`: the tools that were run, one on a line.
+//! `state/tool-log.jsonl`: one line for each tool that ran.
 
 use std::{collections::BTreeSet, fs::OpenOptions, path::Path};
 
@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
 
-/// Largest log, in bytes: above it the older half goes. Source: our own bound, some 50,000 calls.
+/// Maximum size of the log, in bytes. Beyond it the older half is removed. Source: our own bound, about 50,000 calls.
 const MOST_LOG: u64 = 16 << 20;
-/// Bound of a line, in bytes. Source: our own bound; a call names some files.
+/// Maximum length of a line, in bytes. Source: our own bound; a call names some files.
 const MOST_LINE: u64 = 4 << 20;
 
 /// A tool that was run.
@@ -39,18 +39,18 @@ pub struct ToolLogLine {
 }
 
 impl ToolLogLine {
-    /// The log's name.
+    /// File name of the log.
     pub(crate) const NAME: &str = "tool-log.jsonl";
 }
 
 impl ProjectFolder {
-    /// Adds a line. Several processes may do so at once.
+    /// Appends a line. Several processes may do so at once.
     pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
         let path = self.state_path(ToolLogLine::NAME);
         let log = self.tool_log();
         self.locked(|| {
-            // The log gets the default mode of new files, because other users of the project append too. An
-            // existing file is fine.
+            // Create the log with the default mode of new files, because other users of the project append, too. An existing
+            // file is no problem.
             let _ = OpenOptions::new().append(true).create_new(true).open(&path);
             let appended = log.append(line).and_then(|bytes| match bytes > MOST_LOG {
                 true => log.drop_older_half_above(MOST_LOG),
@@ -64,7 +64,8 @@ impl ProjectFolder {
         JsonLinesLog::at(self.state_path(ToolLogLine::NAME), MOST_LINE)
     }
 
-    /// Removes what lasts for a cycle, beside its plan and tasks: the log, the agents, and the skills. Artifacts stay: they are nowhere else.
+    /// Removes the files that last for one cycle, except its plan and tasks: the log, the agents, and the skills. Artifacts
+    /// stay: they exist nowhere else.
     pub(crate) fn end_session_files(&self) -> Result<(), ProjectError> {
         for path in self.skill_paths() {
             file::remove(&path.with_file_name(AgentTracker::NAME))?;
@@ -73,7 +74,7 @@ impl ProjectFolder {
         file::remove(&self.state_path(ToolLogLine::NAME))
     }
 
-    /// The files that an agent changed, by the log. A line that cannot be read counts as none.
+    /// Returns the files that an agent changed, by the log. Skips unreadable lines.
     pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
         let log = self.tool_log();
         let lines = log.read().map_err(ProjectError::at(log.path()))?;
@@ -85,7 +86,7 @@ impl ProjectFolder {
         Ok(own.flat_map(|line| line.files_touched).collect())
     }
 
-    /// The files that a tool changes, relative to the project. Those outside of it are left out.
+    /// Returns the files that a tool changes, relative to the project. Leaves out files outside of it.
     pub(super) fn touched(&self, tool: &HookTool, working_directory: &Path) -> BTreeSet<String> {
         if tool.use_of_files != UseOfFiles::Edits {
             return BTreeSet::new();
@@ -93,12 +94,13 @@ impl ProjectFolder {
         tool.paths.iter().filter_map(|path| self.relative(path, working_directory)).collect()
     }
 
-    /// A path relative to the project: by its text, or by where its links lead. `None`: it is outside of it.
+    /// Returns a path relative to the project, by its text or after its links are resolved. `None`: it is outside of the
+    /// project.
     pub(super) fn relative(&self, path: &Path, working_directory: &Path) -> Option<String> {
         let path = plain(&working_directory.join(path));
         let inside = match path.strip_prefix(plain(self.root())) {
             Ok(inside) => inside.to_owned(),
-            // The same folder has another name where a link leads to it.
+            // The project may have another path through a link, so compare the resolved paths.
             Err(_) => real(&path)?.strip_prefix(real(self.root())?).ok()?.to_owned(),
         };
         let text = inside.to_str()?.replace('\\', "/");

@@ -1,15 +1,15 @@
-//! Hooks: what is done when something happens in a program that works on the project.
+//! Hooks: actions on events of a program that works on the project.
 //!
-//! | event | what is done |
+//! | event | action |
 //! | --- | --- |
-//! | [`SessionStart`](HookEvent::SessionStart) | makes `.nexus/`, and tells where the work stands, what an earlier session left, what the project knows, and which skills there are |
-//! | [`UserMessage`](HookEvent::UserMessage) | begins the skill of a tag, or does what an inline tag asks for |
-//! | [`SubagentSpawn`](HookEvent::SubagentSpawn) | notes the agent, and tells it what the project knows |
-//! | [`SubagentComplete`](HookEvent::SubagentComplete) | notes its end and the files that it changed, also in the task that it does |
-//! | [`PreToolUse`](HookEvent::PreToolUse) | refuses an edit while there are no tasks, or where the tasks or the input cannot be read |
-//! | [`PostToolUse`](HookEvent::PostToolUse) | notes the call in `state/tool-log.jsonl` |
-//! | [`SessionEnd`](HookEvent::SessionEnd) | ends the session's skill, until the same session goes on |
-//! | [`ContextCompact`](HookEvent::ContextCompact) | tells again what was lost: where the work stands, the active skill, the rules |
+//! | [`SessionStart`](HookEvent::SessionStart) | creates `.nexus/`, and reports the state of the work, the leftovers of an earlier session, the project's knowledge, and the skills |
+//! | [`UserMessage`](HookEvent::UserMessage) | begins the skill of a tag, or executes an inline tag |
+//! | [`SubagentSpawn`](HookEvent::SubagentSpawn) | records the agent, and sends it the project's knowledge |
+//! | [`SubagentComplete`](HookEvent::SubagentComplete) | records its end and the files that it changed, also in its task |
+//! | [`PreToolUse`](HookEvent::PreToolUse) | rejects an edit if there are no tasks, or if the tasks or the input cannot be read |
+//! | [`PostToolUse`](HookEvent::PostToolUse) | records the call in `state/tool-log.jsonl` |
+//! | [`SessionEnd`](HookEvent::SessionEnd) | suspends the session's skill until the session resumes |
+//! | [`ContextCompact`](HookEvent::ContextCompact) | repeats what the model lost: the state of the work, the active skill, the rules |
 
 mod agents;
 mod call;

@@ -1,4 +1,4 @@
-//! Places that a path may stand for.
+//! Resolves paths.
 
 use std::{
     collections::VecDeque,
@@ -6,10 +6,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// Most links on one path. Source: Linux has 40.
+/// Maximum number of links on one path. Source: Linux allows 40.
 const MOST_LINKS: usize = 40;
 
-/// The path without `.` and `..`, by its text alone.
+/// Returns the path without `.` and `..`, by its text alone.
 pub(super) fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -24,8 +24,8 @@ pub(super) fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// The path without links, as the operating system walks it. A link whose target does not exist yet is followed, too: a write makes
-/// the target. `None` for more links than a path may have.
+/// Returns the path with all links resolved, as the operating system does it. Follows a link even if its target does not
+/// exist yet, because a write creates the target. `None` if the path has too many links.
 pub(super) fn real(path: &Path) -> Option<PathBuf> {
     let mut ahead: VecDeque<PathBuf> = parts(path).collect();
     let mut real = PathBuf::new();
@@ -44,7 +44,7 @@ pub(super) fn real(path: &Path) -> Option<PathBuf> {
             Ok(_) if links == MOST_LINKS => return None,
             Ok(target) => {
                 links += 1;
-                // An absolute target begins with the root, which replaces the path so far.
+                // The root of an absolute target replaces the path so far.
                 parts(&target).rev().for_each(|part| ahead.push_front(part));
             }
             Err(_) => real = next,

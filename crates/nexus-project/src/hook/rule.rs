@@ -1,6 +1,6 @@
-//! The rule of [`HookEvent::PreToolUse`](super::HookEvent::PreToolUse): files of the project are changed only for a task.
+//! The rule of [`HookEvent::PreToolUse`](super::HookEvent::PreToolUse): files of the project may change only for a task.
 //!
-//! Nothing here takes a lock: the files of the state are replaced as a whole.
+//! This takes no lock, because the files of the state are replaced in one step.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,14 @@ use crate::{
     state::{Document, Pending, ProjectTasks, UPDATE},
 };
 
-/// The refusal of an edit without a task.
+/// Reason for rejecting an edit without a task.
 const NO_TASK: &str = "Files of this project may be edited only for a task, but no task exists. First call \
                        task_add with the work and its acceptance, for example title \"Fix the date parser\", \
                        acceptance \"the test of leap years passes\". Then call task_update with status \
                        in_progress, and make the same edit again.";
 
 impl ProjectFolder {
-    /// Decides whether a tool may run.
+    /// Returns the reply before a tool runs: a rejection if the rule does not allow it.
     pub(super) fn before_tool(&self, input: &HookInput) -> HookReply {
         let Some(tool) = &input.tool else { return self.nameless_tool("it does not name the tool") };
         if tool.use_of_files != UseOfFiles::Edits || !self.is_work(tool, &input.working_directory) {
@@ -38,7 +38,7 @@ impl ProjectFolder {
         }
     }
 
-    /// Refuses a call of a tool that is not known, because the input of the hook cannot be read.
+    /// Returns the reply for an unknown tool if the input of the hook cannot be read: a rejection.
     pub(super) fn nameless_tool(&self, problem: &str) -> HookReply {
         HookReply::refused(format!(
             "This call is not made, because the input of the Nexus hook does not name the tool ({problem}), \
@@ -49,7 +49,7 @@ impl ProjectFolder {
         ))
     }
 
-    /// Refuses a call of a tool that changes files, because the input of the hook cannot be read.
+    /// Returns the reply for a tool that changes files if the input of the hook cannot be read: a rejection.
     pub(super) fn unreadable_edit(&self, tool: &str, problem: &str) -> HookReply {
         HookReply::refused(format!(
             "This call of {tool} is not made, because the input of the Nexus hook cannot be read \
@@ -65,7 +65,7 @@ impl ProjectFolder {
     fn is_work(&self, tool: &HookTool, working_directory: &Path) -> bool {
         let needs_a_task = |path: &PathBuf| {
             let path = working_directory.join(path);
-            // A tool may resolve `..` by the text, or leave it to the operating system, which follows links first.
+            // A tool may resolve `..` by the text, or let the operating system do it, which follows links first. Check both.
             let Some(walked) = real(&path) else { return true };
             let Some(resolved) = real(&plain(&path)) else { return true };
             [plain(&path), resolved, walked].iter().any(|place| self.needs_a_task(place))
@@ -73,7 +73,7 @@ impl ProjectFolder {
         tool.paths.is_empty() || tool.paths.iter().any(needs_a_task)
     }
 
-    /// Returns whether a path without `..` is in the project and outside of the folders that record what it knows.
+    /// Returns true if a path without `..` is in the project and outside of the folders of its knowledge.
     fn needs_a_task(&self, path: &Path) -> bool {
         let roots = [Some(plain(self.root())), real(self.root())];
         let inside = roots.iter().flatten().find_map(|root| path.strip_prefix(root).ok());
@@ -85,7 +85,7 @@ impl ProjectFolder {
         !KNOWLEDGE.iter().any(is_below) || has_other_names(path)
     }
 
-    /// Returns whether there are tasks, after it finishes a change that was begun.
+    /// Returns true if tasks exist. First completes an interrupted change.
     fn has_tasks(&self) -> Result<bool, Unreadable> {
         let read = |name| {
             let path = self.state_path(name);
@@ -98,7 +98,7 @@ impl ProjectFolder {
         Ok(self.tasks().map_err(read(ProjectTasks::NAME))?.is_some())
     }
 
-    /// The command that makes the state readable again, in a sentence.
+    /// Returns a sentence with the command that makes the state readable again.
     fn fix(&self, path: &Path, error: &ProjectError) -> String {
         let folder = self.root().join(FOLDER);
         let state = folder.join("state");
@@ -122,13 +122,13 @@ impl ProjectFolder {
     }
 }
 
-/// A file of the state that cannot be read.
+/// An unreadable file of the state.
 struct Unreadable {
     path: PathBuf,
     error: ProjectError,
 }
 
-/// Returns whether a file has further names (hard links), any of which may be elsewhere in the project.
+/// Returns true if a file has further names (hard links). Any of them may be inside the project.
 fn has_other_names(path: &Path) -> bool {
     #[cfg(unix)]
     return path
@@ -141,14 +141,14 @@ fn has_other_names(path: &Path) -> bool {
     }
 }
 
-/// The command that moves a file or folder aside.
+/// Returns the command that moves a file or folder out of the way.
 fn aside(path: &Path) -> String {
     let mut moved = path.as_os_str().to_owned();
     moved.push(".damaged");
     format!("`mv {} {}`", quoted(path), quoted(Path::new(&moved)))
 }
 
-/// A path as one word of a shell.
+/// Quotes a path as one word of a shell.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

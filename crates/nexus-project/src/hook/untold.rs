@@ -1,11 +1,11 @@
-//! `state/{harness}/untold.json`: texts that wait for the next answer that reaches the model.
+//! `state/{harness}/untold.json`: texts that wait for the next answer that the program passes on to its model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document};
 
-/// Longest texts together, in bytes: above it the oldest go. Source: our own bound.
+/// Maximum length of the texts together, in bytes. Beyond it the oldest are dropped. Source: our own bound.
 const MOST_UNTOLD: usize = 32 << 10;
 
 /// Texts that were not sent yet.
@@ -33,7 +33,7 @@ impl Document for Untold {
 }
 
 impl ProjectFolder {
-    /// Keeps a text for the model of a session. What was kept for another session is dropped.
+    /// Stores a text for the model of a session. Drops the texts of another session.
     pub(super) fn keep_untold(&self, harness: &str, session: &str, text: String) -> Result<(), ProjectError> {
         let path = self.harness_path(harness)?.join(Untold::NAME);
         self.locked(|| {
@@ -47,7 +47,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Takes the stored texts for the model of a session.
+    /// Removes and returns the stored texts for the model of a session.
     pub(super) fn take_untold(&self, harness: &str, session: &str) -> Result<Option<String>, ProjectError> {
         let path = self.harness_path(harness)?.join(Untold::NAME);
         if !path.is_file() {

@@ -10,21 +10,21 @@ use std::{
 use super::index::{FolderHub, NOTHING_INSTALLED};
 use crate::error::{ProjectError, ProjectErrorKind};
 
-/// Largest part of git's output that is held, in bytes.
+/// Maximum size of the stored part of git's output, in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
-/// Largest number of lines of git's output in an error.
+/// Maximum number of lines of git's output in an error.
 const MAX_SHOWN_LINES: usize = 20;
 /// Longest wait for the rest of git's output after it exited.
 const OUTPUT_TIME: Duration = Duration::from_secs(5);
 /// Longest time a clone may take.
 const CLONE_TIME: Duration = Duration::from_secs(300);
 
-/// Clones the newest commit of a hub's repository, an `https://` address or a path, and runs nothing of it. Blocks for at most five
-/// minutes.
+/// Clones the newest commit of a hub's repository, an `https://` address or a path. Runs no code of the repository. Blocks
+/// for at most five minutes.
 ///
 /// # Errors
 ///
-/// [`Failed`](ProjectErrorKind::Failed) with git's last lines.
+/// [`Failed`](ProjectErrorKind::Failed), with the last lines of git.
 pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
     let failed = |reason: String| {
         let message = format!("the hub {} cannot be cloned: {reason}", without_password(repository));
@@ -67,7 +67,7 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
         }
     }
     let mut child = git.spawn().map_err(|error| failed(format!("git cannot be started: {error}")))?;
-    // Drained meanwhile: git blocks once the pipe is full.
+    // Read the output meanwhile: git blocks when the pipe is full.
     let output = child.stderr.take().map(last_lines);
     let until = Instant::now() + CLONE_TIME;
     let status = loop {
@@ -87,14 +87,14 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, ProjectError> {
         }
     };
     if !status.success() {
-        // A helper process of git may still hold the pipe open.
+        // A helper process of git may keep the pipe open after git has ended, so limit the wait.
         let output = output.and_then(|output| output.recv_timeout(OUTPUT_TIME).ok()).unwrap_or_default();
         return Err(failed(format!("{status}: {output}")));
     }
     Ok(FolderHub::from_clone(folder, without_password(repository)))
 }
 
-/// Reads a program's standard error to its end, and sends its last lines without passwords.
+/// Reads a program's standard error to its end. Sends its last lines, without passwords.
 fn last_lines(mut stderr: impl io::Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
@@ -114,7 +114,7 @@ fn last_lines(mut stderr: impl io::Read + Send + 'static) -> Receiver<String> {
             }
         }
         let text = String::from_utf8_lossy(&output);
-        // Whole lines: a half one may begin within a password.
+        // Drop the first line if it is cut: it may begin in the middle of a password.
         let mut lines: Vec<_> = text.lines().skip(usize::from(is_cut)).collect();
         lines.drain(..lines.len().saturating_sub(MAX_SHOWN_LINES));
         // The receiver may be gone.
@@ -123,7 +123,7 @@ fn last_lines(mut stderr: impl io::Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// Returns the text with user and password removed from each address.
+/// Removes the user and password from each address in the text.
 fn without_password(text: &str) -> String {
     let mut cleaned = String::new();
     let mut rest = text;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Longest description that is shown, in characters. The format of skills has the same bound.
+/// Maximum length of a shown description, in characters. The format of skills has the same limit.
 const MAX_CHARACTERS: usize = 1024;
-/// Values that front matter may have once its aliases are followed.
+/// Maximum number of values in front matter, with its aliases expanded.
 const MAX_NODES: usize = 5_000;
 
-/// Returns the description in the front matter of a SKILL.md on one line, else the first line of its text.
+/// Returns the description in the front matter of a SKILL.md, or else the first line of its text. The result is one line.
 pub(super) fn description_of(text: &str) -> String {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().skip_while(|line| line.trim().is_empty());
@@ -44,7 +44,7 @@ fn in_yaml(front: &str) -> Option<String> {
     }
 }
 
-/// Returns the description in front matter that is almost YAML: a colon in unquoted text is the most frequent fault.
+/// Returns the description in front matter that is not valid YAML. The most frequent fault is a colon in unquoted text.
 fn in_lines(front: &[&str]) -> Option<String> {
     let described = |line: &&str| {
         Some(line.strip_prefix("description")?.trim_start().strip_prefix(':')?.trim().to_owned())

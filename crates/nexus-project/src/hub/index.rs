@@ -17,28 +17,28 @@ use crate::error::{ProjectError, ProjectErrorKind};
 /// Advice for a hub that cannot be read.
 pub(super) const NOTHING_INSTALLED: &str =
     "check the address and the hub, then try again; nothing was installed";
-/// The file that a hub begins with.
+/// Name of the index file of a hub.
 const INDEX: &str = "hub.json";
-/// The largest index, in bytes.
+/// Maximum size of the index, in bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
-/// The largest file of a skill, in bytes.
+/// Maximum size of a file of a skill, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Most files of a skill.
+/// Maximum number of files of a skill.
 const MAX_FILES: usize = 200;
-/// The longest name of a skill or a pack, in bytes.
+/// Maximum length of the name of a skill or a pack, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 /// The rule for names, for an error message.
 pub(super) const NAME_RULE: &str =
     "a name has 1 to 64 small letters, digits, `_` and `-`, and begins with a letter or a digit";
-/// The longest path of a file, in bytes.
+/// Maximum length of a file's path, in bytes.
 const MAX_PATH_BYTES: usize = 200;
 
 /// Reads the files of a hub.
 #[async_trait]
 pub trait HubReader: fmt::Debug + Send + Sync {
-    /// Returns a file below the hub. The path was checked: plain names separated by `/`. Fails with
-    /// [`Unknown`](ProjectErrorKind::Unknown) if it is not there, [`Damaged`](ProjectErrorKind::Damaged) for a file beyond `at_most` bytes and for
-    /// anything but a plain file.
+    /// Returns a file below the hub. The caller has checked the path: plain names separated by `/`. Fails with
+    /// [`Unknown`](ProjectErrorKind::Unknown) if the file does not exist. Fails with [`Damaged`](ProjectErrorKind::Damaged)
+    /// for a file beyond `at_most` bytes, and for anything but a regular file.
     async fn read(&self, path: &str, at_most: u64) -> Result<Vec<u8>, ProjectError>;
 
     /// Returns the name that installed skills record as their origin.
@@ -171,7 +171,8 @@ impl HubSkill {
     }
 }
 
-/// Returns whether a path is plain names separated by `/`: no hidden name, and none that leads elsewhere on any platform.
+/// Returns true if a path consists of plain names separated by `/`. Rejects hidden names, and names with a special meaning
+/// on any platform.
 pub(super) fn is_inside(path: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@ ".contains(&byte);
     !path.is_empty()
@@ -185,7 +186,8 @@ pub(super) fn is_inside(path: &str) -> bool {
         })
 }
 
-/// Returns whether a text is a name of a skill or a pack: 1 to 64 small letters, digits, `_` and `-`, the first a letter or a digit.
+/// Returns true if a text is the name of a skill or a pack: 1 to 64 lowercase letters, digits, `_` and `-`. It begins with a
+/// letter or a digit.
 pub(super) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= MAX_NAME_BYTES
@@ -201,24 +203,24 @@ fn invalid(message: String) -> ProjectError {
     )
 }
 
-/// A hub that is a folder.
+/// A hub in a folder.
 #[derive(Debug)]
 pub struct FolderHub {
     folder: PathBuf,
     name: String,
-    /// The clone, removed on drop.
+    /// Temporary clone, removed on drop.
     _clone: Option<tempfile::TempDir>,
 }
 
 impl FolderHub {
-    /// Reads the hub in this folder.
+    /// Creates a hub of this folder.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         let name = folder.display().to_string();
         Self { folder, name, _clone: None }
     }
 
-    /// Reads a hub that was cloned into `hub` below a temporary folder, which is removed on drop.
+    /// Creates a hub of the clone `hub` in a temporary folder, which is removed on drop.
     pub(super) fn from_clone(clone: tempfile::TempDir, name: String) -> Self {
         Self { folder: clone.path().join("hub"), name, _clone: Some(clone) }
     }
@@ -235,7 +237,7 @@ impl HubReader for FolderHub {
     }
 }
 
-/// Reads a plain file below a folder. No link is followed on the way.
+/// Reads a regular file below a folder. Follows no link on the way.
 fn read_below(folder: &Path, path: &str, at_most: u64) -> Result<Vec<u8>, ProjectError> {
     let wrong = |kind, reason: String| {
         ProjectError::new(kind, format!("{path} of {}: {reason}", folder.display()), NOTHING_INSTALLED)

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{ProjectError, ProjectErrorKind};
 
-/// Prefixes of the folders that a command creates beside the skills: the new skill, the replaced one, the removed one.
+/// Prefixes of temporary folders beside the skills, for new, replaced and removed skills.
 pub(super) const INSTALLING: &str = ".installing-";
 pub(super) const REPLACED: &str = ".replaced-";
 pub(super) const REMOVED: &str = ".removed-";
@@ -86,13 +86,13 @@ pub enum SkillChange {
     Removed,
 }
 
-/// The folder `skills` of a working folder.
+/// The folder `skills` of a working folder, in which skills are installed.
 #[derive(Clone, Debug)]
 pub struct SkillFolder {
     pub(super) folder: PathBuf,
 }
 
-/// A checked skill in a folder beside its final one.
+/// A checked skill in a temporary folder beside its final one.
 struct Staged {
     name: String,
     folder: tempfile::TempDir,
@@ -101,7 +101,7 @@ struct Staged {
 }
 
 impl SkillFolder {
-    /// The skills in a folder, with a folder for each kind in it.
+    /// Creates access to the skills in a folder. It has a subfolder for each kind.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -113,7 +113,7 @@ impl SkillFolder {
     ///
     /// [`Failed`](ProjectErrorKind::Failed), which names the path.
     pub fn list(&self) -> Result<Vec<FoundSkill>, ProjectError> {
-        // If it cannot be restored, the rest is listed.
+        // If a skill cannot be restored, list the others nevertheless.
         if self.left(REPLACED).is_ok_and(|left| !left.is_empty())
             && let Ok(Some(lock)) = self.try_lock()
             && let Err(error) = self.recover(&lock)
@@ -140,7 +140,7 @@ impl SkillFolder {
         let mut left_out = Vec::new();
         for (_, folder, _) in self.entries()? {
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            // Hidden folders belong to commands and editors.
+            // Skip hidden folders, which belong to commands and editors.
             let reason = reason_to_leave_out(&name, &folder).filter(|_| !name.starts_with('.'));
             left_out.extend(reason.map(|reason| LeftOutSkill { folder, reason }));
         }
@@ -148,7 +148,7 @@ impl SkillFolder {
         Ok(left_out)
     }
 
-    /// Returns the subfolders of each kind without links: skills, and temporary folders of commands.
+    /// Returns the subfolders of each kind that are not links: skills, and temporary folders of commands.
     pub(super) fn subfolders(&self) -> Result<Vec<(SkillKind, PathBuf)>, ProjectError> {
         let folders = self.entries()?.into_iter().filter(|(_, _, is_link)| !is_link);
         Ok(folders.map(|(kind, folder, _)| (kind, folder)).collect())
@@ -209,7 +209,7 @@ impl SkillFolder {
 
     fn found(&self, kind: SkillKind, name: String, is_link: bool) -> Result<FoundSkill, ProjectError> {
         let folder = self.folder.join(kind.as_str()).join(&name);
-        // Commands never change a folder behind a link, even with a record of a hub in it.
+        // No command may change a folder behind a link, so ignore its record of origin.
         let origin = if is_link { Ok(None) } else { read_origin(&folder) };
         let (mark, damaged) = match origin {
             Ok(mark) => (mark, None),
@@ -347,7 +347,8 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// As [`SkillFolder::find`]; [`WrongState`](ProjectErrorKind::WrongState) while another command changes the skills; those of the file system.
+    /// As [`SkillFolder::find`]; [`WrongState`](ProjectErrorKind::WrongState) while another command changes the skills;
+    /// errors of the file system.
     pub fn remove(&self, name: &str) -> Result<SkillChange, ProjectError> {
         self.find(name)?;
         let lock = self.try_lock()?.ok_or_else(|| self.in_use())?;
@@ -360,7 +361,7 @@ impl SkillFolder {
             return Ok(SkillChange::Kept { reason });
         }
         let Some(aside) = set_aside(&skill.folder)? else { return Ok(SkillChange::Removed) };
-        // It may have been changed since it was checked.
+        // Check again: the skill may have been changed since the first check.
         match difference(&aside.join(&skill.name)) {
             Ok(None) => {}
             kept => {
@@ -372,14 +373,14 @@ impl SkillFolder {
             aside.file_name().unwrap_or_default().to_string_lossy().replace(REPLACED, REMOVED);
         let removed = aside.with_file_name(name_of_aside);
         fs::rename(&aside, &removed).map_err(|error| ProjectError::unusable(&aside, &error))?;
-        // The next command removes the remains.
+        // If this fails, the next command removes the leftovers.
         if let Err(error) = fs::remove_dir_all(&removed) {
             tracing::debug!(skill = name, %error, "files of a removed skill remain");
         }
         Ok(SkillChange::Removed)
     }
 
-    /// Reads and checks all files of a skill into a folder beside its final one.
+    /// Reads and checks all files of a skill into a temporary folder beside its final one.
     async fn stage(
         &self,
         hub: &dyn HubReader,
@@ -424,7 +425,7 @@ impl SkillFolder {
         Ok(Staged { name: name.to_owned(), folder: staging, to: kind.join(name), change })
     }
 
-    /// Moves all staged skills to their final folders, or restores what was there before.
+    /// Moves all staged skills to their final folders. After a failure, restores the earlier ones.
     fn put(
         &self,
         staged: Vec<Staged>,
@@ -434,7 +435,7 @@ impl SkillFolder {
         for one in staged {
             match move_to_final(&one) {
                 Ok(before) => {
-                    // It has its final name by now.
+                    // The skill has been moved out of the temporary folder, so do not remove that folder on drop.
                     let _ = one.folder.keep();
                     done.push((one.to, before));
                     changes.insert(one.name, one.change);
@@ -453,7 +454,7 @@ impl SkillFolder {
             }
         }
         for before in done.into_iter().filter_map(|(_, before)| before) {
-            // The next command removes the remains.
+            // If this fails, the next command removes the leftovers.
             if let Err(error) = fs::remove_dir_all(&before) {
                 tracing::debug!(before = %before.display(), %error, "the old copy of a replaced skill remains");
             }
@@ -469,7 +470,7 @@ fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
             .map_err(|error| ProjectError::unusable(&staged.to, &error))
     };
     let Some(aside) = set_aside(&staged.to)? else { return put().map(|()| None) };
-    // It may have been changed since it was checked.
+    // Check again: the skill may have been changed since the first check.
     let moved = difference(&aside.join(&staged.name)).and_then(|changed| match changed {
         None => put(),
         Some(reason) => Err(ProjectError::new(
@@ -487,8 +488,8 @@ fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
     }
 }
 
-/// Moves a skill into a folder beside it, under its own name, until a command restores or removes it. `None` if
-/// it does not exist.
+/// Moves a skill into a temporary folder beside it, until a command restores or removes it. `None` if the skill does not
+/// exist.
 fn set_aside(skill: &Path) -> Result<Option<PathBuf>, ProjectError> {
     if fs::symlink_metadata(skill).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
@@ -497,7 +498,7 @@ fn set_aside(skill: &Path) -> Result<Option<PathBuf>, ProjectError> {
     let aside = tempfile::Builder::new().prefix(REPLACED).tempdir_in(beside);
     let aside = aside.map_err(|error| ProjectError::unusable(beside, &error))?;
     fs::rename(skill, aside.path().join(name)).map_err(|error| ProjectError::unusable(skill, &error))?;
-    // It is no longer removed on drop.
+    // Keep the temporary folder: it now contains the skill.
     Ok(Some(aside.keep()))
 }
 
@@ -515,7 +516,7 @@ fn restore(aside: &Path, skill: &Path) -> Result<(), ProjectError> {
     Ok(())
 }
 
-/// Returns why a folder or a link is not listed as a skill.
+/// Returns the reason why a folder or a link is not listed as a skill.
 fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
     let metadata = match fs::metadata(folder) {
         Ok(metadata) => metadata,
@@ -530,7 +531,7 @@ fn reason_to_leave_out(name: &str, folder: &Path) -> Option<String> {
     (!is_name(name)).then(|| NAME_RULE.to_owned())
 }
 
-/// Returns why a skill without a known hub is left as it is.
+/// Returns the reason why a skill without a known hub is left unchanged.
 fn own(skill: &FoundSkill) -> String {
     skill.damaged.clone().unwrap_or_else(|| "it is your own".to_owned())
 }

@@ -40,7 +40,7 @@ impl SkillFolder {
             Ok(Some(lock)) => Ok(Some(SkillsLock(Some(lock)))),
             Ok(None) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(SkillsLock(None))),
-            // Without a lock, nothing counts as the remains of a killed command.
+            // Without a lock, no folder can count as the leftover of a killed command.
             Err(error) if lacks_locks(&error) => {
                 tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
                 Ok(Some(SkillsLock(None)))
@@ -66,7 +66,7 @@ impl SkillFolder {
         Ok(left)
     }
 
-    /// Restores skills that a killed command had moved away, and removes its unfinished ones.
+    /// Restores skills that a killed command had moved away, and removes its unfinished installations.
     pub(super) fn recover(&self, lock: &SkillsLock) -> Result<(), ProjectError> {
         if lock.0.is_none() {
             return Ok(());
@@ -79,11 +79,11 @@ impl SkillFolder {
                 if fs::symlink_metadata(&to).is_err() {
                     fs::rename(&skill, &to).map_err(|error| ProjectError::unusable(&to, &error))?;
                 } else if difference(&skill)?.is_none() {
-                    // The newer one is in its folder.
+                    // A newer copy is in place, so remove the unchanged earlier one.
                     fs::remove_dir_all(&skill).map_err(|error| ProjectError::unusable(&skill, &error))?;
                 }
             }
-            // It stays if a file of a person's is in it.
+            // This fails, and the folder stays, if a person has put a file into it.
             let _ = fs::remove_dir(&aside);
         }
         for begun in self.left(INSTALLING)?.into_iter().chain(self.left(REMOVED)?) {

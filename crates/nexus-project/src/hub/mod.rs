@@ -17,7 +17,7 @@ pub use index::{FolderHub, HubIndex, HubReader, HubSkill};
 pub use installed::{FoundSkill, LeftOutSkill, SkillChange, SkillFolder};
 pub use kind::SkillKind;
 
-/// Returns the SHA-256 of bytes as hubs and installed skills write it: 64 small hexadecimal digits.
+/// Returns the SHA-256 of bytes in the form of hubs and installed skills: 64 lowercase hexadecimal digits.
 fn sha256(bytes: &[u8]) -> String {
     nexus_files::hex(Sha256::digest(bytes))
 }

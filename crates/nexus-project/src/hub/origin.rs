@@ -12,10 +12,10 @@ use crate::error::{ProjectError, ProjectErrorKind};
 
 /// File that records the origin of a skill, in its folder.
 pub(super) const ORIGIN_FILE: &str = ".nexus-skill.json";
-/// Largest record, in bytes: enough for the maximum number of files.
+/// Maximum size of the record, in bytes. Enough for the maximum number of files.
 const MAX_ORIGIN_BYTES: u64 = 256 << 10;
 
-/// The hub, version and files that a skill came with.
+/// Hub, version and files of an installed skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SkillOrigin {
     pub(super) hub: String,
@@ -23,7 +23,7 @@ pub(super) struct SkillOrigin {
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// Returns how a skill differs from what its hub delivered.
+/// Returns a description of the difference between a skill and its original from the hub. `None` if there is none.
 pub(super) fn difference(folder: &Path) -> Result<Option<String>, ProjectError> {
     let Some(origin) = read_origin(folder)? else { return Ok(Some("it is your own".to_owned())) };
     let changed = changed(folder, &origin);

@@ -1,4 +1,4 @@
-//! Restrictions of a role, in words of no single program.
+//! Restrictions of a role, independent of any program.
 
 use std::fmt;
 
@@ -20,10 +20,10 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All of them.
+    /// All restrictions.
     pub const ALL: [Self; 4] = [Self::NoFileEdit, Self::NoTaskCreate, Self::NoTaskUpdate, Self::NoShellExec];
 
-    /// The word that files have for it.
+    /// Returns the word in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::NoFileEdit => "no_file_edit",
@@ -33,7 +33,7 @@ impl Capability {
         }
     }
 
-    /// The classes of tools that it takes away.
+    /// Returns the classes of tools that the restriction removes.
     pub fn classes(self) -> &'static [ToolClass] {
         use ToolClass as Class;
         match self {
@@ -86,7 +86,7 @@ pub enum ToolClass {
 }
 
 impl ToolClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Self; 11] = [
         Self::FileCreation,
         Self::FileModification,
@@ -101,7 +101,7 @@ impl ToolClass {
         Self::Interactive,
     ];
 
-    /// The word that maps have for it.
+    /// Returns the word in maps of tools.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileCreation => "file_creation",

@@ -1,4 +1,4 @@
-//! The roles that there are.
+//! The catalogue of roles.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +96,7 @@ const CATALOG: [CatalogRow; 9] = [
 ];
 
 impl Role {
-    /// All roles.
+    /// Returns all roles.
     pub fn catalog() -> impl Iterator<Item = Self> {
         CATALOG.into_iter().map(
             |(name, category, resume_tier, model_tier, capabilities, description, body)| Self {
@@ -111,19 +111,19 @@ impl Role {
         )
     }
 
-    /// The types that a home registers for the roles: all but `reviewer`, which is built in.
+    /// Returns the types that a home registers for the roles. `reviewer` is missing, because it is built in.
     pub fn custom_types() -> impl Iterator<Item = AgentType> {
         Self::catalog().map(|role| role.agent_type()).filter(|known| !AgentTypes::is_built_in(&known.name))
     }
 
-    /// The role of this name.
+    /// Returns the role of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::catalog().find(|role| role.name == name)
     }
 
-    /// Returns the type of agent that tasks run this role as. `reviewer` is the built-in type of that name.
+    /// Returns the type of agent for this role in tasks. `reviewer` is the built-in type of that name.
     ///
-    /// A role that changes files implements, at the tier `execution`; every other role reads and submits its
+    /// A role that changes files has the phase `implement` at the tier `execution`. Every other role reads and submits
     /// findings, at the tier `operations`. The type lacks the tools that the role's restrictions remove.
     pub fn agent_type(&self) -> AgentType {
         let (tier, phase) = match (self.name, self.capabilities.contains(&NoFileEdit)) {

@@ -60,11 +60,11 @@ impl TryFrom<Written> for HarnessMap {
 }
 
 impl HarnessMap {
-    /// The map of a program.
+    /// Creates the map of a program.
     ///
     /// # Errors
     ///
-    /// [`HarnessMapError`]: a class is left out.
+    /// [`HarnessMapError`]: a class is missing.
     pub fn new(
         harness: impl Into<String>,
         classes: BTreeMap<ToolClass, BTreeSet<String>>,
@@ -79,7 +79,7 @@ impl HarnessMap {
         }
     }
 
-    /// Returns the tools of Nexus itself: for files, checks and tasks.
+    /// Returns the map of Nexus's own tools: for files, checks and tasks.
     pub fn of_nexus() -> Self {
         let classes = ToolClass::ALL.into_iter().map(|class| {
             let tools: &[&str] = match class {
@@ -99,7 +99,7 @@ impl HarnessMap {
         Self { harness: "nexus".to_owned(), classes: classes.collect() }
     }
 
-    /// The tools that these capabilities take away.
+    /// Returns the tools that these capabilities remove.
     pub fn taken_by<'c>(&self, capabilities: impl IntoIterator<Item = &'c Capability>) -> BTreeSet<&str> {
         let classes = capabilities.into_iter().flat_map(|capability| capability.classes());
         classes.filter_map(|class| self.classes.get(class)).flatten().map(String::as_str).collect()
@@ -109,9 +109,9 @@ impl HarnessMap {
 /// Access and tools of a role in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleTools {
-    /// The widest access level: the program's own tools as far as none of them is taken away.
+    /// Widest access level at which the program's own tools include none of the removed ones.
     pub access: ToolAccess,
-    /// The names of tools that it is not given.
+    /// Names of the removed tools.
     pub taken: BTreeSet<String>,
 }
 
@@ -119,7 +119,8 @@ impl RoleTools {
     /// Returns the access of a role with these restrictions and additional ones. Nothing removes a restriction.
     pub fn of(capabilities: &BTreeSet<Capability>, additions: &[Capability], map: &HarnessMap) -> Self {
         let all: BTreeSet<_> = capabilities.iter().chain(additions).copied().collect();
-        // A level is the program's own tools as a whole. Where it may read, it may also run commands that read.
+        // An access level allows the program's own tools as a group. The level that may read may also run commands that
+        // read. So a role without commands gets no such level.
         let access = if all.contains(&Capability::NoShellExec) {
             ToolAccess::ScopedOnly
         } else if all.contains(&Capability::NoFileEdit) {

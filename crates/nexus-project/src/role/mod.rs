@@ -1,4 +1,4 @@
-//! Roles: their work, their access, and the agent that resumes a task.
+//! Roles: their work, their access, and the choice of the agent that resumes a task.
 
 mod capability;
 mod catalog;

@@ -12,9 +12,9 @@ use crate::{
     state::ProjectTask,
 };
 
-/// Bytes of a file that are searched for its title.
+/// Number of bytes of a file that are searched for its title.
 const MOST_HEAD: u64 = 4 << 10;
-/// Most files of one folder that are named. Source: our own bound; an agent that needs more reads the folder.
+/// Maximum number of listed files of one folder. Source: our own bound; an agent that needs more lists the folder.
 const MOST_NAMED: usize = 100;
 
 /// A file of what the project knows.

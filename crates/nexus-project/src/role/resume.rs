@@ -7,12 +7,12 @@ use nexus_core::turn::{ToolCallRecord, ToolCallStatus};
 use super::{Capability, HarnessMap, ResumeTier, Role};
 use crate::state::{OwnerReusePolicy, ProjectTask, ProjectTasks};
 
-/// Arguments by which tools name the file that they change.
+/// Names of arguments in which tools pass the path of the file that they change.
 const PATHS: [&str; 3] = ["path", "file_path", "notebook_path"];
 
-/// Returns the files that a turn changed, by the record of its calls: files that a changing tool of the map
-/// named, unless the call was refused or reverted. Relative to `root`, the turn's working directory; files
-/// outside of it are left out. The record does not show the changes of a command.
+/// Returns the files that a turn changed, by the record of its calls. A file counts if a changing tool of the map named it,
+/// and the call was not refused or reverted. The paths are relative to `root`, the turn's working directory; files outside
+/// of it are left out. The record does not show the changes of a command.
 pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) -> BTreeSet<String> {
     let edits = map.taken_by([&Capability::NoFileEdit]);
     let done = calls.iter().filter(|call| {
@@ -27,11 +27,11 @@ pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) ->
     inside.filter(|path| !path.is_empty() && !path.split('/').any(|part| part == "..")).collect()
 }
 
-/// Returns the agent of an earlier task that resumes with this one. `None`: a new agent does it, also if a
-/// resume is impossible.
+/// Returns the agent of an earlier task that should resume with this one. `None`: a new agent does the task. This is also
+/// the result if a resume is impossible.
 ///
-/// The policy of the task takes precedence over the tier of its owner; an owner outside of the catalog gets a
-/// new agent.
+/// The policy of the task takes precedence over the resume tier of its owner's role. An owner that is not in the catalogue
+/// gets a new agent.
 pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<String> {
     let owner = task.owner.as_deref()?;
     let policy = task.owner_reuse_policy.or_else(|| {
@@ -41,7 +41,7 @@ pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<Stri
             ResumeTier::Ephemeral => OwnerReusePolicy::Fresh,
         })
     })?;
-    // The task of this owner that was begun last.
+    // Find the task of this owner that was begun last.
     let is_earlier = |earlier: &&ProjectTask| {
         earlier.id != task.id && earlier.agent.is_some() && earlier.owner.as_deref() == Some(owner)
     };
@@ -66,7 +66,7 @@ pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<Stri
     }
 }
 
-/// Returns true if a file equals the other path, or is in it if that is a folder.
+/// Returns true if a file is the other path, or is inside it.
 fn is_in(file: &str, folder: &str) -> bool {
     Path::new(file).starts_with(folder)
 }

@@ -51,7 +51,7 @@ impl ActiveSkill {
 }
 
 impl ProjectFolder {
-    /// Makes a skill the active one of a program, in the place of another.
+    /// Makes a skill the active one of a program. It replaces another active skill.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl ProjectFolder {
         self.locked(|| active.write(&self.skill_path(harness)?))
     }
 
-    /// The skill that is active for a program. One of another session is over.
+    /// Returns the active skill of a program in this session. A skill of another session is over.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl ProjectFolder {
         Ok(active.filter(|active| active.session == session && active.left_at.is_none()))
     }
 
-    /// The session has ended. Its skill is no longer active, unless the session goes on.
+    /// Suspends the skill at the end of its session. It becomes active again if the session resumes.
     pub(crate) fn leave_skill(&self, harness: &str, session: &str) -> Result<(), ProjectError> {
         self.change_skill(harness, |active| {
             if active.session == session && active.left_at.is_none() {
@@ -94,7 +94,7 @@ impl ProjectFolder {
         })
     }
 
-    /// The session begins, or goes on: its skill with it. One of another session is over.
+    /// Activates the suspended skill again when its session resumes. Removes a skill of another session.
     pub(crate) fn take_up_skill(&self, harness: &str, session: &str) -> Result<(), ProjectError> {
         self.change_skill(harness, |active| {
             active.left_at = None;
@@ -102,7 +102,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Changes the skill of a program, if it has one. It is removed where `change` says that it does not stay.
+    /// Changes the skill of a program, if it has one. Removes it if `change` returns false.
     fn change_skill(
         &self,
         harness: &str,
@@ -133,7 +133,7 @@ impl ProjectFolder {
         self.locked(|| file::remove(&path))
     }
 
-    /// The skill that began last, of all programs, with its variant.
+    /// Returns the skill of any program that began last, with its variant.
     pub(crate) fn active_skill(&self) -> Result<Option<String>, ProjectError> {
         let mut last: Option<ActiveSkill> = None;
         for path in self.skill_paths() {
@@ -146,7 +146,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// The folder of what one program keeps.
+    /// Returns the folder of one program's state.
     pub(crate) fn harness_path(&self, harness: &str) -> Result<std::path::PathBuf, ProjectError> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if harness.is_empty() || harness.len() > 64 || harness == "artifacts" || !harness.bytes().all(fits) {
@@ -163,7 +163,7 @@ impl ProjectFolder {
     /// Returns the path of each program's active skill.
     pub(crate) fn skill_paths(&self) -> Vec<std::path::PathBuf> {
         let Ok(entries) = fs::read_dir(self.state_path("")) else { return Vec::new() };
-        // The folder of artifacts belongs to agents, not to a program.
+        // Skip the folder of artifacts, which belongs to agents and not to a program.
         let is_programs = |path: &std::path::PathBuf| path.is_dir() && !path.ends_with("artifacts");
         let folders = entries.flatten().map(|entry| entry.path()).filter(is_programs);
         folders.map(|folder| folder.join(ActiveSkill::NAME)).collect()

@@ -1,17 +1,17 @@
-//! The skills that there are.
+//! The catalogue of skills.
 
 use serde::Serialize;
 
 /// A way of working: instructions that a model gets when the skill begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Skill {
-    /// Its name, and its tag.
+    /// Name of the skill, which is also its tag.
     pub name: &'static str,
     /// Situation in which to use it: one sentence.
     pub description: &'static str,
-    /// True if only a person begins it, by its tag.
+    /// True if only a person may begin it, by its tag.
     pub manual_only: bool,
-    /// True if it stays active until another begins or the cycle ends. Others end with the next message.
+    /// True if it stays active until another skill begins or the cycle ends. Otherwise it ends with the next message.
     pub is_lasting: bool,
     /// Instructions for a model.
     pub body: &'static str,
@@ -49,7 +49,7 @@ const SKILLS: [Skill; 4] = [
 ];
 
 impl Skill {
-    /// All skills.
+    /// Returns all skills.
     pub fn all() -> impl Iterator<Item = Self> {
         SKILLS.into_iter()
     }
@@ -59,7 +59,7 @@ impl Skill {
         Self::all().filter(|skill| !skill.manual_only)
     }
 
-    /// The skill of a tag.
+    /// Returns the skill of a tag.
     pub fn of_tag(tag: &str) -> Option<Self> {
         Self::all().find(|skill| skill.name == tag)
     }

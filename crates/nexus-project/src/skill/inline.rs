@@ -20,7 +20,7 @@ pub struct InlineResult {
 }
 
 impl ProjectFolder {
-    /// Does what a tag asks for, with the text that follows it.
+    /// Executes a tag with the text after it.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ impl ProjectFolder {
         Ok(InlineResult { text })
     }
 
-    /// `[d] text`, `[d] 2 text` or `[d] #2: text`. Without a number it is the one issue that is pending; with none or several of them it is an
-    /// issue of its own.
+    /// Executes `[d] text`, `[d] 2 text` or `[d] #2: text`. Without a number, the decision is for the only pending issue. If
+    /// none or several are pending, it becomes a new issue.
     fn decide_inline(&self, text: &str) -> Result<String, ProjectError> {
         let plan = self.plan()?.ok_or_else(|| {
             let message = "no plan exists for the decision";
@@ -68,7 +68,7 @@ impl ProjectFolder {
             (Some(issue), _) if !rest.is_empty() => (issue.id, rest),
             (_, [only]) => (*only, text),
             _ => {
-                // Nothing is added for a decision that is not taken.
+                // Check the text first, so that no issue is added for a rejected decision.
                 checked_text("decision", Some(text.to_owned()))?;
                 let line = text.lines().next().unwrap_or_default();
                 let title = nexus_mcp::page::cut(&line.replace(breaks_line, " "), 200);
@@ -86,7 +86,7 @@ impl ProjectFolder {
         Ok(format!("The decision on issue {issue}, {:?}, was recorded. {next}", decided.issue.title))
     }
 
-    /// Stores a text in a file of its own, or at the end of a file that is named.
+    /// Stores a text in a new file, or at the end of the named file.
     fn store(&self, folder: &str, name: Option<&str>, text: &str) -> Result<String, ProjectError> {
         self.locked(|| {
             let path = self.path(folder);
@@ -122,7 +122,7 @@ impl ProjectFolder {
     }
 }
 
-/// `2 text`, `#2: text`, `2. text`: the number, and the text behind it.
+/// Splits `2 text`, `#2: text` or `2. text` into the number and the text.
 fn leading_number(text: &str) -> (Option<u32>, &str) {
     let digits = text.strip_prefix('#').unwrap_or(text);
     let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
@@ -134,7 +134,7 @@ fn leading_number(text: &str) -> (Option<u32>, &str) {
     }
 }
 
-/// A name made of the day and the first words, that no file has yet.
+/// Returns an unused file name from the date and the first words.
 fn free_name(folder: &Path, text: &str) -> String {
     let mut words = String::new();
     for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {

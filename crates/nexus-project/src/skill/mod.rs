@@ -1,4 +1,4 @@
-//! Skills: ways of working that a tag in a message begins, and what other tags do at once.
+//! Skills: ways of working that a tag in a message starts; and tags with an immediate effect.
 
 mod active;
 mod catalog;

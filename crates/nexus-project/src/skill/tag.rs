@@ -1,18 +1,18 @@
-//! Tags: what a person writes at the beginning of a message.
+//! Tags at the beginning of a person's message.
 
 use super::Skill;
 
-/// Request of a message's tag.
+/// A tag of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
-    /// A skill begins.
+    /// Starts a skill.
     Skill {
         /// The skill.
         skill: Skill,
         /// Text after the colon: `auto` in `[plan:auto]`.
         variant: Option<String>,
     },
-    /// Something is done at once.
+    /// Has an immediate effect.
     Inline(InlineAction),
 }
 
@@ -23,15 +23,15 @@ pub enum InlineAction {
     Decide,
     /// `[m]`: stores a lesson.
     Remember,
-    /// `[m:gc]`: has the lessons put in order.
+    /// `[m:gc]`: asks the model to tidy up the lessons.
     CollectMemory,
-    /// `[rule]`, and `[rule:NAME]`: stores a rule, in a file of that name.
+    /// `[rule]` and `[rule:NAME]`: store a rule, in a file of that name.
     Rule(Option<String>),
 }
 
 impl Tag {
-    /// Returns the tag at the beginning of a message, and the text after it. Other text in brackets, and a tag
-    /// further on, do not count.
+    /// Returns the tag at the beginning of a message, and the text after it. Ignores other text in brackets, and tags
+    /// further on.
     pub fn of(message: &str) -> Option<(Self, &str)> {
         let (inside, rest) = message.trim_start().strip_prefix('[')?.split_once(']')?;
         let (word, variant) = match inside.split_once(':') {

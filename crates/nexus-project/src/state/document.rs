@@ -1,4 +1,4 @@
-//! Common part of all state files: a type that is their schema, checked at every read and write.
+//! Common part of all state files. Their types define their schemas, which are checked at every read and write.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
     file,
 };
 
-/// The version of all files of the state. A file of a later one is not read.
+/// Format version of all state files. A file of a later version is not read.
 pub(crate) const VERSION: u32 = 1;
 
 /// Advice for a file of a later version.
@@ -19,17 +19,17 @@ pub(crate) const UPDATE: &str = "update Nexus; the file was not changed";
 
 /// A file of the state.
 pub trait Document: Serialize + DeserializeOwned + JsonSchema {
-    /// Its name.
+    /// File name.
     const NAME: &'static str;
 
-    /// The version that it was written in.
+    /// Returns the format version of the document.
     fn version(&self) -> u32;
 
     /// Checks rules that the schema cannot express.
     ///
     /// # Errors
     ///
-    /// The fault, and its position in the document.
+    /// Description of the fault, with its position in the document.
     fn check(&self) -> Result<(), String>;
 
     /// Reads a document. `None` if the file does not exist.
@@ -80,22 +80,22 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
         Ok(text)
     }
 
-    /// Replaces a document as a whole.
+    /// Replaces a document in one step.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::text`] and of the file system; the old document is in place then.
+    /// Errors of [`Self::text`] and of the file system. The old document is in place then.
     fn write(&self, path: &Path) -> Result<(), ProjectError> {
         file::replace(path, self.text(path)?.as_bytes())
     }
 }
 
-/// The JSON Schema of a file of the state.
+/// Returns the JSON Schema of a state file.
 pub fn schema_of<D: Document>() -> Value {
     titled_schema::<D>(D::NAME)
 }
 
-/// The JSON Schema of what a file of this name holds.
+/// Returns the JSON Schema of the content of a file with this name.
 pub(crate) fn titled_schema<T: JsonSchema>(name: &str) -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
     schema["title"] = name.into();

@@ -1,4 +1,4 @@
-//! `history.json`: what earlier cycles decided and did. Cycles are only ever added.
+//! `history.json`: decisions and tasks of earlier cycles. Cycles are only added, never changed.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ impl Default for History {
 }
 
 impl Cycle {
-    /// Every text in it that people would look for.
+    /// Returns every text of the cycle that a search should find.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let plan = self.plan.iter().flat_map(|plan| {
             let issues = plan.issues.iter().flat_map(|issue| {

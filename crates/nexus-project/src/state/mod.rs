@@ -1,4 +1,4 @@
-//! The files below `.nexus/` that tools write: their types, which are their schemas.
+//! The files below `.nexus/` that tools write. The types define the schemas of the files.
 
 mod document;
 mod history;

@@ -1,4 +1,5 @@
-//! `state/.pending.json`: a change of several files, from the moment at which it counts until all of them have it.
+//! `state/.pending.json`: a change of several files. It exists from the moment at which the change counts until all files
+//! have it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `state/plan.json`: what is to be decided, and what was.
+//! `state/plan.json`: issues to decide, and decisions.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,7 @@ pub enum IssueStatus {
 }
 
 impl Issue {
-    /// An issue that is to be decided.
+    /// Creates a pending issue.
     pub fn new(id: u32, title: impl Into<String>) -> Self {
         Self { id, title: title.into(), decision: None, earlier_decisions: Vec::new() }
     }
@@ -78,7 +78,7 @@ impl Issue {
 }
 
 impl ProjectPlan {
-    /// A plan that begins now.
+    /// Creates a plan with this creation time.
     pub(crate) fn new(
         id: String,
         topic: String,
@@ -90,7 +90,7 @@ impl ProjectPlan {
         Self { version: VERSION, id, topic, research_summary, issues, last_issue, created_at: Time::now() }
     }
 
-    /// The issues that are to be decided.
+    /// Returns the pending issues.
     pub fn pending(&self) -> impl Iterator<Item = &Issue> {
         self.issues.iter().filter(|issue| issue.decision.is_none())
     }

@@ -1,4 +1,4 @@
-//! `state/tasks.json`: what is to be done, in an order that dependencies set.
+//! `state/tasks.json`: work to do, in an order that dependencies set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ pub enum ProjectTaskStatus {
 }
 
 impl ProjectTaskStatus {
-    /// The word that files and tools have for it.
+    /// Returns the word in files and tools.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -100,32 +100,32 @@ pub enum OwnerReusePolicy {
 }
 
 impl ProjectTasks {
-    /// No tasks yet.
+    /// Creates an empty set of tasks.
     pub(crate) fn new(id: String) -> Self {
         Self { version: VERSION, id, tasks: Vec::new() }
     }
 
-    /// The task with this number.
+    /// Returns the task with this number.
     pub fn task(&self, id: u32) -> Option<&ProjectTask> {
-        // The number of a task is its place.
+        // The number of a task is its position, from 1.
         self.tasks.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
-    /// The dependencies of a task that are not completed.
+    /// Returns the dependencies of a task that are not completed.
     pub fn missing_for<'t>(&'t self, task: &'t ProjectTask) -> impl Iterator<Item = u32> + 't {
         let is_open =
             |id: &u32| self.task(*id).is_some_and(|task| task.status != ProjectTaskStatus::Completed);
         task.dependencies.iter().copied().filter(is_open)
     }
 
-    /// The tasks that can begin: pending, with every dependency completed.
+    /// Returns the tasks that can begin: pending, with every dependency completed.
     pub fn ready(&self) -> impl Iterator<Item = &ProjectTask> {
         self.tasks.iter().filter(|task| {
             task.status == ProjectTaskStatus::Pending && self.missing_for(task).next().is_none()
         })
     }
 
-    /// The tasks that are not completed.
+    /// Returns the tasks that are not completed.
     pub fn open(&self) -> impl Iterator<Item = &ProjectTask> {
         self.tasks.iter().filter(|task| task.status != ProjectTaskStatus::Completed)
     }

@@ -9,21 +9,21 @@ use nexus_mcp::page::cut;
 
 use crate::error::ProjectError;
 
-/// Longest title or topic, in bytes. Source: our own bound: lists of them are shown whole.
+/// Maximum length of a title or topic, in bytes. Source: our own bound: lists show them in full.
 const MOST_TITLE: usize = 500;
-/// Longest text of any other field, in bytes. Source: our own bound.
+/// Maximum length of any other text, in bytes. Source: our own bound.
 const MOST_TEXT: usize = 64 << 10;
-/// Most numbers of an answer's list. Source: our own bound: with two lists there is room for a page beside them.
+/// Maximum number of numbers in an answer's list. Source: our own bound: two lists and a page fit into one answer.
 pub(super) const MOST_NUMBERS: usize = 300;
-/// Most numbers that an error names.
+/// Maximum number of numbers that an error names.
 const MOST_NAMED: usize = 50;
 
-/// Returns true if a character starts another line or is not readable.
+/// Returns true if a character starts another line or is not printable.
 pub(crate) fn breaks_line(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// Checks a title: one line of text that is not blank.
+/// Checks a title: one line that is not blank.
 pub(super) fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
     let text = text.trim();
     if text.is_empty() || text.len() > MOST_TITLE || text.contains(breaks_line) {
@@ -36,7 +36,7 @@ pub(super) fn checked_title(field: &str, text: &str) -> Result<String, ProjectEr
     Ok(text.to_owned())
 }
 
-/// A text may be long. A blank one counts as left out.
+/// Checks a long text. A blank one counts as left out.
 pub(crate) fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, ProjectError> {
     match text {
         Some(text) if text.trim().is_empty() => Ok(None),
@@ -48,7 +48,7 @@ pub(crate) fn checked_text(field: &str, text: Option<String>) -> Result<Option<S
     }
 }
 
-/// The numbers that there are, for errors: the first of them.
+/// Returns the first of the existing numbers, for errors.
 pub(super) fn numbers(ids: impl Iterator<Item = u32>) -> String {
     let mut ids: Vec<_> = ids.map(|id| id.to_string()).collect();
     let more = ids.len().saturating_sub(MOST_NAMED);
@@ -60,7 +60,7 @@ pub(super) fn numbers(ids: impl Iterator<Item = u32>) -> String {
     }
 }
 
-/// Paths of files, relative to the project.
+/// Checks paths of files relative to the project.
 pub(super) fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
     if files.len() > 10_000 {
         let message = format!("`{field}` names {} files, more than 10,000", files.len());
@@ -76,8 +76,8 @@ pub(super) fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTre
     checked.collect()
 }
 
-/// Returns a path in its normal form, so that each file has a single name. `None`: it leads out of the project,
-/// or is not a path.
+/// Returns a path in its normal form, so that each file has only one. `None`: the path leads out of the project, or is
+/// invalid.
 fn plain_path(file: &str) -> Option<String> {
     if file.len() > 4_096 || file.chars().any(char::is_control) {
         return None;

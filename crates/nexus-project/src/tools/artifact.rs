@@ -1,4 +1,4 @@
-//! Files that agents leave for one another during a cycle.
+//! Files that agents write for other agents of the cycle.
 
 use std::path::{Component, Path};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::ProjectError, file, folder::ProjectFolder};
 
-/// Largest content, in bytes. Source: our own bound.
+/// Maximum size of the content, in bytes. Source: our own bound.
 const MOST_CONTENT: usize = 8 << 20;
-/// Longest name, in bytes, and longest part of it. Source: what file systems take.
+/// Maximum length of a name, and of one component of it, in bytes. Source: limits of file systems.
 const MOST_NAME: [usize; 2] = [1_024, 200];
 
 /// Arguments of `artifact_write`.
@@ -54,7 +54,7 @@ impl ProjectFolder {
             let mut folder = self.state_path("artifacts");
             file::make_folder(&folder)?;
             let name_path = Path::new(name);
-            // Each part of the path must be a real folder, not a link.
+            // Each component must be a real folder and not a link.
             for part in name_path.parent().into_iter().flat_map(Path::components) {
                 folder.push(part);
                 file::make_folder(&folder)?;

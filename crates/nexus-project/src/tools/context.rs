@@ -1,4 +1,4 @@
-//! The state of the work at a glance.
+//! Overview of the state of the work.
 
 use nexus_mcp::page::{cut, fitted, most_of};
 use schemars::JsonSchema;
@@ -63,7 +63,7 @@ pub struct TasksInContext {
 }
 
 impl ProjectFolder {
-    /// Says where the work stands.
+    /// Returns the state of the work.
     ///
     /// # Errors
     ///

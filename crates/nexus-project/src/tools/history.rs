@@ -11,7 +11,7 @@ use crate::{
     time::Time,
 };
 
-/// Longest text of a cycle that is shown to people, in bytes.
+/// Maximum length of a text of a cycle in output for people, in bytes.
 const MOST_SHOWN: usize = 4_000;
 
 /// Arguments of `history_search`.
@@ -68,7 +68,7 @@ pub struct DecisionView {
 }
 
 impl ProjectFolder {
-    /// Finds cycles by text, newest first.
+    /// Returns cycles by text, newest first.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// Returns all cycles that have these words, without pages, for programs and people.
+    /// Returns all cycles that contain these words, without pages, for programs and people.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl ProjectFolder {
     }
 }
 
-/// The cycles in which all words of a query are, newest first.
+/// Returns the cycles that contain all words of a query, newest first.
 fn found_in<'h>(history: &'h History, query: &str) -> Vec<&'h Cycle> {
     let query = query.to_lowercase();
     let words: Vec<_> = query.split_whitespace().collect();

@@ -1,4 +1,5 @@
-//! The eleven tools, each a call of [`ProjectFolder`](crate::ProjectFolder): their arguments and results are their schemas.
+//! The eleven tools. Each is a call of [`ProjectFolder`](crate::ProjectFolder), whose argument and result types define its
+//! schemas.
 
 mod argument;
 mod artifact;

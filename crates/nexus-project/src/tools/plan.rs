@@ -1,4 +1,4 @@
-//! Planning: what is to be decided, and decisions.
+//! Planning: issues to decide, and decisions.
 
 use nexus_mcp::page::{MOST_BYTES, fitted, page};
 use schemars::JsonSchema;
@@ -178,7 +178,7 @@ pub struct PlanDecided {
 }
 
 impl ProjectFolder {
-    /// Begins a planning session. A plan that is there goes to the history first.
+    /// Begins a planning session. An existing plan is moved to the history first.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Says what is pending and what is decided.
+    /// Returns the pending and the decided issues.
     ///
     /// # Errors
     ///
@@ -247,7 +247,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// Adds, removes, edits or opens an issue again.
+    /// Adds, removes, edits or reopens an issue.
     ///
     /// # Errors
     ///
@@ -305,7 +305,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Records what was decided.
+    /// Records a decision.
     ///
     /// # Errors
     ///
@@ -319,7 +319,7 @@ impl ProjectFolder {
             let place = place_of(&plan, Some(request.issue))?;
             let issue = &mut plan.issues[place];
             match &issue.decision {
-                // The same call again, whose first answer may have been lost.
+                // The call is a repetition: the first answer may have been lost.
                 Some(decision) if decision.text == text => {}
                 Some(_) => {
                     let message = format!("issue {} is already decided", issue.id);
@@ -339,7 +339,7 @@ impl ProjectFolder {
     }
 }
 
-/// The numbers of the issues that are to be decided, as far as an answer has them.
+/// Returns the numbers of the pending issues, limited for an answer.
 fn pending_of(plan: &ProjectPlan) -> Vec<u32> {
     plan.pending().map(|issue| issue.id).take(MOST_NUMBERS).collect()
 }

@@ -46,7 +46,7 @@ impl fmt::Display for ToolPrefix {
 
 /// The eleven tools of a project.
 ///
-/// `.nexus/` is made at the first call: what is listed depends on no file.
+/// The first call creates `.nexus/`. The list of tools does not depend on any file.
 #[derive(Debug)]
 pub struct ProjectTools {
     project: OnFirstCall<ProjectFolder>,
@@ -54,7 +54,7 @@ pub struct ProjectTools {
 }
 
 impl ProjectTools {
-    /// The tools of this project.
+    /// Creates the tools of this project.
     pub fn new(project: ProjectFolder, prefix: ToolPrefix) -> Self {
         let open = move || project.init().map(|_| project.clone());
         Self { project: OnFirstCall::new(open), prefix }

@@ -1,4 +1,4 @@
-//! Tasks: what is to be done, in which order, by whom.
+//! Tasks: work to do, its order, and its agents.
 
 use std::collections::BTreeSet;
 
@@ -253,7 +253,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Says what is to be done, and what can begin.
+    /// Returns a page of the tasks, with the ones that can begin.
     ///
     /// # Errors
     ///
@@ -268,7 +268,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// Returns all tasks with their whole texts, without pages, for programs and people.
+    /// Returns all tasks with their full texts, without pages, for programs and people.
     ///
     /// # Errors
     ///
@@ -281,7 +281,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// Says where a task stands now.
+    /// Changes the status of a task.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Ends the cycle: plan, tasks and decisions go to the history, all of them or nothing.
+    /// Ends the cycle: moves plan, tasks and decisions to the history, all of them or nothing.
     ///
     /// # Errors
     ///
@@ -354,7 +354,7 @@ fn no_tasks() -> ProjectError {
     ProjectError::wrong_status("there are no tasks", "first add a task with task_add")
 }
 
-/// Refuses a change of status that the order of the work does not allow, and says which are possible.
+/// Rejects a change of status that the order of the work does not allow, and names the possible ones.
 fn refuse_transition(
     tasks: &ProjectTasks,
     task: &ProjectTask,
