@@ -1,4 +1,4 @@
-//! An artifact as it is written: its text, and where the parts of it stand. What is changed is spliced into the text, so that every
+//! An artifact: its text, and the positions of its parts. A change replaces only its own part of the text, so that every
 //! other byte stays.
 
 use std::{fmt, ops::Range};
@@ -14,51 +14,51 @@ use super::{
 /// Content of an empty section.
 pub const NONE: &str = "_None._";
 
-/// A place in a text. Lines and columns count from 1, columns in characters.
+/// A position in a text. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
-    /// The line.
+    /// Line.
     pub line: usize,
-    /// The column.
+    /// Column.
     pub column: usize,
 }
 
-/// A section: what stands below a heading, or between two tags.
+/// A section: a heading or a pair of tags, with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// The heading's words, or the tag's name.
+    /// Words of the heading, or name of the tag.
     pub name: String,
-    /// Start of the heading or the tag.
+    /// Byte offset of the heading or the tag.
     pub start: usize,
-    /// Its content.
+    /// Byte range of the content.
     pub body: Range<usize>,
-    /// True if a tag has its end.
+    /// True if the section is no tag, or the tag is closed.
     pub is_closed: bool,
 }
 
-/// An entry: what stands below `### D-1: text`.
+/// An entry: a heading `### D-1: text`, with its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Text before the first colon, if it is a single word.
     pub id: Option<String>,
-    /// The words of the heading, without the name.
+    /// Words of the heading, without the id.
     pub text: String,
-    /// The section, by its place in [`Artifact::sections`].
+    /// Index of the section in [`Artifact::sections`].
     pub section: usize,
-    /// Start of the heading.
+    /// Byte offset of the heading.
     pub start: usize,
-    /// Its content.
+    /// Byte range of the content.
     pub body: Range<usize>,
 }
 
 /// A line `- **Name:** value` of an entry, with its continuation lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The name.
+    /// Name of the field.
     pub name: String,
-    /// The value, without blanks around it.
+    /// Value, without surrounding blanks.
     pub value: String,
-    /// Start of the value's first line.
+    /// Byte offset of the value's first line.
     pub start: usize,
 }
 
@@ -75,14 +75,14 @@ pub(super) enum Unclosed {
 pub struct Artifact {
     kind: Kind,
     text: String,
-    /// Starts of the lines.
+    /// Byte offset of each line.
     lines: Vec<usize>,
     frontmatter: Option<Range<usize>>,
     body: usize,
     sections: Vec<Section>,
     entries: Vec<Entry>,
     unclosed: Vec<(usize, Unclosed)>,
-    /// Lines of the body that are neither in a code fence nor in a comment.
+    /// Byte ranges of the body's lines that are outside of code fences and comments.
     prose: Vec<Range<usize>>,
 }
 
@@ -117,26 +117,26 @@ impl Artifact {
         document
     }
 
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The text: byte for byte what was read, with what was changed.
+    /// Returns the text: the text that was read, with the changes since.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text of a frontmatter, without the lines around it; all of META.
+    /// Returns the text of the frontmatter, without the lines around it. For META, returns the whole text.
     pub fn frontmatter(&self) -> Option<&str> {
         Some(&self.text[self.frontmatter.clone()?])
     }
 
-    /// Reads the frontmatter as a type.
+    /// Parses the frontmatter as a type.
     ///
     /// # Errors
     ///
-    /// What is wrong, with its line and column in the text.
+    /// The fault, with its line and column in the text.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ProjectError> {
         let found = self.frontmatter().ok_or_else(|| "it has no frontmatter".to_owned());
         let read = found.and_then(|text| {
@@ -155,7 +155,7 @@ impl Artifact {
         })
     }
 
-    /// Returns the positions of the frontmatter's values in the text.
+    /// Returns the byte ranges of the frontmatter's values in the text.
     pub(super) fn values(&self) -> Values {
         let Some(range) = self.frontmatter.clone() else { return Values::new() };
         let values = yaml::values(&self.text[range.clone()]).into_iter();
@@ -168,27 +168,27 @@ impl Artifact {
         TextPosition { line: error.line + before, column: error.column }
     }
 
-    /// The sections, in order.
+    /// Returns the sections, in order.
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 
-    /// The first section of this name.
+    /// Returns the first section of this name.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.is_called(name))
     }
 
-    /// The entries, in order.
+    /// Returns the entries, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The entries of a section.
+    /// Returns the entries of a section.
     pub fn entries_of<'a>(&'a self, section: &'a str) -> impl Iterator<Item = &'a Entry> {
         self.entries.iter().filter(move |entry| self.sections[entry.section].is_called(section))
     }
 
-    /// The fields of an entry.
+    /// Returns the fields of an entry.
     pub fn fields(&self, entry: &Entry) -> Vec<Field> {
         let mut fields: Vec<Field> = Vec::new();
         for range in self.prose_in(entry.body.clone()) {
@@ -215,7 +215,7 @@ impl Artifact {
         &self.unclosed
     }
 
-    /// The lines of a part of the body, without their ends, that are neither code nor comment.
+    /// Returns the lines of a part of the body, without their ends. Skips code and comments.
     pub(super) fn prose_in(&self, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let first = self.prose.partition_point(|line| line.end < part.start);
         let lines = self.prose[first..].iter().take_while(move |line| line.start <= part.end);
@@ -224,7 +224,7 @@ impl Artifact {
             .filter(|line| line.start <= line.end)
     }
 
-    /// The whole body.
+    /// Returns the byte range of the body.
     pub(super) fn body(&self) -> Range<usize> {
         self.body..self.text.len()
     }
@@ -241,7 +241,7 @@ impl Artifact {
         }
     }
 
-    /// The line and column of a byte.
+    /// Returns the line and column of a byte offset.
     pub fn position(&self, at: usize) -> TextPosition {
         let line = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines[line - 1];
@@ -250,11 +250,12 @@ impl Artifact {
         TextPosition { line, column }
     }
 
-    /// Writes another value in the place of a key's, in the same quotes.
+    /// Replaces the value of a key, and keeps its quotes.
     ///
     /// # Errors
     ///
-    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if the frontmatter has no such key with a value on one line.
+    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if the frontmatter has no such key with a value on one
+    /// line.
     pub fn set_value(&mut self, key: &str, value: &str) -> Result<(), ProjectError> {
         let range = self.values().remove(key).filter(|range| !range.is_empty());
         let old = range.clone().map(|range| &self.text[range]).filter(|old| !old.contains('\n'));
@@ -300,7 +301,7 @@ impl Artifact {
         Ok(())
     }
 
-    /// Replaces a part of the text, in the text's own line ends.
+    /// Replaces a part of the text. The line ends of `content` become those of the text.
     fn splice(&mut self, range: Range<usize>, content: &str) {
         let is_windows = self.text.find('\n').is_some_and(|at| self.text[..at].ends_with('\r'));
         let content = if is_windows { content.replace('\n', "\r\n") } else { content.to_owned() };
@@ -447,7 +448,7 @@ impl Artifact {
 }
 
 impl Section {
-    /// Returns true if its heading begins with these words.
+    /// Returns true if the heading begins with these words.
     pub fn is_called(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name);
         rest.is_some_and(|rest| {
@@ -462,7 +463,7 @@ impl fmt::Display for Artifact {
     }
 }
 
-/// The level and the words of a heading.
+/// Returns the level and the words of a heading.
 pub(super) fn heading_of(line: &str) -> Option<(usize, &str)> {
     let trimmed = line.trim_start_matches(' ');
     let level = trimmed.bytes().take_while(|byte| *byte == b'#').count();
@@ -477,7 +478,7 @@ pub(super) fn heading_of(line: &str) -> Option<(usize, &str)> {
     is_heading.then_some((level, if has_end { without_end.trim_end() } else { words }))
 }
 
-/// The name and the value of `- **Name:** value`.
+/// Returns the name and the value of a line `- **Name:** value`.
 fn field_of(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let line = line.strip_prefix(['-', '*']).filter(|rest| rest.starts_with(' ')).unwrap_or(line);
@@ -490,7 +491,7 @@ fn opens_fence(line: &str) -> Option<(char, usize)> {
     let mark = trimmed.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let length = trimmed.chars().take_while(|one| *one == mark).count();
     let is_fence = line.len() - trimmed.len() <= 3 && length >= 3;
-    // Backticks on both sides are code within a line.
+    // A line with further backticks after the first ones is inline code and no fence.
     (is_fence && !(mark == '`' && trimmed[length..].contains('`'))).then_some((mark, length))
 }
 

@@ -1,5 +1,5 @@
-//! Frontmatter of each kind. A closed format refuses unknown keys; plans and summaries are open, because agents
-//! store keys of their own there.
+//! Frontmatter of each kind. A closed format rejects unknown keys. Plans and summaries are open, because agents store keys
+//! of their own there.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{MilestoneId, SliceId, SliceTaskId};
 
-/// Declares a type that can be read and has a JSON Schema.
+/// Declares an enum of words that can be parsed and has a JSON Schema.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$word_about:meta])* $word:ident = $text:literal,)* }) => {
         $(#[$about])*
@@ -18,17 +18,17 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Every one.
+            /// Every value.
             pub const ALL: &[Self] = &[$(Self::$word,)*];
 
-            /// The word in the files.
+            /// Returns the word in files.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$word => $text,)*
                 }
             }
 
-            /// The one of this word.
+            /// Returns the value of a word.
             pub fn of(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|one| one.as_str() == word)
             }
@@ -45,13 +45,13 @@ macro_rules! words {
 words! {
     /// Progress of a task or a slice.
     WorkStatus {
-        /// Not begun.
+        /// Work has not begun.
         Pending = "pending",
         /// An agent or a person works on it.
         InProgress = "in-progress",
         /// Done.
         Done = "done",
-        /// It is not going to be done.
+        /// The work will not be done.
         Skipped = "skipped",
         /// Suspended until it is resumed.
         Parked = "parked",
@@ -65,7 +65,7 @@ words! {
         Verified = "verified",
         /// A criterion failed.
         Failed = "failed",
-        /// None failed, but one is put off or not decided.
+        /// No criterion failed, but at least one is deferred or undecided.
         Deferred = "deferred",
     }
 }
@@ -77,7 +77,7 @@ words! {
         Pass = "Pass",
         /// Evidence contradicts it.
         Fail = "Fail",
-        /// It is put off.
+        /// The criterion is deferred.
         Defer = "Defer",
         /// Not decided.
         Pending = "Pending",
@@ -85,13 +85,13 @@ words! {
 }
 
 words! {
-    /// Decision on research: ready to be planned on or not.
+    /// Verdict on research: ready for planning or not.
     ResearchVerdict {
         /// The outputs agree.
         Clean = "clean",
-        /// They differ in places; who plans must know.
+        /// The outputs differ in places. The planner must know them.
         IssuesFlagged = "issues_flagged",
-        /// They differ too much: ask again, with a sharper question.
+        /// The outputs differ too much: repeat the research with a sharper question.
         NeedsReSpawn = "needs_re_spawn",
     }
 }
@@ -105,17 +105,17 @@ words! {
         Read = "read",
         /// The requested work was done.
         Acted = "acted",
-        /// Out of the way.
+        /// The handoff is closed.
         Archived = "archived",
     }
 }
 
 words! {
-    /// The outcome of an audit.
+    /// Outcome of an audit.
     ValidationStatus {
         /// Every requirement is observed by a test.
         Clean = "clean",
-        /// Some are not.
+        /// Some requirements are not observed by a test.
         IssuesFound = "issues_found",
         /// There was nothing to audit.
         Skipped = "skipped",
@@ -130,7 +130,7 @@ pub struct Verification {
     pub schema_version: u32,
     /// The milestone.
     pub milestone: MilestoneId,
-    /// Its name.
+    /// Name of the milestone.
     pub milestone_name: Option<String>,
     /// The day of the verification.
     pub verified: Option<String>,
@@ -152,9 +152,9 @@ pub struct Verification {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
-    /// The milestone's number.
+    /// Number of the milestone.
     pub phase: u32,
-    /// A short name of it.
+    /// Short name of the milestone.
     pub slug: Option<String>,
     /// Time of the audit.
     pub audited_at: String,
@@ -176,7 +176,7 @@ pub struct Validation {
     pub created: Option<String>,
 }
 
-/// The frontmatter of `M001-RESEARCH.md`: what the outputs of several researchers come to.
+/// The frontmatter of `M001-RESEARCH.md`: the reconciled outputs of several researchers.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Research {
@@ -184,10 +184,10 @@ pub struct Research {
     pub schema_version: u32,
     /// The milestone.
     pub milestone: MilestoneId,
-    /// `research`.
+    /// The word `research`.
     #[serde(rename = "type")]
     pub document: String,
-    /// Its author.
+    /// Author of the file.
     pub agent: String,
     /// Number of reconciled outputs.
     pub k: u64,
@@ -196,17 +196,17 @@ pub struct Research {
     pub agreement_score: f64,
     /// Number of decisions without a majority: computed, never judged.
     pub contested_count: u64,
-    /// Verdict that follows from both.
+    /// Verdict that follows from the two numbers above.
     pub reconciler_verdict: ResearchVerdict,
-    /// Entries `D-N` of the final decisions.
+    /// Number of entries `D-N`: the final decisions.
     pub decision_count: u64,
-    /// Entries `R-N`.
+    /// Number of entries `R-N`: risks.
     pub risk_count: u64,
-    /// Entries `P-N`.
+    /// Number of entries `P-N`: patterns.
     pub pattern_count: u64,
-    /// Entries `Q-N`.
+    /// Number of entries `Q-N`: open questions.
     pub open_question_count: u64,
-    /// Entries `S-N`.
+    /// Number of entries `S-N`: sources.
     pub source_count: u64,
 }
 
@@ -216,45 +216,45 @@ pub struct Research {
 pub struct ResearcherOutput {
     /// The version of the format.
     pub schema_version: u32,
-    /// Its author.
+    /// Author of the file.
     pub agent: String,
     /// Number of the researcher, from 0.
     pub spawn_index: u64,
-    /// Value that distinguishes its run from the others.
+    /// Value that distinguishes this run from the runs of other researchers.
     pub seed_delta: i64,
-    /// The hash of the question.
+    /// Hash of the question.
     pub task_query_hash: String,
     /// The question.
     pub task_query: Option<String>,
-    /// Entries `D-N`.
+    /// Number of entries `D-N`: decisions.
     pub decision_count: u64,
-    /// Entries `R-N`.
+    /// Number of entries `R-N`: risks.
     pub risk_count: u64,
-    /// Entries `P-N`.
+    /// Number of entries `P-N`: patterns.
     pub pattern_count: u64,
-    /// Entries `Q-N`.
+    /// Number of entries `Q-N`: open questions.
     pub open_question_count: u64,
-    /// Entries `S-N`.
+    /// Number of entries `S-N`: sources.
     pub source_count: u64,
 }
 
-/// The frontmatter of `S001-PLAN.md`. Other keys may be there too.
+/// The frontmatter of `S001-PLAN.md`. It may have further keys.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct SlicePlan {
     /// The slice.
     pub slice: SliceId,
     /// The milestone.
     pub milestone: MilestoneId,
-    /// `plan`.
+    /// The word `plan`.
     #[serde(rename = "type")]
     pub document: String,
-    /// Its progress.
+    /// Progress of the slice.
     pub status: WorkStatus,
-    /// The requirements that it is for.
+    /// Requirements that the slice fulfils.
     pub requirements: Vec<String>,
 }
 
-/// The frontmatter of `T0001-PLAN.md`. Other keys may be there too.
+/// The frontmatter of `T0001-PLAN.md`. It may have further keys.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct TaskPlan {
     /// The task.
@@ -263,24 +263,24 @@ pub struct TaskPlan {
     pub slice: SliceId,
     /// Its milestone.
     pub milestone: MilestoneId,
-    /// `execute`.
+    /// The word `execute`.
     #[serde(rename = "type")]
     pub document: String,
-    /// Its progress: the authoritative value, of which TODO is a view.
+    /// Progress of the task. This is the authoritative value; TODO only repeats it.
     pub status: WorkStatus,
-    /// The model: haiku, sonnet, opus, or a portable one.
+    /// Model of the task: haiku, sonnet, opus, or a portable one.
     pub tier: String,
-    /// Agent or person that does it.
+    /// Agent or person that does the task.
     pub owner: Option<String>,
-    /// The slice's number.
+    /// Number of the slice.
     pub wave: u32,
-    /// Tasks of earlier slices that must be done before.
+    /// Tasks of earlier slices that must be done first.
     pub depends_on: Vec<SliceTaskId>,
-    /// The files that it changes.
+    /// Files that the task changes.
     pub files_modified: Vec<String>,
 }
 
-/// The frontmatter of `T0001-SUMMARY.md`. Other keys may be there too.
+/// The frontmatter of `T0001-SUMMARY.md`. It may have further keys.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct TaskSummary {
     /// The task.
@@ -289,10 +289,10 @@ pub struct TaskSummary {
     pub slice: SliceId,
     /// Its milestone.
     pub milestone: MilestoneId,
-    /// `summary`.
+    /// The word `summary`.
     #[serde(rename = "type")]
     pub document: String,
-    /// `pending` until it is filled in.
+    /// Progress of the task. `pending` until the summary is filled in.
     pub status: WorkStatus,
 }
 
@@ -306,7 +306,7 @@ pub struct Todo {
     pub milestone_id: MilestoneId,
     /// The slice.
     pub slice_id: SliceId,
-    /// All tasks.
+    /// Number of all tasks.
     pub total: u64,
     /// Number of pending tasks.
     pub pending: u64,
@@ -328,68 +328,68 @@ pub struct Todo {
 pub struct AgentHandoff {
     /// The version of the format.
     pub schema_version: u32,
-    /// 8 hexadecimal digits.
+    /// Id: 8 hexadecimal digits.
     #[schemars(regex(pattern = r"^[0-9a-f]{8}$"))]
     pub id: String,
-    /// Its author.
+    /// Agent that wrote the handoff.
     pub from_agent: String,
-    /// Its recipient; `*` means all agents.
+    /// Agent that receives the handoff; `*` means all agents.
     pub to_agent: String,
-    /// Its topic.
+    /// Topic of the handoff.
     pub topic: String,
     /// Time of writing, to the millisecond; unique within a project.
     pub created_at: String,
-    /// The milestone that it belongs to; none is global.
+    /// Milestone of the handoff. Without one, the handoff is global.
     pub milestone: Option<MilestoneId>,
-    /// The slice that it is about.
+    /// Slice that the handoff is about.
     pub slice: Option<SliceId>,
-    /// The task that it is about.
+    /// Task that the handoff is about.
     pub task: Option<SliceTaskId>,
-    /// Its progress.
+    /// Progress of the handoff.
     pub status: HandoffStatus,
 }
 
-/// `M001-META.json`.
+/// Content of `M001-META.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Meta {
     /// The milestone.
     pub id: MilestoneId,
-    /// Its name.
+    /// Name of the milestone.
     pub name: String,
-    /// `pending`, `in-progress`, or what became of it.
+    /// Status of the milestone: `pending`, `in-progress`, or its result.
     pub status: String,
-    /// The day it was made.
+    /// Day of the creation.
     pub created: String,
-    /// Its purpose.
+    /// Purpose of the milestone.
     pub goal: String,
-    /// The requirements that it covers.
+    /// Requirements that the milestone covers.
     pub requirements: Vec<String>,
-    /// Criteria for its end, in order: `SC-1`, `SC-2` and so on.
+    /// Criteria for the end of the milestone, in order: `SC-1`, `SC-2` and so on.
     pub success_criteria: Vec<SuccessCriterion>,
-    /// Number of its slices.
+    /// Number of slices.
     pub slice_count: u64,
-    /// Number of tasks in its slices.
+    /// Number of tasks in all slices.
     pub task_count: u64,
 }
 
-/// A success criterion, with or without its name.
+/// A success criterion, with or without an id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum SuccessCriterion {
-    /// The text alone.
+    /// Only the text.
     Text(String),
-    /// With its name.
+    /// Text with an id.
     Named {
-        /// `SC-1`.
+        /// Id, such as `SC-1`.
         id: String,
-        /// The text.
+        /// Text of the criterion.
         text: String,
     },
 }
 
 impl SuccessCriterion {
-    /// The text.
+    /// Returns the text of the criterion.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Named { text, .. } => text,

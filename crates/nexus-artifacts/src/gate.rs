@@ -1,4 +1,4 @@
-//! Decisions from a milestone's artifacts: readiness of its research for planning, and its result.
+//! Verdicts from a milestone's artifacts: on its research, and on its result.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -15,12 +15,12 @@ use super::{
     tree::Artifacts,
 };
 
-/// Decision on a milestone's research: ready to be planned on or not.
+/// Verdict on a milestone's research: ready for planning or not.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Gate {
     /// The milestone.
     pub milestone: MilestoneId,
-    /// The decision.
+    /// The verdict.
     pub verdict: ResearchVerdict,
     /// Number of reconciled outputs.
     pub k: usize,
@@ -28,22 +28,22 @@ pub struct Gate {
     pub agreement_score: f64,
     /// Number of decisions without a majority.
     pub contested_count: usize,
-    /// Number of them without a `Pick` or `Discard` in RESEARCH.
+    /// Number of contested decisions without a `Pick` or `Discard` in RESEARCH.
     pub unresolved: usize,
-    /// The contested decisions, where the outputs are there.
+    /// Texts of the contested decisions. Empty without the researchers' outputs.
     pub contested: Vec<String>,
 }
 
-/// A milestone and its slices at one look.
+/// Overview of a milestone and its slices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct MilestoneReport {
     /// The milestone.
     pub milestone: MilestoneId,
     /// Status that follows from its verification. `None` without a verification.
     pub status: Option<MilestoneStatus>,
-    /// Its criteria, as the verification has them.
+    /// Success criteria of the verification.
     pub criteria: Vec<CriterionResult>,
-    /// Its slices, with how many tasks are in each status.
+    /// Slices, with the number of tasks in each status.
     pub slices: Vec<SliceReport>,
 }
 
@@ -52,7 +52,7 @@ pub struct MilestoneReport {
 pub struct SliceReport {
     /// The slice.
     pub slice: SliceId,
-    /// The statuses that occur, and how often.
+    /// The statuses that occur, with the number of tasks.
     pub tasks: Vec<(WorkStatus, usize)>,
 }
 
@@ -61,20 +61,19 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// As [`research::reconcile`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
-    /// system.
+    /// As [`research::reconcile`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the milestone does not exist;
+    /// errors of the file system.
     pub fn reconcile(&self, milestone: MilestoneId) -> Result<Reconciliation, ProjectError> {
         self.require_milestone(milestone)?;
         research::reconcile(&self.researcher_outputs(milestone)?)
     }
 
-    /// Writes the reconciled outputs of the researchers as the milestone's RESEARCH. Contested decisions are
-    /// unresolved in it until it has `Pick …` or `Discard …` for them.
+    /// Writes the reconciled outputs of the researchers as the milestone's RESEARCH. A contested decision is unresolved
+    /// there until RESEARCH has `Pick …` or `Discard …` for it.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if a RESEARCH
-    /// exists.
+    /// Errors of [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if a RESEARCH exists.
     pub fn write_research(&self, milestone: MilestoneId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         let reconciliation = self.reconcile(milestone)?;
@@ -87,12 +86,12 @@ impl Artifacts {
         Ok(path)
     }
 
-    /// Decides if a milestone's research is ready to be planned on, from the researchers' outputs and the
-    /// contested decisions in RESEARCH. Without outputs, the numbers of RESEARCH count.
+    /// Decides if a milestone's research is ready for planning, from the researchers' outputs and the contested decisions in
+    /// RESEARCH. Without outputs, the numbers of RESEARCH count.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::reconcile`], if RESEARCH does not exist either.
+    /// Errors of [`Self::reconcile`], if RESEARCH does not exist either.
     pub fn gate(&self, milestone: MilestoneId) -> Result<Gate, ProjectError> {
         self.require_milestone(milestone)?;
         let outputs = self.researcher_outputs(milestone)?;

@@ -1,9 +1,8 @@
-//! Messages from one agent to another, each a file that is never moved: in `handoffs/` of a milestone, or of
-//! the project.
+//! Messages from one agent to another. Each is a file that is never moved: in `handoffs/` of a milestone, or of the project.
 //!
 //! The name has the time, sender, recipient, topic, and 8 hexadecimal digits:
-//! `2026-01-31T12-00-00-000Z__planner-to-executor__topic__0a1b2c3d.md`. Times only increase, even if the clock
-//! is set back, so that names sort by time.
+//! `2026-01-31T12-00-00-000Z__planner-to-executor__topic__0a1b2c3d.md`. Times only increase, even if the clock is set back,
+//! so that names sort by time.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,34 +20,35 @@ use super::{
     yaml,
 };
 
-/// Name for all agents: in the file, on the command line, and in a file name.
+/// Recipient that means all agents, in the file and on the command line.
 pub const EVERYBODY: &str = "*";
+/// Name for all agents in a file name.
 const EVERYBODY_IN_NAME: &str = "all";
-/// Longest name of an agent, in bytes.
+/// Maximum length of an agent's name, in bytes.
 const MOST_AGENT: usize = 64;
-/// Longest topic, in bytes, and the longest part of it in a file's name.
+/// Maximum length of a topic, and of its part in a file name, in bytes.
 const MOST_TOPIC: usize = 1024;
 const MOST_SLUG: usize = 48;
 
-/// Hexadecimal digits of a handoff's id.
+/// Number of hexadecimal digits of a handoff's id.
 const ID_DIGITS: usize = 8;
 
-/// A handoff to be written.
+/// Inputs of a new handoff.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewHandoff {
-    /// Its author.
+    /// Agent that writes the handoff.
     pub from: String,
-    /// Its recipient; [`EVERYBODY`] means all agents.
+    /// Agent that receives the handoff; [`EVERYBODY`] means all agents.
     pub to: String,
-    /// Its topic, on one line.
+    /// Topic, on one line.
     pub topic: String,
-    /// Its text.
+    /// Text of the handoff.
     pub body: String,
-    /// The milestone that it belongs to; none is global.
+    /// Milestone of the handoff. Without one, the handoff is global.
     pub milestone: Option<MilestoneId>,
-    /// The slice that it is about.
+    /// Slice that the handoff is about.
     pub slice: Option<SliceId>,
-    /// The task that it is about.
+    /// Task that the handoff is about.
     pub task: Option<SliceTaskId>,
 }
 
@@ -61,16 +61,16 @@ pub struct HandoffFilter {
     pub status: Option<HandoffStatus>,
     /// Handoffs of this milestone.
     pub milestone: Option<MilestoneId>,
-    /// Handoffs outside of all milestones.
+    /// True for only the handoffs outside of all milestones.
     pub global: bool,
 }
 
-/// A handoff and where it is.
+/// A handoff and its path.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FoundHandoff {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its frontmatter.
+    /// Frontmatter of the file.
     #[serde(flatten)]
     pub handoff: AgentHandoff,
 }
@@ -78,7 +78,7 @@ pub struct FoundHandoff {
 /// Result of [`Artifacts::handoffs`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HandoffList {
-    /// The handoffs, the oldest first.
+    /// Handoffs, oldest first.
     pub handoffs: Vec<FoundHandoff>,
     /// Files that are not handoffs, with the reason.
     pub unreadable: Vec<String>,
@@ -89,9 +89,9 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) for an agent whose name is not letters, digits, `_` and `-`, or a topic
-    /// that is empty or more than a line; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
-    /// system.
+    /// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) for an agent whose name has other characters
+    /// than letters, digits, `_` and `-`, and for a topic that is empty or longer than a line.
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the milestone does not exist; errors of the file system.
     pub fn write_handoff(&self, new: &NewHandoff) -> Result<FoundHandoff, ProjectError> {
         check_agent("from", &new.from)?;
         if new.to != EVERYBODY {
@@ -147,12 +147,11 @@ impl Artifacts {
         Ok(FoundHandoff { path, handoff })
     }
 
-    /// Returns the handoffs that match a filter, the oldest first, and the names of files that are not
-    /// handoffs.
+    /// Returns the handoffs that match a filter, oldest first, and the names of files that are not handoffs.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn handoffs(&self, filter: &HandoffFilter) -> Result<HandoffList, ProjectError> {
         let folders = match (filter.milestone, filter.global) {
             (Some(milestone), _) => vec![self.handoff_folder(Some(milestone))],
@@ -180,12 +179,12 @@ impl Artifacts {
         Ok(list)
     }
 
-    /// Writes another status into a handoff, and touches no other byte of it.
+    /// Changes the status of a handoff, and no other byte of its file.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if no handoff has this id; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if several have;
-    /// those of the file system.
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if no handoff has this id;
+    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if several have it; errors of the file system.
     pub fn mark_handoff(&self, id: &str, status: HandoffStatus) -> Result<FoundHandoff, ProjectError> {
         let _lock = self.lock()?;
         let all = self.handoffs(&HandoffFilter::default())?.handoffs;
@@ -287,15 +286,16 @@ fn time_of(name: &str) -> Option<SystemTime> {
     let mut parts = time.strip_suffix('Z')?.split('-');
     let (hour, minute, second, millis) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let time = nexus_files::rfc3339::parse(&format!("{date}T{hour}:{minute}:{second}.{millis}Z"))?;
-    // The year 9999 has no room for a later time.
+    // Times must be able to increase, and the calendar ends with the year 9999.
     (!date.starts_with("9999")).then_some(time)
 }
 
-/// Why a handoff's name is not what it must be, and the key that says it falsely; no key where it is the file's own name.
+/// Returns the fault of a handoff's file name, and the key whose value differs from the name. The key is `None` if the name
+/// itself is malformed.
 pub(super) fn name_fault(handoff: &AgentHandoff, name: &str) -> Option<(Option<&'static str>, String)> {
     let expected = name_of(handoff);
     let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    // Other programs write the star.
+    // Accept the star in place of the word, because other programs write it.
     let (star, word) = (format!("-to-{EVERYBODY}__"), format!("-to-{EVERYBODY_IN_NAME}__"));
     if handoff.id.len() != 8 || !handoff.id.bytes().all(is_hex) {
         Some((Some("id"), format!("{:?} are not 8 hexadecimal digits", handoff.id)))

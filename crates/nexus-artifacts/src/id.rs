@@ -1,4 +1,4 @@
-//! Names of milestones, slices and tasks: `M001`, `M001-S001`, `M001-S001-T0001`.
+//! Ids of milestones, slices and tasks: `M001`, `M001-S001`, `M001-S001-T0001`.
 
 use std::{fmt, str::FromStr};
 
@@ -6,10 +6,10 @@ use nexus_project::ProjectError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Most digits of a number. Source: our own bound.
+/// Maximum number of digits. Source: our own bound.
 const MOST_DIGITS: usize = 9;
 
-/// A number as it is written, with its leading zeros: `M001` and `M0001` are two names.
+/// A number with its leading zeros: `M001` and `M0001` are different ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Number {
     value: u32,
@@ -30,11 +30,12 @@ impl Number {
     }
 }
 
-/// A milestone: `M` and three digits or more.
+/// Id of a milestone: `M` and three digits or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MilestoneId(Number);
 
-/// A slice of a milestone: `M001-S001`. Its tasks are done side by side, slices one after the other.
+/// Id of a slice of a milestone: `M001-S001`. Slices are done one after the other; the tasks of one slice are done in
+/// parallel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId {
     /// The milestone.
@@ -42,7 +43,7 @@ pub struct SliceId {
     number: Number,
 }
 
-/// A task of a slice: `M001-S001-T0001`.
+/// Id of a task of a slice: `M001-S001-T0001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceTaskId {
     /// The slice.
@@ -51,56 +52,56 @@ pub struct SliceTaskId {
 }
 
 impl MilestoneId {
-    /// The milestone of this number.
+    /// Returns the id of the milestone with this number.
     pub fn new(number: u32) -> Self {
         Self(Number::new(number, 3))
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u32 {
         self.0.value
     }
 
-    /// The slice of this number.
+    /// Returns the id of the slice with this number.
     pub fn slice(self, number: u32) -> SliceId {
         SliceId { milestone: self, number: Number::new(number, 3) }
     }
 }
 
 impl SliceId {
-    /// The number, which is also the wave of its tasks.
+    /// Returns the number, which is also the wave of the slice's tasks.
     pub fn number(self) -> u32 {
         self.number.value
     }
 
-    /// The name of its folder: `S001`.
+    /// Returns the name of the slice's folder: `S001`.
     pub fn short(self) -> String {
         format!("S{:0width$}", self.number.value, width = self.number.width)
     }
 
-    /// The task of this number.
+    /// Returns the id of the task with this number.
     pub fn task(self, number: u32) -> SliceTaskId {
         SliceTaskId { slice: self, number: Number::new(number, 4) }
     }
 
-    /// The slice whose folder has this name.
+    /// Returns the slice whose folder has this name.
     pub(super) fn below(milestone: MilestoneId, short: &str) -> Option<Self> {
         Some(Self { milestone, number: Number::parse(short, 'S', 3)? })
     }
 }
 
 impl SliceTaskId {
-    /// The number.
+    /// Returns the number.
     pub fn number(self) -> u32 {
         self.number.value
     }
 
-    /// The name of its folder: `T0001`.
+    /// Returns the name of the task's folder: `T0001`.
     pub fn short(self) -> String {
         format!("T{:0width$}", self.number.value, width = self.number.width)
     }
 
-    /// The task whose folder has this name.
+    /// Returns the task whose folder has this name.
     pub(super) fn below(slice: SliceId, short: &str) -> Option<Self> {
         Some(Self { slice, number: Number::parse(short, 'T', 4)? })
     }

@@ -20,15 +20,15 @@ use super::{
 pub enum Kind {
     /// Purpose of a milestone and its decisions.
     Context,
-    /// A milestone's slices, in order.
+    /// Slices of a milestone, in order.
     Roadmap,
-    /// A milestone's facts, as JSON.
+    /// Facts about a milestone, as JSON.
     Meta,
     /// Reconciled findings of several researchers.
     Research,
     /// Findings of one researcher.
     ResearcherOutput,
-    /// Reviews of a plan; only ever appended to.
+    /// Reviews of a plan; append-only.
     PlanReview,
     /// Result of each success criterion.
     Verification,
@@ -40,7 +40,7 @@ pub enum Kind {
     SlicePlan,
     /// Findings for a slice.
     SliceResearch,
-    /// Acceptance of a slice.
+    /// User acceptance test of a slice.
     Uat,
     /// Changes of a slice.
     SliceSummary,
@@ -48,7 +48,7 @@ pub enum Kind {
     TaskPlan,
     /// Changes of a task.
     TaskSummary,
-    /// A view of a slice's tasks.
+    /// Generated list of a slice's tasks.
     Todo,
     /// A message from one agent to another.
     Handoff,
@@ -68,19 +68,19 @@ pub(super) enum Owner {
 pub(super) enum Sections {
     /// `## Name`.
     Headings(&'static [&'static str]),
-    /// `<name>` and `</name>` on lines of their own.
+    /// `<name>` and `</name>`, each on its own line.
     Tags(&'static [&'static str]),
 }
 
-/// Entries `### D-1: text` of one section.
+/// Rules for the entries `### D-1: text` of one section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySpec {
     pub(super) section: &'static str,
-    /// Prefix of the number; empty if any name is accepted.
+    /// Prefix of the numbered ids. Empty if any id is accepted.
     pub(super) prefix: &'static str,
-    /// Lines `- **Name:** value` that each must have.
+    /// Names of the lines `- **Name:** value` that each entry must have.
     pub(super) fields: &'static [&'static str],
-    /// The key of the frontmatter that counts them.
+    /// Key of the frontmatter with the number of entries.
     pub(super) count: &'static str,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Spec {
     pub(super) kind: Kind,
     pub(super) name: &'static str,
     pub(super) owner: Owner,
-    /// The file's name, without the owner's name in front.
+    /// File name, without the owner's id in front.
     pub(super) file: &'static str,
     pub(super) sections: Sections,
     pub(super) entries: &'static [EntrySpec],
@@ -138,7 +138,7 @@ use Sections::{Headings, Tags};
 
 const SUMMARY: Sections = Headings(&["Changes", "Verification", "Follow-ups"]);
 
-/// The table, in the order of [`Kind`].
+/// Description of each kind, in the order of [`Kind`].
 pub(super) const SPECS: [Spec; 17] = [
     spec(
         Kind::Context,
@@ -251,7 +251,7 @@ pub(super) const SPECS: [Spec; 17] = [
 ];
 
 impl Kind {
-    /// Every kind.
+    /// Returns every kind.
     pub fn all() -> impl Iterator<Item = Self> {
         SPECS.iter().map(|spec| spec.kind)
     }
@@ -260,17 +260,17 @@ impl Kind {
         &SPECS[self as usize]
     }
 
-    /// The name, as `--schema` takes it.
+    /// Returns the name, as the option `--schema` accepts it.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
 
-    /// The kind of this name.
+    /// Returns the kind of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|kind| kind.name() == name)
     }
 
-    /// Returns the pattern of its file name.
+    /// Returns the pattern of the kind's file names.
     pub fn file_pattern(self) -> String {
         let Spec { owner, file, .. } = self.spec();
         match owner {
@@ -282,7 +282,7 @@ impl Kind {
         }
     }
 
-    /// The sections that must be there, in order: headings, or tags in angle brackets.
+    /// Returns the required sections, in order: headings, or tags in angle brackets.
     pub fn sections(self) -> Vec<String> {
         match self.spec().sections {
             Sections::Headings(names) => names.iter().map(|name| format!("## {name}")).collect(),
@@ -290,7 +290,7 @@ impl Kind {
         }
     }
 
-    /// The JSON Schema of the frontmatter, or of the whole of META. `None` for a kind without one.
+    /// Returns the JSON Schema of the frontmatter, or of the whole content of META. `None` for a kind without a frontmatter.
     pub fn schema(self) -> Option<serde_json::Value> {
         self.spec().frontmatter.map(|frontmatter| (frontmatter.schema)())
     }
@@ -299,7 +299,7 @@ impl Kind {
 /// Description of the artifact at a path, from the path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its kind.
+    /// Kind of the artifact.
     pub kind: Kind,
     /// The milestone.
     pub milestone: Option<MilestoneId>,
@@ -310,7 +310,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Reads a path. `None` if it is not the path of an artifact.
+    /// Parses a path. `None` if it is not the path of an artifact.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let above: Vec<&str> =
@@ -338,7 +338,7 @@ impl Place {
             place.milestone = Some(milestone);
             return Some(place);
         }
-        // A name alone tells the kind also where no folder tells the milestone.
+        // The file name alone determines the kind, even if no folder names the milestone.
         let any = above_milestone.unwrap_or(MilestoneId::new(0));
         if let Some(slice) = SliceId::below(any, short) {
             let review = Kind::PlanReview.spec().file;

@@ -2,18 +2,19 @@
 //!
 //! ```text
 //! .nubos-pilot/
-//!   handoffs/                       messages that belong to no milestone
+//!   handoffs/                       messages outside of all milestones
 //!   milestones/M001/
 //!     M001-CONTEXT.md  M001-ROADMAP.md  M001-META.json  M001-RESEARCH.md  M001-PLAN-REVIEW.md  M001-VERIFICATION.md  M001-VALIDATION.md
-//!     research/spawn-0.md           what one researcher found
+//!     research/spawn-0.md           findings of one researcher
 //!     handoffs/
 //!     slices/S001/
 //!       S001-ASSESSMENT.md  S001-PLAN.md  S001-RESEARCH.md  S001-UAT.md  S001-SUMMARY.md  TODO.md
 //!       tasks/T0001/T0001-PLAN.md  T0001-SUMMARY.md
 //! ```
 //!
-//! A [`Artifact`] is its text, and where the parts of it stand: what a change does not mean stays byte for byte. [`Kind`] is the table of
-//! what each kind must have, [`lint()`] says what is wrong, [`Artifacts`] reads and changes the tree. Formats: `docs/guide/artifacts.md`.
+//! An [`Artifact`] is a text with the positions of its parts; a change leaves every other byte as it is. [`Kind`] lists the
+//! requirements of each kind, [`lint()`] returns the faults of artifacts, and [`Artifacts`] reads and changes the tree. The
+//! guide `docs/guide/artifacts.md` describes the formats.
 
 mod check;
 mod document;

@@ -1,4 +1,4 @@
-//! The lint: what is wrong with artifacts, each with its file, line and column.
+//! The lint: returns the faults of artifacts, each with its file, line and column.
 
 use std::{
     fs,
@@ -18,17 +18,17 @@ use super::{
     tree::{self, Artifacts},
 };
 
-/// Most files that one call looks at.
+/// Maximum number of files that one call checks.
 const MOST_FILES: usize = 50_000;
-/// Deepest folder that is looked into.
+/// Maximum depth of folders that are searched.
 const MOST_DEPTH: usize = 16;
 
 /// Settings of the lint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LintOptions {
-    /// The kind of every file that is named. Without it a file's name says its kind.
+    /// Kind of every given file. Without it, the file name determines the kind.
     pub kind: Option<Kind>,
-    /// The portable models of the configuration, which may be tiers.
+    /// Portable models of the configuration, which are valid tiers.
     pub models: Vec<String>,
 }
 
@@ -37,16 +37,16 @@ pub struct LintOptions {
 pub struct LintReport {
     /// Number of checked artifacts.
     pub files: usize,
-    /// Faults, by file, line and column.
+    /// Faults, sorted by file, line and column.
     pub findings: Vec<LintFinding>,
 }
 
-/// Looks at files, and at the artifacts below folders. Below `.nubos-pilot/` files are held against each other too.
+/// Checks files, and the artifacts below folders. Below `.nubos-pilot/` it also compares the files with each other.
 ///
 /// # Errors
 ///
-/// [`Unknown`](ProjectErrorKind::Unknown) for a path that is not there; [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a
-/// file whose name says no kind.
+/// [`Unknown`](ProjectErrorKind::Unknown) for a missing path; [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a
+/// file whose name determines no kind.
 pub fn lint(paths: &[PathBuf], options: &LintOptions) -> Result<LintReport, ProjectError> {
     let mut report = LintReport::default();
     for path in paths {
@@ -118,7 +118,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     let document = Artifact::parse(kind, text);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut faults = check::faults(&document, place.as_ref(), &name, &options.models);
-    // Faults of the file itself have to be fixed first.
+    // Compare a file with others only if it has no faults of its own.
     if faults.is_empty()
         && let (Some(place), Some(artifacts)) = (place.filter(|place| place.kind == kind), project_of(path))
     {
@@ -131,7 +131,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     Ok(())
 }
 
-/// The project whose artifact this is.
+/// Returns the project of an artifact.
 fn project_of(path: &Path) -> Option<Artifacts> {
     let path = std::path::absolute(path).ok()?;
     let folder = path.ancestors().find(|above| above.file_name().is_some_and(|name| name == tree::FOLDER))?;
@@ -179,7 +179,7 @@ impl Artifacts {
                     ("contested_count", said.contested_count as f64, found.contested_count as f64),
                 ];
                 for (key, said, found) in pairs {
-                    // Three digits are written.
+                    // The written score has three digits, so allow for rounding.
                     if (said - found).abs() > 0.0015 {
                         let message =
                             format!("{key} is {said}, but the researchers' outputs result in {found}");
@@ -216,7 +216,7 @@ impl Artifacts {
         Ok(faults)
     }
 
-    /// The outputs of a milestone's researchers.
+    /// Returns the outputs of a milestone's researchers.
     pub(super) fn researcher_outputs(
         &self,
         milestone: crate::MilestoneId,

@@ -23,13 +23,13 @@ use super::{
     frontmatter::{ResearchVerdict, ResearcherOutput},
 };
 
-/// Fewest agreement that needs no second look.
+/// Lowest score that counts as agreement.
 const CLEAN_SCORE: f64 = 0.8;
-/// Less agreement than this calls for new research.
+/// Lowest score without a call for new research.
 const LEAST_SCORE: f64 = 0.5;
-/// More contested decisions than this call for new research.
+/// Maximum number of contested decisions without a call for new research.
 const MOST_CONTESTED: u64 = 2;
-/// Two reasonings overlap if they share more of their words than this.
+/// Two reasonings overlap if they share more than this portion of their words.
 const OVERLAP: f64 = 0.6;
 
 /// Comparison of the reasoning behind one decision.
@@ -42,20 +42,20 @@ pub enum ReasoningAgreement {
     Overlapping,
     /// Few words in common.
     Orthogonal,
-    /// Fewer than two say why.
+    /// Fewer than two outputs give a reason.
     Unknown,
 }
 
-/// A decision, or another entry, that one or more outputs have.
+/// A decision, or another entry, of one or more outputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reconciled {
-    /// The text, as the first output has it.
+    /// Text of the entry in the first output.
     pub text: String,
-    /// The outputs that have it, by their `spawn_index`.
+    /// Outputs that have the entry, by their `spawn_index`.
     pub from: Vec<u64>,
-    /// Comparison of their reasoning.
+    /// Agreement of the reasoning.
     pub agreement: ReasoningAgreement,
-    /// The reasoning of each output that gives one, in the order of `from`.
+    /// Reasoning of each output that gives one, in the order of `from`.
     pub reasoning: Vec<String>,
 }
 
@@ -64,17 +64,17 @@ pub struct Reconciled {
 pub struct Reconciliation {
     /// Number of outputs.
     pub k: usize,
-    /// From 0 to 1, to three digits.
+    /// Score of the agreement from 0 to 1, with three digits.
     pub agreement_score: f64,
     /// Number of contested decisions.
     pub contested_count: usize,
-    /// Decisions of more than half of the outputs.
+    /// Decisions that more than half of the outputs have.
     pub decisions: Vec<Reconciled>,
-    /// Decisions of half of the outputs or fewer.
+    /// Decisions that at most half of the outputs have.
     pub contested: Vec<Reconciled>,
     /// Every risk.
     pub risks: Vec<Reconciled>,
-    /// The patterns that more than half of the outputs have.
+    /// Patterns that more than half of the outputs have.
     pub patterns: Vec<Reconciled>,
     /// Every open question.
     pub open_questions: Vec<Reconciled>,
@@ -85,7 +85,7 @@ pub struct Reconciliation {
 impl ReasoningAgreement {
     const ALL: [Self; 4] = [Self::Identical, Self::Overlapping, Self::Orthogonal, Self::Unknown];
 
-    /// The word in the files.
+    /// Returns the word in files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Identical => "identical",
@@ -109,7 +109,7 @@ impl ReasoningAgreement {
         }
     }
 
-    /// Compares reasons. An empty reason does not count.
+    /// Compares reasons. Ignores empty ones.
     pub fn compare<'a>(reasoning: impl IntoIterator<Item = &'a str>) -> Self {
         let traces: Vec<String> =
             reasoning.into_iter().map(words_of).filter(|words| !words.is_empty()).collect();
@@ -140,7 +140,8 @@ impl ReasoningAgreement {
 /// # Errors
 ///
 /// [`Damaged`](nexus_project::ProjectErrorKind::Damaged) for an output whose frontmatter cannot be read;
-/// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) without an output, or with two of one `spawn_index`.
+/// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) without an output, or for two outputs with the same
+/// `spawn_index`.
 pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
     let mut known = BTreeSet::new();
     let mut read = Vec::new();
@@ -179,14 +180,14 @@ pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
 }
 
 impl Reconciliation {
-    /// Returns the verdict if so many contested decisions are neither picked nor discarded.
+    /// Returns the verdict. `unresolved`: number of contested decisions that are neither picked nor discarded.
     pub fn verdict(&self, unresolved: usize) -> ResearchVerdict {
         verdict(self.agreement_score, self.contested_count as u64, unresolved)
     }
 }
 
-/// Clean: nothing contested and a score of 0.8 or more. New research is needed where the score is below 0.5, where more than two are
-/// contested, or where one is unresolved. Anything between is flagged.
+/// Returns the verdict. It is clean if nothing is contested and the score is 0.8 or more. New research is needed if the
+/// score is below 0.5, if more than two decisions are contested, or if one is unresolved. Otherwise issues are flagged.
 pub fn verdict(agreement_score: f64, contested_count: u64, unresolved: usize) -> ResearchVerdict {
     if agreement_score < LEAST_SCORE || contested_count > MOST_CONTESTED || unresolved > 0 {
         ResearchVerdict::NeedsReSpawn
@@ -208,12 +209,12 @@ pub fn unresolved(research: &Artifact) -> usize {
     verdicts.filter(is_open).count()
 }
 
-/// The entries of a section over all outputs, those of the same words as one.
+/// Returns the entries of a section over all outputs. Entries with the same words become one.
 fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
     let mut merged: Vec<(String, Reconciled)> = Vec::new();
     for (spawn_index, output) in outputs {
         for entry in output.entries_of(section) {
-            // A heading without a name is a text all the same: the lint says what is wrong with it.
+            // Use the text of a heading even without an id; the lint reports the missing one.
             let words = words_of(&entry.text);
             let at = merged.iter().position(|(known, _)| *known == words).unwrap_or_else(|| {
                 let text = entry.text.clone();
@@ -222,7 +223,7 @@ fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
                 merged.len() - 1
             });
             let one = &mut merged[at].1;
-            // The same output twice counts once.
+            // Count an output once, even if it has the entry twice.
             if one.from.last() != Some(spawn_index) {
                 one.from.push(*spawn_index);
                 one.reasoning.extend(output.field(entry, "Reasoning").map(|field| field.value));
@@ -236,7 +237,7 @@ fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
     compared.collect()
 }
 
-/// The words of a text, without case, marks and blanks.
+/// Returns the words of a text, without case, punctuation and blanks.
 fn words_of(text: &str) -> String {
     let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")

@@ -1,12 +1,12 @@
-//! A review of plans that only grows. Each appended entry ends with a seal, a line with the length and the
-//! SHA-256 of all bytes before it:
+//! A review of plans that only grows. Each appended entry ends with a seal, a line with the length and the SHA-256 of all
+//! bytes before it:
 //!
 //! ```text
 //! <!-- seal 1: 412 bytes, sha256 9f86d081… -->
 //! ```
 //!
-//! So all bytes before the last seal are proven to be unchanged. Bytes after it were cut off when their writer
-//! was killed, or were appended by another program. They are never removed: the next entry seals them too.
+//! So all bytes before the last seal are proven to be unchanged. The bytes after it come from a writer that was killed, or
+//! from another program. They are never removed: the next entry seals them, too.
 
 use std::{
     fs::OpenOptions,
@@ -20,19 +20,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::tree;
 
-/// Begins a seal.
+/// Prefix of a seal.
 const SEAL: &str = "<!-- seal ";
-/// Most bytes of an entry.
+/// Maximum size of an entry, in bytes.
 const MOST_ENTRY: usize = 256 << 10;
 
 /// State of a review file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ReviewState {
-    /// Its length in bytes.
+    /// Length of the file, in bytes.
     pub bytes: usize,
-    /// The SHA-256 of all of it, in hexadecimal.
+    /// SHA-256 of the whole file, in hexadecimal digits.
     pub sha256: String,
-    /// Number of its seals.
+    /// Number of seals.
     pub seals: usize,
     /// Number of bytes after the last seal.
     pub unsealed_bytes: usize,
@@ -41,20 +41,20 @@ pub struct ReviewState {
 /// Result of appending a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Appended {
-    /// The review as it is now.
+    /// State of the review after the append.
     pub state: ReviewState,
-    /// Number of earlier bytes without a seal, which are sealed now.
+    /// Number of bytes without a seal before the append, which are sealed now.
     pub sealed_before: usize,
 }
 
-/// A seal that does not fit what comes before it, and where it begins.
+/// Byte offset of a seal that does not match the bytes before it, and the reason.
 type BrokenSeal = (usize, String);
 
-/// Looks at a review.
+/// Checks the seals of a review.
 ///
 /// # Errors
 ///
-/// The first seal that does not fit the bytes before it: where it begins, and why.
+/// Byte offset of the first seal that does not match the bytes before it, and the reason.
 pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
     let (mut seals, mut sealed) = (0, 0);
     let mut hash = Sha256::new();
@@ -63,7 +63,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let at = start;
         start += line.len();
-        // A truncated seal does not count.
+        // A truncated seal is not a seal.
         let Some(found) = line.strip_suffix(b"\n").filter(|line| is_seal(line)) else { continue };
         hash.update(&bytes[hashed..at]);
         hashed = at;
@@ -93,7 +93,7 @@ pub(super) fn append(
         return Err(ProjectError::invalid(message, "write less of it"));
     }
     if entry.lines().any(|line| is_seal(line.as_bytes())) {
-        return Err(ProjectError::invalid("a line of the entry looks like a seal", "indent it"));
+        return Err(ProjectError::invalid("a line of the entry has the form of a review's seal", "indent that line"));
     }
     let before = tree::read_bytes(path)?.unwrap_or_default();
     let state = verify(&before).map_err(|broken| damaged(path, &before, &broken))?;
@@ -109,7 +109,7 @@ pub(super) fn append(
     } else if !before.ends_with(b"\n") {
         added.push(b'\n');
     }
-    // The end of a line can make a seal whole that lacked no more than that.
+    // Verify again with the added line end: it may complete a seal that lacked only this byte.
     let ended = [&before[..], &added[..]].concat();
     let ReviewState { seals, unsealed_bytes, .. } =
         verify(&ended).map_err(|broken| damaged(path, &ended, &broken))?;
@@ -140,7 +140,8 @@ fn is_seal(line: &[u8]) -> bool {
 
 fn write(path: &Path, added: &[u8]) -> Result<(), ProjectError> {
     let failed = |error: std::io::Error| ProjectError::unusable(path, &error);
-    // With the mode of other files of the project: `open_regular` would create a private one.
+    // Create the file with the default mode: `open_regular` would create an owner-only file, unlike other files of the
+    // project.
     let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(_) => true,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => false,

@@ -1,4 +1,4 @@
-//! The rules of the lint, each with a name that stays.
+//! The rules of the lint, each with a permanent id.
 
 use std::{
     fmt,
@@ -21,7 +21,7 @@ macro_rules! rules {
             /// Every rule.
             pub const ALL: &[Self] = &[$(Self::$rule,)*];
 
-            /// The name.
+            /// Returns the id.
             pub fn id(self) -> &'static str {
                 match self {
                     $(Self::$rule => $id,)*
@@ -98,15 +98,15 @@ impl Serialize for Rule {
 /// A fault that the lint found. As text: `file:line:column: rule: message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct LintFinding {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// Line, counted from 1.
     pub line: usize,
-    /// The column, from 1, in characters.
+    /// Column, counted from 1, in characters.
     pub column: usize,
     /// The rule that is broken.
     pub rule: Rule,
-    /// How, and what to do.
+    /// Description of the fault, with advice.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! New milestones, slices and tasks, and the files of tasks from a slice's plan.
+//! Creates milestones, slices and tasks, and the files of the tasks in a slice's plan.
 
 use std::{
     collections::BTreeSet,
@@ -20,56 +20,57 @@ use super::{
     tree::Artifacts,
 };
 
-/// Longest name of something new, in bytes.
+/// Maximum length of a new name, in bytes.
 const MOST_NAME: usize = 200;
 
-/// A milestone to be made.
+/// Inputs of a new milestone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewMilestone {
-    /// Its name, on one line.
+    /// Name of the milestone, on one line.
     pub name: String,
-    /// Its purpose.
+    /// Purpose of the milestone.
     pub goal: String,
-    /// The requirements that it covers.
+    /// Requirements that the milestone covers.
     pub requirements: Vec<String>,
-    /// Criteria for its end.
+    /// Criteria for the end of the milestone.
     pub success_criteria: Vec<String>,
 }
 
-/// A task to be put into a slice's plan.
+/// Inputs of a new task in a slice's plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewTask {
-    /// Its name, on one line.
+    /// Name of the task, on one line.
     pub name: String,
-    /// The model: haiku, sonnet, opus, or a portable one.
+    /// Model of the task: haiku, sonnet, opus, or a portable one.
     pub tier: String,
-    /// Tasks of earlier slices that must be done before.
+    /// Tasks of earlier slices that must be done first.
     pub depends_on: Vec<SliceTaskId>,
-    /// The files that it changes.
+    /// Files that the task changes.
     pub files: Vec<String>,
     /// Work to do.
     pub action: String,
 }
 
-/// Files that [`Artifacts::scaffold`] created.
+/// Result of [`Artifacts::scaffold`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Scaffolded {
-    /// The tasks of the plan, in order.
+    /// Tasks of the plan, in order.
     pub tasks: Vec<SliceTaskId>,
-    /// The files that were made.
+    /// Files that were created.
     pub made: Vec<PathBuf>,
-    /// Files that were there, and stayed as they were.
+    /// Files that existed and were not changed.
     pub kept: Vec<PathBuf>,
-    /// Tasks that have a folder and are not in the plan.
+    /// Tasks that have a folder but are not in the plan.
     pub not_planned: Vec<SliceTaskId>,
 }
 
 impl Artifacts {
-    /// Makes a milestone with the next number: CONTEXT, ROADMAP and META.
+    /// Creates a milestone with the next number: CONTEXT, ROADMAP and META.
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a name that is empty or more than a line; those of the file system.
+    /// [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a name that is empty or longer than a line; errors of the
+    /// file system.
     pub fn new_milestone(&self, new: &NewMilestone) -> Result<MilestoneId, ProjectError> {
         let name = one_line("name", &new.name)?;
         let criteria = new
@@ -122,11 +123,11 @@ impl Artifacts {
         Ok(id)
     }
 
-    /// Makes a slice with the next number: ASSESSMENT, PLAN and UAT. The milestone's ROADMAP and META name it from then on.
+    /// Creates a slice with the next number: ASSESSMENT, PLAN and UAT. Adds the slice to the milestone's ROADMAP and META.
     ///
     /// # Errors
     ///
-    /// As [`Self::new_milestone`]; [`Unknown`](ProjectErrorKind::Unknown) for a milestone that is not there.
+    /// As [`Self::new_milestone`]; [`Unknown`](ProjectErrorKind::Unknown) if the milestone does not exist.
     pub fn new_slice(&self, milestone: MilestoneId, name: &str) -> Result<SliceId, ProjectError> {
         let name = one_line("name", name)?;
         let _lock = self.lock()?;
@@ -162,12 +163,12 @@ impl Artifacts {
         Ok(id)
     }
 
-    /// Puts a task with the next number into a slice's plan. [`Self::scaffold`] makes its files.
+    /// Adds a task with the next number to a slice's plan. [`Self::scaffold`] creates its files.
     ///
     /// # Errors
     ///
-    /// [`WrongState`](ProjectErrorKind::WrongState) if the plan would not pass its lint, with every finding;
-    /// [`Unknown`](ProjectErrorKind::Unknown) for a slice that has no plan; those of the file system.
+    /// [`WrongState`](ProjectErrorKind::WrongState) if the plan would not pass the lint, with every finding;
+    /// [`Unknown`](ProjectErrorKind::Unknown) for a slice without a plan; errors of the file system.
     pub fn new_task(
         &self,
         slice: SliceId,
@@ -198,7 +199,7 @@ impl Artifacts {
             or_none(&new.action),
         );
         plan.add_to_section("tasks", &block)?;
-        // The new block must read back as it was meant.
+        // Check that the new block parses to the intended task.
         let after = self.planned_tasks(slice, &plan, models)?;
         let is_meant =
             |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
@@ -210,12 +211,12 @@ impl Artifacts {
         Ok(id)
     }
 
-    /// Makes the files of the tasks that a slice's plan has, and its TODO. What is there stays byte for byte.
+    /// Creates the files of the tasks in a slice's plan, and its TODO. Existing files stay byte for byte.
     ///
     /// # Errors
     ///
-    /// [`WrongState`](ProjectErrorKind::WrongState) if a `<task>` block is not as it must be, with every finding, and nothing is made:
-    /// no task is passed over. Those of the file system.
+    /// [`WrongState`](ProjectErrorKind::WrongState) if a `<task>` block is malformed, with every finding. Then no file is
+    /// created, so that no task is left out. Errors of the file system.
     pub fn scaffold(&self, slice: SliceId, models: &[String]) -> Result<Scaffolded, ProjectError> {
         let _lock = self.lock()?;
         let plan = self.existing(&self.slice_file(slice, Kind::SlicePlan), Kind::SlicePlan)?;
@@ -239,12 +240,13 @@ impl Artifacts {
         Ok(done)
     }
 
-    /// Appends an entry to a milestone's review of its plan. With no entry it seals what is there.
+    /// Appends an entry to a milestone's review of its plan. Without an entry, it only seals the existing bytes.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ProjectErrorKind::Damaged) if what was appended before is not as it was written; nothing is appended then.
-    /// [`WrongState`](ProjectErrorKind::WrongState) if the file has another SHA-256 than expected. Those of the file system.
+    /// [`Damaged`](ProjectErrorKind::Damaged) if earlier entries were changed; nothing is appended then.
+    /// [`WrongState`](ProjectErrorKind::WrongState) if the file has another SHA-256 than expected. Errors of the file
+    /// system.
     pub fn append_review(
         &self,
         milestone: MilestoneId,
@@ -260,7 +262,7 @@ impl Artifacts {
         review::append(&path, &head, entry, expected_sha256)
     }
 
-    /// Makes a folder, and writes new files that have nothing in them for the lint to find.
+    /// Creates a folder and its files. Fails if the lint has a finding for one of them.
     fn make(&self, folder: &Path, files: &[(PathBuf, Artifact)]) -> Result<(), ProjectError> {
         for (path, document) in files {
             let faults = check::faults(document, Place::of(path).as_ref(), "", &[]);
@@ -274,7 +276,7 @@ impl Artifacts {
         files.iter().try_for_each(|(path, document)| self.write(path, document.text()))
     }
 
-    /// The tasks of a plan, if nothing is wrong with any.
+    /// Returns the tasks of a plan, if none has a fault.
     fn planned_tasks(
         &self,
         slice: SliceId,
@@ -336,7 +338,7 @@ impl Artifacts {
         Ok((slices.len() as u64, tasks))
     }
 
-    /// Has META count what there is.
+    /// Updates the numbers of slices and tasks in META.
     fn count(&self, milestone: MilestoneId) -> Result<(), ProjectError> {
         let path = self.milestone_file(milestone, Kind::Meta);
         let Some(mut meta) = self.read(&path, Kind::Meta)? else { return Ok(()) };
@@ -351,7 +353,7 @@ impl Artifacts {
     }
 }
 
-/// Returns the faults of an artifact, a line each. `None`: it has no fault.
+/// Returns the faults of an artifact, one per line. `None` without faults.
 fn findings_of(path: &Path, document: &Artifact, faults: Vec<Fault>) -> Option<String> {
     let mut findings: Vec<_> = faults
         .into_iter()

@@ -1,4 +1,4 @@
-//! Result of a milestone, from its criteria.
+//! Result of a milestone, by its criteria.
 
 use serde::Serialize;
 
@@ -7,18 +7,18 @@ use super::{
     frontmatter::{CriterionStatus, MilestoneStatus},
 };
 
-/// A success criterion as a verification has it.
+/// A success criterion of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct CriterionResult {
-    /// `SC-1`.
+    /// Id, such as `SC-1`.
     pub id: String,
     /// Text of the criterion.
     pub text: String,
-    /// Its result. An undecided criterion, or one with an unknown word, is pending.
+    /// Result of the criterion. Pending if it is undecided, or if the file has an unknown word.
     pub status: CriterionStatus,
 }
 
-/// The criteria of a verification, in order.
+/// Returns the criteria of a verification, in order.
 pub fn criteria(verification: &Artifact) -> Vec<CriterionResult> {
     let entries = verification.entries_of("Success Criteria");
     let criteria = entries.map(|entry| {
@@ -32,8 +32,8 @@ pub fn criteria(verification: &Artifact) -> Vec<CriterionResult> {
     criteria.collect()
 }
 
-/// Returns the status that follows: failed if a criterion failed; else deferred if a criterion is deferred or
-/// undecided, or if the milestone has no criteria; else verified.
+/// Returns the status of a milestone with these criteria. Failed: a criterion failed. Otherwise deferred: a criterion is
+/// deferred or undecided, or there are no criteria. Otherwise verified.
 pub fn follows(criteria: &[CriterionResult]) -> MilestoneStatus {
     let is_any = |status| criteria.iter().any(|criterion| criterion.status == status);
     if is_any(CriterionStatus::Fail) {

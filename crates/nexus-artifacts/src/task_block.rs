@@ -4,21 +4,21 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::document::Artifact;
 
-/// A `<task>` block with any content.
+/// A `<task>` block with unchecked content.
 #[derive(Clone, Debug)]
 pub(super) struct TaskBlock {
-    /// Its start.
+    /// Byte offset of the block.
     pub(super) start: usize,
-    /// The attributes, and where their values begin.
+    /// Values of the attributes, with their byte offsets.
     pub(super) attributes: BTreeMap<String, (String, usize)>,
-    /// Its content.
+    /// Byte range of the content.
     pub(super) body: Range<usize>,
 }
 
-/// Position and description of a malformed block.
+/// Byte offset and description of a malformed block.
 pub(super) type BlockFault = (usize, String);
 
-/// The blocks of a plan in order, and what would be lost if it were passed over.
+/// Returns the blocks of a plan in order, and the malformed blocks, which would otherwise be lost silently.
 pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
     let text = prose_alone(document);
     let (mut blocks, mut faults) = (Vec::<TaskBlock>::new(), Vec::new());
@@ -55,7 +55,7 @@ pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
         } else if rest.strip_prefix('/').is_some_and(|rest| rest.starts_with("task>")) {
             match open.take() {
                 Some(block) => blocks.push(TaskBlock { body: block.body.start..found, ..block }),
-                // The block's beginning was reported as a fault already.
+                // The malformed beginning of this block was reported already.
                 None if !faults.is_empty() => {}
                 None => faults.push((found, "this </task> has no <task>".to_owned())),
             }
@@ -74,7 +74,7 @@ pub(super) fn inner<'a>(body: &'a str, name: &str) -> Option<&'a str> {
     Some(inner.trim()).filter(|inner| !inner.is_empty())
 }
 
-/// The text with blanks in the place of code and comments, as long as it is.
+/// Returns the text with spaces in place of code and comments. All positions stay the same.
 fn prose_alone(document: &Artifact) -> String {
     let text = document.text();
     let mut prose = String::with_capacity(text.len());
@@ -93,7 +93,7 @@ fn named<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
     (ends && found.eq_ignore_ascii_case(name)).then_some(after)
 }
 
-/// The attributes of an element from `at`, where it ends, and whether it has no body.
+/// Parses the attributes of an element from `at`. Returns them with the end of the element, and true if it is self-closing.
 #[expect(clippy::type_complexity, reason = "the three parts are destructured together")]
 fn attributes(
     text: &str,

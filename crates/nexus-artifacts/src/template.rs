@@ -6,30 +6,30 @@ use nexus_project::Time;
 
 use super::{check::PlannedTask, document::NONE, id::SliceTaskId, task_block::inner, yaml};
 
-/// The day.
+/// Returns the current day.
 pub(super) fn today() -> String {
     Time::now().to_string().chars().take(10).collect()
 }
 
-/// A text, or what a section says that has nothing to say.
+/// Returns a text, or [`NONE`] for a blank one.
 pub(super) fn or_none(text: &str) -> &str {
     let text = text.trim();
     if text.is_empty() { NONE } else { text }
 }
 
-/// Sections between tags.
+/// Returns sections between tags.
 pub(super) fn tags(parts: &[(&str, &str)]) -> String {
     let written = parts.iter().map(|(name, text)| format!("<{name}>\n{text}\n</{name}>\n"));
     written.collect::<Vec<_>>().join("\n")
 }
 
-/// A list of a frontmatter.
+/// Returns a list in a frontmatter.
 fn list(values: impl IntoIterator<Item = String>) -> String {
     let lines: String = values.into_iter().map(|value| format!("\n  - {}", yaml::quoted(&value))).collect();
     if lines.is_empty() { " []".to_owned() } else { lines }
 }
 
-/// The plan of a task, from its block.
+/// Returns the plan of a task, from its block.
 pub(super) fn plan_of(task: &PlannedTask) -> String {
     let PlannedTask { id, body, .. } = task;
     let name = inner(body, "name").unwrap_or("(unnamed)").split_whitespace().collect::<Vec<_>>().join(" ");
@@ -54,7 +54,7 @@ pub(super) fn plan_of(task: &PlannedTask) -> String {
     text
 }
 
-/// The summary of a task, to be filled in.
+/// Returns an empty summary of a task.
 pub(super) fn summary_of(id: SliceTaskId) -> String {
     format!(
         "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: summary\nstatus: pending\n---\n\n# {id} — Summary\n\n## Changes\n\n{NONE}\n\n## Verification\n\n{NONE}\n\n## Follow-ups\n\n{NONE}\n",

@@ -1,4 +1,5 @@
-//! `TODO.md`: a view of a slice's tasks, written again whenever one of them changes, and never read as truth.
+//! `TODO.md`: a list of a slice's tasks. It is written again whenever a task changes, and no program reads its state from
+//! it.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -13,19 +14,19 @@ use super::{
     tree::Artifacts,
 };
 
-/// A task as its plan has it.
+/// A task, as its plan defines it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskLine {
     /// The task.
     pub id: SliceTaskId,
-    /// Its progress.
+    /// Progress of the task.
     pub status: WorkStatus,
-    /// Its name.
+    /// Name of the task.
     pub name: String,
 }
 
 impl WorkStatus {
-    /// The checkbox of a task of this status.
+    /// Returns the checkbox for a task of this status.
     pub fn checkbox(self) -> &'static str {
         match self {
             Self::Pending => "[ ]",
@@ -37,7 +38,7 @@ impl WorkStatus {
     }
 }
 
-/// The text of `TODO.md`: the same for the same tasks.
+/// Returns the text of `TODO.md`. It depends only on the tasks.
 pub fn render(slice: SliceId, tasks: &[TaskLine]) -> String {
     let mut text = format!(
         "---\nschema_version: 1\nmilestone_id: {}\nslice_id: {slice}\ntotal: {}\n",
@@ -59,11 +60,12 @@ pub fn render(slice: SliceId, tasks: &[TaskLine]) -> String {
 }
 
 impl Artifacts {
-    /// The tasks of a slice, as their plans have them.
+    /// Returns the tasks of a slice, by their plans.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](nexus_project::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
+    /// [`Damaged`](nexus_project::ProjectErrorKind::Damaged) for an unreadable plan, so that no task is left out. Errors of
+    /// the file system.
     pub fn task_list(&self, slice: SliceId) -> Result<Vec<TaskLine>, ProjectError> {
         let ids = self.tasks(slice)?;
         ids.into_iter().map(|id| task_of(id, &self.task_plan(id)?.1)).collect()
@@ -93,20 +95,20 @@ impl Artifacts {
         Ok(path)
     }
 
-    /// Moves a task to another status, and writes its slice's `TODO.md` again. Returns the earlier status.
+    /// Changes the status of a task, and writes its slice's `TODO.md` again. Returns the earlier status.
     ///
-    /// Changes only the status in the task's plan. If the process is killed between the two files, the TODO is
-    /// outdated: the next transition of the slice, or [`Self::write_todo`], writes it again.
+    /// Changes only the status in the task's plan. If the process is killed between the two files, the TODO is outdated. The
+    /// next change of a task in the slice, or [`Self::write_todo`], writes it again.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::task_list`], with nothing changed;
-    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the task does not exist.
+    /// Errors of [`Self::task_list`], with nothing changed; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the
+    /// task does not exist.
     pub fn mark_task(&self, task: SliceTaskId, status: WorkStatus) -> Result<WorkStatus, ProjectError> {
         let _lock = self.lock()?;
         let (path, mut plan) = self.task_plan(task)?;
         let before = task_of(task, &plan)?.status;
-        // A slice with a plan that cannot be read stays as it is.
+        // Read all plans before any write: an unreadable plan fails the call without a change.
         let mut tasks = self.task_list(task.slice)?;
         for one in tasks.iter_mut().filter(|one| one.id == task) {
             one.status = status;

@@ -1,7 +1,7 @@
-//! The tree of a project's artifacts, `.nubos-pilot/`: where each file is, and how it is read and written.
+//! The tree of a project's artifacts, `.nubos-pilot/`: paths, reads and writes.
 //!
-//! Names are made of numbers and checked words, so none leads out; a link in the place of a folder or file is refused. Who changes
-//! something holds the lock of the tree.
+//! Names consist of numbers and checked words, so no path leads out of the tree. A link in place of a folder or file is an
+//! error. Writers own the lock of the tree.
 
 use std::{
     fs, io,
@@ -19,13 +19,13 @@ use super::{
     kind::{Kind, Owner},
 };
 
-/// The folder of a project's artifacts.
+/// Name of the folder of a project's artifacts.
 pub(super) const FOLDER: &str = ".nubos-pilot";
-/// The lock of the tree.
+/// Name of the lock file of the tree.
 const LOCK: &str = ".lock";
-/// The lines of its `.gitignore`: the lock, and files that a writer which was ended did not put in place.
+/// Lines of the tree's `.gitignore`: the lock, and unfinished files of killed writers.
 const IGNORED: [&str; 2] = ["/.lock", ".*.new"];
-/// Most bytes of a file. Source: our own bound.
+/// Maximum size of a file, in bytes. Source: our own bound.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The artifacts of a project. Cheap to clone; every call reads the files again.
@@ -38,75 +38,75 @@ pub struct Artifacts {
 }
 
 impl Artifacts {
-    /// The artifacts of the project in this folder. Nothing is read or made.
+    /// Creates access to the artifacts of the project in this folder. Reads and creates nothing.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Finds the artifacts of the nearest folder, from this one upwards, with a `.nubos-pilot/`; else those of
+    /// Finds the artifacts of the nearest folder, from this one upwards, that has a `.nubos-pilot/`. Without one, it uses
     /// the folder itself.
     pub fn find(folder: &Path) -> Self {
         let found = folder.ancestors().find(|above| above.join(FOLDER).is_dir());
         Self::at(found.unwrap_or(folder))
     }
 
-    /// The folder of the project.
+    /// Returns the folder of the project.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folder of the artifacts.
+    /// Returns the folder of the artifacts.
     pub fn folder(&self) -> PathBuf {
         self.root.join(FOLDER)
     }
 
-    /// The folder of all milestones.
+    /// Returns the folder of all milestones.
     pub(super) fn milestones_folder(&self) -> PathBuf {
         self.folder().join("milestones")
     }
 
-    /// The folder of a milestone.
+    /// Returns the folder of a milestone.
     pub fn milestone_folder(&self, milestone: MilestoneId) -> PathBuf {
         self.milestones_folder().join(milestone.to_string())
     }
 
-    /// The folder of a slice.
+    /// Returns the folder of a slice.
     pub fn slice_folder(&self, slice: SliceId) -> PathBuf {
         self.milestone_folder(slice.milestone).join("slices").join(slice.short())
     }
 
-    /// The folder of a task.
+    /// Returns the folder of a task.
     pub fn task_folder(&self, task: SliceTaskId) -> PathBuf {
         self.slice_folder(task.slice).join("tasks").join(task.short())
     }
 
-    /// A milestone's artifact of this kind.
+    /// Returns the path of a milestone's artifact of this kind.
     pub fn milestone_file(&self, milestone: MilestoneId, kind: Kind) -> PathBuf {
         self.milestone_folder(milestone).join(format!("{milestone}-{}", kind.spec().file))
     }
 
-    /// A slice's artifact of this kind.
+    /// Returns the path of a slice's artifact of this kind.
     pub fn slice_file(&self, slice: SliceId, kind: Kind) -> PathBuf {
         let file = kind.spec().file;
         let name = if kind == Kind::Todo { file.to_owned() } else { format!("{}-{file}", slice.short()) };
         self.slice_folder(slice).join(name)
     }
 
-    /// A task's artifact of this kind.
+    /// Returns the path of a task's artifact of this kind.
     pub fn task_file(&self, task: SliceTaskId, kind: Kind) -> PathBuf {
         self.task_folder(task).join(format!("{}-{}", task.short(), kind.spec().file))
     }
 
-    /// The milestones, in order.
+    /// Returns the milestones, in order.
     ///
     /// # Errors
     ///
-    /// Those of the file system; [`Damaged`](ProjectErrorKind::Damaged) for a link or a file in the place of a folder.
+    /// Errors of the file system; [`Damaged`](ProjectErrorKind::Damaged) for a link or a file in place of a folder.
     pub fn milestones(&self) -> Result<Vec<MilestoneId>, ProjectError> {
         self.named(&self.milestones_folder(), |name| name.parse().ok())
     }
 
-    /// The slices of a milestone, in order.
+    /// Returns the slices of a milestone, in order.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Artifacts {
         self.named(&folder, |name| SliceId::below(milestone, name))
     }
 
-    /// The tasks of a slice that have a folder, in order.
+    /// Returns the tasks of a slice that have a folder, in order.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Artifacts {
         Ok(Some(Artifact::parse(kind, text)))
     }
 
-    /// [`Self::read`] for an artifact that must exist.
+    /// Like [`Self::read`], but fails for a missing artifact.
     pub(super) fn existing(&self, path: &Path, kind: Kind) -> Result<Artifact, ProjectError> {
         self.read(path, kind)?.ok_or_else(|| {
             let message = format!("there is no {path:?}");
@@ -153,24 +153,24 @@ impl Artifacts {
         })
     }
 
-    /// Replaces an artifact as a whole. Only for who has the lock.
+    /// Replaces an artifact in one step. The caller must own the lock.
     pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), ProjectError> {
         self.guard(path)?;
         check_size(path, text.len())?;
         file::replace(path, text.as_bytes())
     }
 
-    /// The right to change something in the tree, which is made if it is not there.
+    /// Locks the tree for changes, and creates it if it does not exist.
     pub(super) fn lock(&self) -> Result<FolderLock, ProjectError> {
         self.guard(&self.folder())?;
         file::make_folder(&self.folder())?;
         let lock = FolderLock::take(&self.folder().join(LOCK), Patience::default())?;
-        // Without it more is shown by git, and nothing else is different.
+        // If this fails, git only shows the lock and unfinished files.
         let _ = file::ignore(&self.folder(), &IGNORED);
         Ok(lock)
     }
 
-    /// Refuses a path below the tree that goes over a link.
+    /// Fails for a path below the tree that leads through a link.
     pub(super) fn guard(&self, path: &Path) -> Result<(), ProjectError> {
         let within = path
             .strip_prefix(&self.root)
@@ -188,7 +188,7 @@ impl Artifacts {
         Ok(())
     }
 
-    /// The folders in a folder whose names are of the kind that is looked for, in order.
+    /// Returns the ids of the subfolders of a folder, in order. Skips names that `named` does not accept.
     fn named<T: Ord>(
         &self,
         folder: &Path,
@@ -209,7 +209,7 @@ impl Artifacts {
     }
 }
 
-/// Returns the content of a folder, by name. Empty if the folder does not exist.
+/// Returns the content of a folder, sorted by name. Empty if the folder does not exist.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ProjectError> {
     let failed = |error| ProjectError::unusable(folder, &error);
     let read = match fs::read_dir(folder) {
@@ -226,7 +226,7 @@ pub(super) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
     nexus_files::read_bounded(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
 }
 
-/// Refuses to write what could not be read again.
+/// Fails for a size that could not be read again.
 pub(super) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> {
     if bytes as u64 <= MOST_BYTES {
         return Ok(());

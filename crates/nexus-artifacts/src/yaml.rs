@@ -1,13 +1,13 @@
-//! Reads frontmatter. The only file that knows the YAML reader.
+//! Parses frontmatter. This is the only file that uses the YAML reader.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_yaml::{Options, Spanned};
 
-/// Depth to which values may be nested.
+/// Maximum depth of nested values.
 const MOST_DEPTH: usize = 16;
-/// Values that one frontmatter may have once its aliases are followed.
+/// Maximum number of values in one frontmatter, with its aliases expanded.
 const MOST_NODES: usize = 20_000;
 
 /// A fault of a frontmatter, with its position. Lines and columns count from 1.
@@ -18,15 +18,15 @@ pub(super) struct YamlError {
     pub(super) message: String,
 }
 
-/// Positions of the keys' values.
+/// Byte ranges of the values, by key.
 pub(super) type Values = BTreeMap<String, Range<usize>>;
 
-/// Reads a frontmatter as a type.
+/// Parses a frontmatter as a type.
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     serde_yaml::from_str_with_options(text, options()).map_err(|error| YamlError::of(&error, text))
 }
 
-/// Returns the positions of the outermost keys' values, quotes included. Empty if the text is not a map.
+/// Returns the byte ranges of the values of the outermost keys, quotes included. Empty if the text is not a map.
 pub(super) fn values(text: &str) -> Values {
     let read = serde_yaml::from_str_with_options::<BTreeMap<String, Spanned<IgnoredAny>>>(text, options());
     let spans = read.unwrap_or_default().into_iter().filter_map(|(key, value)| {
@@ -39,7 +39,7 @@ pub(super) fn values(text: &str) -> Values {
     spans.collect()
 }
 
-/// A text as one YAML value on one line.
+/// Quotes a text as a YAML value on one line.
 pub(super) fn quoted(text: &str) -> String {
     // A JSON string is also a YAML string, except for some characters that YAML requires to be escaped.
     let json = serde_json::Value::from(text).to_string();
@@ -81,7 +81,7 @@ impl YamlError {
         let words = error.without_snippet().to_string();
         let words = words.lines().next().unwrap_or_default().trim();
         let words = words.strip_prefix("error: ").unwrap_or(words);
-        // The message gets our own position instead.
+        // Remove the position of the YAML reader: the error has the position in the whole file.
         let words = match words.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
             Some((place, words)) if place.contains("column") => words,
             _ => words,

@@ -1,4 +1,4 @@
-//! Sums and counts, and what follows from them.
+//! Checks of sums and counts, and of the status that follows from them.
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
     CheckContext,
 };
 
-/// The line of a verification that says for people what the frontmatter says.
+/// The line of a verification that repeats the status of the frontmatter for people.
 const STATUS_LINE: &str = "**Milestone Status:**";
 
 impl CheckContext<'_> {
@@ -111,7 +111,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// Every count of entries in the frontmatter.
+    /// Checks every count of entries in the frontmatter.
     pub(super) fn entry_counts(&mut self) {
         let document = self.artifact;
         let values = document.values();

@@ -21,7 +21,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// A handoff in the file of this name.
+    /// Checks a handoff against its file name.
     pub(super) fn handoff(&mut self, name: &str) {
         let Ok(handoff) = self.artifact.read::<AgentHandoff>() else { return };
         if let Some((key, message)) = handoff::name_fault(&handoff, name) {

@@ -1,4 +1,4 @@
-//! Rules of the lint for one artifact by itself.
+//! Lint rules for a single artifact.
 
 mod counts;
 mod files;
@@ -14,7 +14,7 @@ use super::{
 
 pub(super) use tasks::{PlannedTask, planned};
 
-/// Something that is wrong, and the byte at which it is.
+/// A fault: the byte offset, the broken rule and the message.
 pub(super) type Fault = (usize, Rule, String);
 
 /// Context of a check, and the faults that it found.
@@ -24,7 +24,7 @@ pub(super) struct CheckContext<'a> {
     pub(super) milestone: Option<MilestoneId>,
     pub(super) slice: Option<SliceId>,
     pub(super) task: Option<SliceTaskId>,
-    /// The portable models of the configuration.
+    /// Portable models of the configuration.
     pub(super) models: &'a [String],
     pub(super) faults: Vec<Fault>,
 }
@@ -46,7 +46,7 @@ impl<'a> CheckContext<'a> {
     }
 }
 
-/// Everything that is wrong with one artifact, called `name`.
+/// Returns all faults of one artifact. `name` is its file name.
 pub(super) fn faults(
     document: &Artifact,
     place: Option<&Place>,
@@ -55,7 +55,7 @@ pub(super) fn faults(
 ) -> Vec<Fault> {
     let mut check = CheckContext::new(document, place, models);
     check.structure();
-    // Values that do not fit their schema have no meaning to be checked.
+    // Check the meaning of values only if they fit their schema.
     if !check
         .faults
         .iter()

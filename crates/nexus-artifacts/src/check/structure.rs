@@ -136,7 +136,7 @@ impl CheckContext<'_> {
                 );
                 continue;
             };
-            // Criteria are named by their place; entries of the other kinds may have been taken out.
+            // Criteria are numbered by position. For other kinds a gap is allowed, because entries may have been removed.
             if !known.insert(id) {
                 self.fault(entry.start, Rule::EntrySequence, format!("{id} is there twice"));
             } else if spec.prefix == "SC" && number != Some(expected) {
@@ -156,7 +156,7 @@ impl CheckContext<'_> {
         self.stray_entries(spec, &form);
     }
 
-    /// Reports headings that look like entries and are in the wrong section.
+    /// Reports headings that look like entries but are in the wrong section.
     fn stray_entries(&mut self, spec: &EntrySpec, form: &str) {
         let document = self.artifact;
         if spec.prefix.is_empty() {
@@ -174,7 +174,7 @@ impl CheckContext<'_> {
         }
     }
 
-    /// The names in a frontmatter against those of the folders, or against each other.
+    /// Compares the ids in a frontmatter with the ids of the folders, or with each other.
     pub(super) fn places(&mut self) {
         let document = self.artifact;
         let kind = document.kind();
@@ -219,14 +219,14 @@ impl CheckContext<'_> {
     }
 }
 
-/// The number of `D-1`, if that is the prefix.
+/// Returns the number of an id such as `D-1`, if it has this prefix.
 fn number_of(id: &str, prefix: &str) -> Option<u32> {
     let digits = id.strip_prefix(prefix)?.strip_prefix('-')?;
     let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// The byte at a line and a column, both from 1.
+/// Returns the byte offset of a line and column, both counted from 1.
 fn byte_of(text: &str, line: usize, column: usize) -> usize {
     let start = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum::<usize>();
     let rest = &text[start.min(text.len())..];

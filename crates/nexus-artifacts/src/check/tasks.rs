@@ -1,4 +1,4 @@
-//! Tasks of a slice's plan, and a task's own plan.
+//! Checks of tasks: the `<task>` blocks of a slice's plan, and a task's own plan.
 
 use super::{
     super::{
@@ -11,22 +11,22 @@ use super::{
     CheckContext,
 };
 
-/// The models that are known without a configuration.
+/// Models that are valid without a configuration.
 const TIERS: [&str; 3] = ["haiku", "sonnet", "opus"];
 
-/// A task as its block says it.
+/// A task as its block defines it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PlannedTask {
     pub(in super::super) id: SliceTaskId,
     pub(in super::super) depends_on: Vec<SliceTaskId>,
     pub(in super::super) tier: String,
-    /// Content of the block.
+    /// Text of the block.
     pub(in super::super) body: String,
-    /// Position of its dependencies.
+    /// Byte offset of the dependencies.
     pub(in super::super) depends_on_at: usize,
 }
 
-/// The tasks of a plan. What is wrong with one is a fault, and then it is not among them.
+/// Returns the tasks of a plan. Reports the faults of a malformed task and leaves it out.
 pub(in super::super) fn planned(check: &mut CheckContext<'_>) -> Vec<PlannedTask> {
     let document = check.artifact;
     let (blocks, block_faults) = task_block::blocks(document);
@@ -129,7 +129,7 @@ impl CheckContext<'_> {
         None
     }
 
-    /// A task's own plan.
+    /// Checks a task's own plan.
     pub(super) fn task_plan(&mut self) {
         let Ok(plan) = self.artifact.read::<TaskPlan>() else { return };
         let values = self.artifact.values();
