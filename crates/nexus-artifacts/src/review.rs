@@ -93,7 +93,10 @@ pub(super) fn append(
         return Err(ProjectError::invalid(message, "write less of it"));
     }
     if entry.lines().any(|line| is_seal(line.as_bytes())) {
-        return Err(ProjectError::invalid("a line of the entry has the form of a review's seal", "indent that line"));
+        return Err(ProjectError::invalid(
+            "a line of the entry has the form of a review's seal",
+            "indent that line",
+        ));
     }
     let before = tree::read_bytes(path)?.unwrap_or_default();
     let state = verify(&before).map_err(|broken| damaged(path, &before, &broken))?;

@@ -18,7 +18,7 @@ pub enum ClaimOutcome {
     ConvergedSupport,
     /// At least two took a position, and all of them oppose it.
     ConvergedOppose,
-    /// One supports what another opposes, or one alone took a position.
+    /// One panelist supports the claim and another opposes it, or only one took a position.
     Contested,
     /// No panelist took a position.
     Abstained,
@@ -40,7 +40,7 @@ pub struct ClaimStanding {
     pub abstain: Vec<String>,
 }
 
-/// The panel's positions on each claim, from the positions of present panelists. Absent panelists are left out.
+/// Returns the panel's positions on each claim, from the positions of present panelists. Leaves out absent ones.
 pub fn converge(frame: &Frame, positions: &BTreeMap<String, Positions>) -> Vec<ClaimStanding> {
     let standing = |claim: &DebateClaim| {
         let who = |wanted: Stance| -> Vec<String> {
@@ -60,7 +60,7 @@ pub fn converge(frame: &Frame, positions: &BTreeMap<String, Positions>) -> Vec<C
 }
 
 impl ClaimOutcome {
-    /// In words: `converged (support)`.
+    /// Returns the outcome in words: `converged (support)`.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::ConvergedSupport => "converged (support)",
@@ -72,7 +72,7 @@ impl ClaimOutcome {
 }
 
 impl ClaimStanding {
-    /// Positions in words: `support: a, b; oppose: none; abstain: c`.
+    /// Returns the positions in words: `support: a, b; oppose: none; abstain: c`.
     pub fn in_words(&self) -> String {
         let names = |who: &[String]| if who.is_empty() { "none".to_owned() } else { who.join(", ") };
         let part = |stance: Stance, who: &[String]| format!("{}: {}", stance.name(), names(who));

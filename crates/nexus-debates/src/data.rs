@@ -1,4 +1,4 @@
-//! Content of a debate's `status.json` beside its state.
+//! Data of a debate in `status.json`, in addition to its state.
 
 use nexus_work::{AgentType, WorkData};
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,8 @@ use crate::{
     state::DebateState,
 };
 
-/// Content of a debate's `status.json` beside its [`DebateState`](crate::DebateState): everything that is
-/// needed to resume it.
+/// Data of a debate in `status.json`, in addition to its [`DebateState`](crate::DebateState). Together they are enough to
+/// resume the debate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebateData {
@@ -20,33 +20,33 @@ pub struct DebateData {
     pub version: u32,
     /// Question of the debate.
     pub question: String,
-    /// The caller's knowledge of the question.
+    /// The caller's context for the question.
     pub context: Option<String>,
     /// Bounds of the debate.
     pub settings: DebateSettings,
-    /// Registered agents and panelists that the caller wants to sit.
+    /// Registered agents and panelists that the caller requires on the panel.
     pub pins: Vec<String>,
-    /// The registered agents, as they were when it was created.
+    /// The registered agents at the time of the creation.
     pub registered: Vec<RegisteredAgent>,
-    /// Its sources. `None` until they are copied: nothing can be done with it before.
+    /// Sources of the debate. `None` until they are copied: no stage can run before.
     pub sources: Option<Vec<Source>>,
-    /// The stages whose records count, the oldest first.
+    /// Stages whose records count, oldest first.
     pub settled: Vec<String>,
-    /// True if the caller wants to cancel it: the process that runs a stage of it stops.
+    /// True if the caller wants to cancel the debate: the process that runs a stage then stops.
     pub stop: bool,
 }
 
-/// An agent that may sit on the panel.
+/// A registered agent that may join the panel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegisteredAgent {
-    /// The name of its type.
+    /// Name of the agent's type.
     pub name: String,
     /// Purpose of the agent.
     pub description: String,
     /// Topics that the agent knows.
     pub topics: Vec<String>,
-    /// Instructions of the agent beside its task.
+    /// Instructions of the agent, in addition to its task.
     pub prompt: Option<String>,
 }
 
@@ -58,10 +58,10 @@ impl From<AgentType> for RegisteredAgent {
 }
 
 impl DebateData {
-    /// The version of this layout.
+    /// Version of this format.
     pub const VERSION: u32 = 1;
 
-    /// Rules for the frame.
+    /// Returns the rules for the frame.
     pub fn frame_rules(&self) -> FrameRules {
         FrameRules {
             panelists: self.settings.panelists,
@@ -102,7 +102,7 @@ impl WorkData<DebateState> for DebateData {
         if let Some((field, reason)) = self.settings.fault() {
             return Some(format!("`{field}` {reason}"));
         }
-        // They name files.
+        // Check the names, because they become file names.
         let stage = self.settled.iter().find(|stage| !crate::names::is_name(stage))?;
         Some(format!("{stage:?} is not a stage"))
     }

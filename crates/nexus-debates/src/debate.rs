@@ -1,13 +1,13 @@
 //! One debate: its folder.
 //!
-//! | file | holds |
+//! | file | content |
 //! | --- | --- |
-//! | `status.json` | the truth: [`DebateState`], and [`DebateData`] beside it |
-//! | `events.jsonl` | what happened, for people; nothing is decided by it |
-//! | `stages/NAME.json` | what a stage came to ([`StageRecord`]); counts once the status has left the stage |
-//! | `sources/NAME/` | copies of the sources, each in a folder of its own |
+//! | `status.json` | [`DebateState`] and [`DebateData`]: the only authority on the debate |
+//! | `events.jsonl` | events, for people; no program decides by them |
+//! | `stages/NAME.json` | result of a stage ([`StageRecord`]); it counts once the status has left the stage |
+//! | `sources/NAME/` | copies of the sources, each in a separate folder |
 //! | `turns.jsonl` | every turn of every agent |
-//! | `.stage` | nothing; whoever runs a stage holds a lock on it |
+//! | `.stage` | empty; the process that runs a stage locks it |
 
 use std::{
     fmt, fs,
@@ -26,15 +26,15 @@ use crate::{
     state::DebateState,
 };
 
-/// The largest record of a stage, in bytes.
+/// Maximum size of a stage's record, in bytes.
 const MOST_RECORD_BYTES: u64 = 64 << 20;
 
-/// Names a debate: the name of its workspace.
+/// Id of a debate: the id of its workspace.
 pub type DebateId = WorkspaceId;
 
-/// One debate: its folder, and what is in it. It keeps nothing open: any number of them may be of one debate.
+/// One debate: its folder, and the files in it. It has no open files: any number of them may exist for one debate.
 ///
-/// Every call reads or writes files and may wait for a lock: in async code, call it by the runtime's `spawn_blocking`.
+/// Every call reads or writes files and may wait for a lock: in async code, call it inside `spawn_blocking`.
 #[derive(Clone)]
 pub struct Debate {
     workspace: Workspace<DebateState>,
@@ -43,52 +43,51 @@ pub struct Debate {
 /// `status.json` of a debate at the time of reading.
 pub type DebateSnapshot = WorkSnapshot<DebateState, DebateData>;
 
-/// One thing that happened in a debate: a line of its `events.jsonl`, for people. Nothing is decided by it, and nothing of it is shown
-/// to an agent.
+/// Event of a debate: a line of its `events.jsonl`, for people. No program decides by it, and no agent sees it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum DebateLogEvent {
     /// A stage began.
     StageBegan {
-        /// Its name in files.
+        /// Name of the stage in files.
         stage: String,
     },
-    /// A frame was refused.
+    /// A frame was rejected.
     FrameRefused {
-        /// Reason for the refusal.
+        /// Reason for the rejection.
         reason: String,
     },
     /// A turn of an agent ended.
     TurnEnded(Box<LoggedTurn>),
     /// A panelist submitted nothing.
     Absent {
-        /// The stage.
+        /// Name of the stage in files.
         stage: String,
-        /// The panelist.
+        /// Name of the panelist.
         panelist: String,
-        /// Why.
+        /// Reason for the absence.
         reason: String,
     },
-    /// A stage was run, and counts.
+    /// A stage has ended, and its record counts.
     StageSettled {
-        /// Its name in files.
+        /// Name of the stage in files.
         stage: String,
-        /// The status after it.
+        /// Status after the stage.
         status: String,
     },
-    /// A stage came to nothing.
+    /// A stage failed.
     StageFailed {
-        /// Its name in files.
+        /// Name of the stage in files.
         stage: String,
-        /// Why.
+        /// Reason for the failure.
         reason: String,
     },
-    /// The caller ended it.
+    /// The caller cancelled the debate.
     Cancelled,
-    /// A task was created that follows from it.
+    /// A follow-up task was created.
     TaskSpawned {
-        /// The task.
+        /// Id of the task.
         task_id: String,
     },
 }
@@ -98,12 +97,12 @@ impl Debate {
         Self { workspace }
     }
 
-    /// Its id.
+    /// Returns the id.
     pub fn id(&self) -> &DebateId {
         self.workspace.id()
     }
 
-    /// Its folder.
+    /// Returns the folder.
     pub fn folder(&self) -> &Path {
         self.workspace.path()
     }
@@ -112,18 +111,17 @@ impl Debate {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if its content was changed.
+    /// [`Damaged`](DebateErrorKind::Damaged) if the content was changed from outside.
     pub fn snapshot(&self) -> Result<DebateSnapshot, DebateError> {
         self.workspace.snapshot()
     }
 
-    /// Reads `status.json`, changes it and writes it, under the lock of its writers. A change that fails writes
-    /// nothing.
+    /// Changes `status.json` under the lock of its writers. If `change` fails, nothing is written.
     ///
     /// # Errors
     ///
-    /// Those of [`Debate::snapshot`]; those of `change`; [`NoSpace`](DebateErrorKind::NoSpace) and the like,
-    /// with the old status in place.
+    /// Errors of [`Debate::snapshot`] and of `change`; [`NoSpace`](DebateErrorKind::NoSpace) and similar ones, with the old
+    /// status in place.
     pub fn update<T>(
         &self,
         change: impl FnOnce(&mut DebateState, &mut DebateData) -> Result<T, DebateError>,
@@ -131,11 +129,11 @@ impl Debate {
         self.workspace.update_data(change)
     }
 
-    /// The debate so far: the records of finished stages, each checked again.
+    /// Returns the debate so far: the records of finished stages, which are checked again.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or its content was changed.
+    /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or was changed from outside.
     pub fn proceedings(&self, data: &DebateData) -> Result<Proceedings, DebateError> {
         let mut proceedings = Proceedings::new(data.settings.bounds());
         for stage in &data.settled {
@@ -150,15 +148,15 @@ impl Debate {
         Ok(proceedings)
     }
 
-    /// Writes down what a stage came to; it counts when the status leaves the stage.
+    /// Writes the record of a stage. It counts once the status has left the stage.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn write_stage(&self, stage: &str, record: &StageRecord) -> Result<(), DebateError> {
         let path = self.stage_file(stage);
         let folder = path.parent().unwrap_or(&path);
-        // By a link it would lie elsewhere.
+        // Reject a link, which would put the record elsewhere.
         if fs::symlink_metadata(folder).is_ok_and(|found| !found.is_dir()) {
             return Err(DebateError::damaged(folder, "it is not a folder, as required"));
         }
@@ -167,48 +165,48 @@ impl Debate {
         nexus_files::replace(&path, &bytes).map_err(DebateError::at(&path))
     }
 
-    /// The folder of its sources.
+    /// Returns the folder of the sources.
     pub fn sources_folder(&self) -> PathBuf {
         self.folder().join("sources")
     }
 
-    /// File for records of its agents' turns.
+    /// Opens the file that records the turns of the agents.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if the file does not hold records of turns.
+    /// [`Damaged`](DebateErrorKind::Damaged) if the file does not contain records of turns.
     pub fn turns(&self) -> Result<RecordFile, DebateError> {
         self.workspace.turns()
     }
 
-    /// Recorded turns of its agents; empty without a file.
+    /// Returns the recorded turns of the agents. Empty without a file.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if it is not a regular file; those of the file system.
+    /// [`Damaged`](DebateErrorKind::Damaged) if it is not a regular file; errors of the file system.
     pub fn turn_log(&self) -> Result<RecordLog, DebateError> {
         self.workspace.turn_log()
     }
 
-    /// Appends to its log.
+    /// Appends an event to the log.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn log(&self, event: &DebateLogEvent) -> Result<(), DebateError> {
         self.workspace.log(event)
     }
 
-    /// Watches it from now on. Runs in a Tokio runtime.
+    /// Starts to watch the debate. Must run in a Tokio runtime.
     pub fn watch(&self) -> WorkWatch {
         WorkWatch::of(self)
     }
 
-    /// Reads its log.
+    /// Reads the log.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if it has gaps.
+    /// [`Damaged`](DebateErrorKind::Damaged) if the numbers of its events have gaps.
     pub fn events(&self) -> Result<EventLog, DebateError> {
         Ok(self.workspace.events()?)
     }

@@ -1,32 +1,32 @@
-//! Why a call on debates failed, in words that say what to call instead.
+//! Errors of calls on debates, with advice.
 
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 
-/// Why a call failed, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DebateErrorKind {
     /// No debate has this id.
     UnknownDebate,
-    /// An argument has a value that is not accepted.
+    /// An argument is invalid.
     InvalidArgument,
-    /// The debate is in a status in which this cannot be done.
+    /// The status of the debate does not allow the call.
     WrongStatus,
-    /// A source is outside of the folders that may be read.
+    /// A source is outside of the allowed folders.
     OutsideRoots,
     /// The configuration binds no backend to a part of the work.
     NotConfigured,
-    /// Agents came to nothing that counts. The same stage can be run again.
+    /// The agents of a stage failed. The stage can be run again.
     StageFailed,
-    /// Another process is at work on the debate.
+    /// Another process works on the debate.
     InUse,
-    /// A file of the debate was changed by hand, or belongs to another version. Nothing was written.
+    /// A file of the debate was changed from outside, or belongs to another version. Nothing was written.
     Damaged,
-    /// The disk is full. Stages that were run are not lost.
+    /// The disk is full. The records of finished stages are intact.
     NoSpace,
-    /// The operating system does not allow it.
+    /// The operating system does not allow the access.
     PermissionDenied,
-    /// The debate was cancelled, or the server ends, while the call waited.
+    /// The debate was cancelled, or the server ended, during the call.
     Interrupted,
     /// A call on tasks failed; or another failure of files or the system.
     Failed,

@@ -12,7 +12,7 @@ use crate::names::{check_names, check_text};
 const CLAIMS: std::ops::RangeInclusive<usize> = 2..=12;
 /// Allowed number of panelists.
 pub const PANELISTS: std::ops::RangeInclusive<usize> = 2..=9;
-/// Longest claim, role and reason, in bytes. Source: our own bounds.
+/// Maximum length of a claim, a role and a reason, in bytes. Source: our own bounds.
 const MOST_CLAIM_BYTES: usize = 1 << 10;
 const MOST_ROLE_BYTES: usize = 2 << 10;
 
@@ -73,15 +73,15 @@ pub struct FrameRules {
     pub panelists: usize,
     /// Names of the registered agents.
     pub registered: Vec<String>,
-    /// Registered agents and panelists that the caller wants to sit.
+    /// Registered agents and panelists that the caller requires on the panel.
     pub pins: Vec<String>,
     /// Names of the sources.
     pub sources: Vec<String>,
 }
 
-/// The claims and the panel of a debate, checked: claims and panelists have different names, and each
-/// registered agent was judged once. The caller's pins sit, and so does a relevant registered agent, if the
-/// home has one, with an outsider beside it. Two panelists never read the same source.
+/// The checked claims and panel of a debate. Claims and panelists have different names, and each registered agent was judged
+/// once. The panel includes the caller's pins. If the home has a relevant registered agent, the panel includes such an agent
+/// and an outsider. No two panelists read the same source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FrameRecord", into = "FrameRecord")]
 pub struct Frame {
@@ -101,7 +101,7 @@ impl Frame {
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All faults of the draft.
     pub fn accept(draft: FrameDraft, rules: FrameRules) -> Result<Self, DraftError> {
         let mut faults = Faults::default();
         check_claims(&mut faults, &draft.claims);
@@ -111,27 +111,27 @@ impl Frame {
         Ok(Self { rules, draft })
     }
 
-    /// Claims of the debate.
+    /// Returns the claims.
     pub fn claims(&self) -> &[DebateClaim] {
         &self.draft.claims
     }
 
-    /// The claim of this id.
+    /// Returns the claim of this id.
     pub fn claim(&self, id: &str) -> Option<&DebateClaim> {
         self.draft.claims.iter().find(|claim| claim.id == id)
     }
 
-    /// Panelists of the debate.
+    /// Returns the panelists.
     pub fn panelists(&self) -> &[Panelist] {
         &self.draft.panelists
     }
 
-    /// Relevance of each registered agent.
+    /// Returns the relevance of each registered agent.
     pub fn relevance(&self) -> &[Relevance] {
         &self.draft.relevance
     }
 
-    /// Sources that no panelist reads.
+    /// Returns the sources that no panelist reads.
     pub fn unassigned_sources(&self) -> impl Iterator<Item = &str> {
         let read: BTreeSet<&String> =
             self.draft.panelists.iter().flat_map(|panelist| &panelist.sources).collect();
@@ -223,7 +223,7 @@ fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) 
         .filter(|relevance| relevance.relevant)
         .map(|relevance| &relevance.agent)
         .collect();
-    // Pinned agents count as relevant, with any judgement of the framer.
+    // Pinned agents count as relevant, whatever the framer's judgement.
     let counts = |agent: &String| relevant.contains(&agent) || rules.pins.contains(agent);
     let sits = draft.panelists.iter().filter_map(|panelist| panelist.registered.as_ref()).any(counts);
     if !relevant.is_empty() && !sits {

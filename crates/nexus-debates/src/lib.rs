@@ -1,44 +1,45 @@
-//! Debates: agents judge the claims of a question apart from one another, then resolve what they disagree on by a protocol.
+//! Debates: agents judge the claims of a question independently, then resolve their disagreements by a protocol.
 //!
-//! [`Debates`] has the calls: it creates debates, runs their stages, and shows them. [`DebateTools`] offers them to MCP clients, the
-//! `nexus` command to a person. Linux only.
+//! [`Debates`] creates debates, runs their stages, and shows them. [`DebateTools`] offers these calls to MCP clients, and
+//! the `nexus` command to a person. Linux only.
 //!
 //! ```text
 //! frame → opening → analyse → cross-examine ⇄ check close → converge → final → synthesise
 //! ```
 //!
-//! | type | is |
+//! | type | content |
 //! | --- | --- |
-//! | [`FrameDraft`], [`Frame`], [`FrameRules`] | the claims and the panel, and what they are held to |
-//! | [`Opening`], [`Rebuttal`], [`Statement`] | what a panelist submits: before it has heard anybody, to the case against it, and in the end |
-//! | [`Tensions`], [`Finding`] | where panelists disagree, in the arbiter's own words: see [`shares_words`] |
-//! | [`CloseSignals`], [`decide`] | what a round comes to in numbers, and whether another follows |
-//! | [`converge`], [`ClaimStanding`] | where the panel stands on each claim |
-//! | [`synthesis`], [`conclusion`], [`verbatim_parts`] | the record as a text, its end alone, and its texts read back |
-//! | [`Proceedings`], [`StageRecord`] | what a debate has come to so far, from the records of its stages |
-//! | [`DebateState`], [`DebateEvent`] | what a status file holds of a debate, and every transition of it |
-//! | [`Debate`], [`DebateStore`], [`DebateData`] | the folders of debates, and what is in one |
+//! | [`FrameDraft`], [`Frame`], [`FrameRules`] | the claims and the panel, and the rules for them |
+//! | [`Opening`], [`Rebuttal`], [`Statement`] | submissions of a panelist: before it reads others, in answer to the case against it, and at the end |
+//! | [`Tensions`], [`Finding`] | disagreements of panelists, in the arbiter's own words: see [`shares_words`] |
+//! | [`CloseSignals`], [`decide`] | measures of a round, and the decision on another one |
+//! | [`converge`], [`ClaimStanding`] | the panel's positions on each claim |
+//! | [`synthesis`], [`conclusion`], [`verbatim_parts`] | the record as a text, its end alone, and the submissions read back from it |
+//! | [`Proceedings`], [`StageRecord`] | the debate so far, from the records of its stages |
+//! | [`DebateState`], [`DebateEvent`] | the state of a debate in its status file, and every transition of it |
+//! | [`Debate`], [`DebateStore`], [`DebateData`] | the folders of debates, and their content |
 //! | [`DebateSettings`], [`DebateSection`] | the section `debate` of `nexus.yaml` |
 //! | [`debate_report`] | the report of a debate: one HTML page |
 //!
-//! What an agent writes arrives as a *draft*: plain data with a JSON schema. One function a type makes the checked value from it, or tells
-//! all that is wrong; what is read from a file goes through the same function.
+//! Agents submit *drafts*: plain data with a JSON schema. For each type, one function checks a draft and returns the checked
+//! value or all faults. Data from files goes through the same function.
 //!
 //! # Who can read what
 //!
 //! | agent | its tools | its texts |
 //! | --- | --- | --- |
-//! | framer | none | the question and what the caller knows, names and sizes of sources, registered agents |
-//! | panelist, opening | its brief, files of its own sources | the question and what the caller knows, the claims, its own role |
+//! | framer | none | the question with the caller's context, names and sizes of sources, registered agents |
+//! | panelist, opening | its brief, files of its own sources | the question with the caller's context, the claims, its own role |
 //! | panelist, cross-examination | the same, all openings, its tension | and its own answers and positions so far, and the arbiter's case for the sides against it |
-//! | panelist, final | its brief, its sources, the standings | and where the panel stands |
+//! | panelist, final | its brief, its sources, the standings | and the panel's positions |
 //! | arbiter | openings, rebuttals, the record | all of it |
 //!
-//! So no panelist's opening has another's words before it, and no way leads from one panelist's rebuttal to another: no tool, prompt,
-//! quotation or folder of a panelist holds one, every conversation ends with its stage, and a steelman with twelve consecutive words of a
-//! rebuttal is refused. What the arbiter says in words of its own, it says; openings may be quoted, as everybody reads them.
+//! So a panelist writes its opening without the words of others, and never sees another panelist's rebuttal. No tool,
+//! prompt, quotation or folder of a panelist contains one; every conversation ends with its stage; and a steelman with
+//! twelve consecutive words of a rebuttal is rejected. The arbiter uses words of its own. It may quote openings, as
+//! everybody reads them.
 //!
-//! Nothing here opens a socket.
+//! This crate opens no socket.
 
 mod closing_rule;
 mod converge;

@@ -4,12 +4,11 @@ use nexus_work::Faults;
 
 use std::collections::BTreeSet;
 
-/// Longest name, in bytes. Source: our own bound.
+/// Maximum length of a name, in bytes. Source: our own bound.
 const MOST_NAME_BYTES: usize = 40;
 
-/// Returns true if `text` is a name: a letter, and up to 39 letters, digits, `-` and `_`, all of them ASCII. So
-/// a name cannot be a path, has only visible characters, and no letter of another script can be mistaken for
-/// one of these.
+/// Returns true if `text` is a name: an ASCII letter, and up to 39 ASCII letters, digits, `-` and `_`. So a name is never a
+/// path and has only visible characters. Letters of other scripts, which look alike, are excluded.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     text.len() <= MOST_NAME_BYTES

@@ -1,4 +1,4 @@
-//! Text that a panelist submits before it reads any other panelist's.
+//! Text that a panelist submits before it reads the texts of other panelists.
 
 use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::{
     position::{PositionDraft, Positions, positions},
 };
 
-/// Most arguments of one opening, and the longest, in bytes. Source: our own bounds.
+/// Maximum number of arguments in one opening, and maximum length of one, in bytes. Source: our own bounds.
 const MOST_ARGUMENTS: usize = 24;
 pub(crate) const MOST_ARGUMENT_BYTES: usize = 8 << 10;
 
@@ -36,7 +36,7 @@ pub struct ArgumentDraft {
     pub text: String,
 }
 
-/// Something that a panelist submitted, by an id that the code gave it.
+/// A submission of a panelist, with an id that Nexus assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// `NAME.o1` in an opening, `NAME.r2.1` in the rebuttal of round 2, `NAME.final` in a final statement.
@@ -47,7 +47,7 @@ pub struct Argument {
     pub text: String,
 }
 
-/// An opening that was checked: a position on each claim, and arguments about claims that there are.
+/// A checked opening: a position on each claim, and arguments about existing claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
     positions: Positions,
@@ -56,11 +56,11 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Checks a draft of the panelist `name`, and gives its arguments their ids.
+    /// Checks a draft of the panelist `name`, and assigns ids to its arguments.
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All faults of the draft.
     pub fn accept(draft: &OpeningDraft, frame: &Frame, name: &str) -> Result<Self, DraftError> {
         let mut faults = Faults::default();
         let positions = positions(&mut faults, frame, &draft.positions);
@@ -89,12 +89,12 @@ impl Opening {
         })
     }
 
-    /// Its position on each claim.
+    /// Returns the position on each claim.
     pub fn positions(&self) -> &Positions {
         &self.positions
     }
 
-    /// Its arguments and its summary, in the order in which they were submitted.
+    /// Returns the arguments and the summary, in the order of their submission.
     pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.arguments.iter().chain([&self.summary])
     }

@@ -12,16 +12,16 @@ use crate::frame::Frame;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stance {
-    /// It holds.
+    /// The claim holds.
     Support,
-    /// It does not hold.
+    /// The claim does not hold.
     Oppose,
-    /// It takes no position: it cannot tell, or will not.
+    /// The panelist takes no position.
     Abstain,
 }
 
 impl Stance {
-    /// Its name in files and answers.
+    /// Returns the name in files and answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Support => "support",
@@ -46,10 +46,10 @@ pub struct PositionDraft {
     pub stance: Stance,
 }
 
-/// The positions of one panelist, by claim: one on each.
+/// Positions of one panelist: one for each claim.
 pub type Positions = BTreeMap<String, Stance>;
 
-/// Holds positions to one on each claim.
+/// Checks that there is one position on each claim.
 pub(crate) fn positions(faults: &mut Faults, frame: &Frame, drafts: &[PositionDraft]) -> Positions {
     let mut positions = Positions::new();
     for (at, draft) in drafts.iter().enumerate() {

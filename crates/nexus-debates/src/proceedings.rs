@@ -1,4 +1,4 @@
-//! The proceedings of a debate so far: the records of its stages, checked, in their order.
+//! The debate so far: the checked records of its stages, in their order.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,7 @@ use crate::{
     tension::{Finding, Tensions},
 };
 
-/// Proceedings of a debate so far. The engine adds no content of its own: absent panelists are listed as
-/// absent.
+/// The debate so far. The engine adds no content of its own: absent panelists are listed as absent.
 #[derive(Clone, Debug)]
 pub struct Proceedings {
     bounds: RoundBounds,
@@ -42,25 +41,25 @@ pub struct DebateRound {
     pub rebuttals: Vec<(String, Rebuttal)>,
     /// Counts of the round.
     pub signals: CloseSignals,
-    /// Judgement of the arbiter. `None` if the arbiter was not asked, or not yet.
+    /// Judgement of the arbiter. `None` if it has not been asked, or is never asked.
     pub judgement: Option<JudgementDraft>,
 }
 
-/// Panelist that did not submit anything in a stage.
+/// A panelist that submitted nothing in a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// The stage: `opening`, `round 2`, `final`.
+    /// Name of the stage: `opening`, `round 2`, `final`.
     pub stage: String,
-    /// The panelist.
+    /// Name of the panelist.
     pub panelist: String,
-    /// The company that was to run it, where that is known.
+    /// Vendor that was assigned to the panelist, if it is known.
     pub vendor: Option<VendorId>,
-    /// Why, in words for the caller.
+    /// Reason in words for the caller.
     pub reason: String,
 }
 
 impl Proceedings {
-    /// Proceedings of a debate without any finished stage.
+    /// Creates the proceedings of a debate without finished stages.
     pub fn new(bounds: RoundBounds) -> Self {
         Self {
             bounds,
@@ -77,11 +76,11 @@ impl Proceedings {
         }
     }
 
-    /// Adds what the next stage came to.
+    /// Adds the record of the next stage.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, if it is not what a stage writes down.
+    /// The fault of a record that the stage cannot have written.
     pub fn add(&mut self, record: StageRecord) -> Result<(), String> {
         match record {
             StageRecord::Framing { frame } => self.frame = Some(*frame),
@@ -147,75 +146,75 @@ impl Proceedings {
         Ok(())
     }
 
-    /// The claims and the panel, once they are there.
+    /// Returns the claims and the panel. `None` before the framing.
     pub fn frame(&self) -> Option<&Frame> {
         self.frame.as_ref()
     }
 
-    /// The openings, in the order of the panel.
+    /// Returns the openings, in the order of the panel.
     pub fn openings(&self) -> &[(String, Opening)] {
         &self.openings
     }
 
-    /// The rounds, the first one first.
+    /// Returns the rounds, first round first.
     pub fn rounds(&self) -> &[DebateRound] {
         &self.rounds
     }
 
-    /// Tensions that the next rebuttals answer.
+    /// Returns the tensions that the next rebuttals answer.
     pub fn tensions(&self) -> Option<&Tensions> {
         self.tensions.as_ref()
     }
 
-    /// The panel's positions after the rounds.
+    /// Returns the panel's positions after the rounds.
     pub fn standings(&self) -> Option<&[ClaimStanding]> {
         self.standings.as_deref()
     }
 
-    /// The final statements, in the order of the panel.
+    /// Returns the final statements, in the order of the panel.
     pub fn statements(&self) -> &[(String, Statement)] {
         &self.statements
     }
 
-    /// The arbiter's interpretation.
+    /// Returns the arbiter's interpretation.
     pub fn interpretation(&self) -> Option<&Argument> {
         self.interpretation.as_ref()
     }
 
-    /// The last position of everybody who opened, by name.
+    /// Returns the last positions of each panelist that submitted an opening, by name.
     pub fn positions(&self) -> &BTreeMap<String, Positions> {
         &self.positions
     }
 
-    /// The positions after each stage that revises them.
+    /// Returns the positions after each stage that can revise them.
     pub fn history(&self) -> &[(String, BTreeMap<String, Positions>)] {
         &self.history
     }
 
-    /// Panelists that did not submit anything, by stage.
+    /// Returns the absences, by stage.
     pub fn absences(&self) -> &[Absence] {
         &self.absences
     }
 
-    /// The panel's current positions, from everybody's last ones.
+    /// Returns the panel's current outcome, from the last positions of all panelists.
     pub fn outcome(&self) -> Vec<ClaimStanding> {
         self.frame.as_ref().map(|frame| converge(frame, &self.positions)).unwrap_or_default()
     }
 
-    /// Panelists who opened.
+    /// Returns the panelists that submitted an opening, with their indexes.
     pub fn present_panelists(&self) -> impl Iterator<Item = (usize, &Panelist)> {
         let panel = self.frame.iter().flat_map(Frame::panelists).enumerate();
         panel.filter(|(_, panelist)| self.positions.contains_key(&panelist.name))
     }
 
-    /// All that panelists submitted, in the order of the stages.
+    /// Returns all submissions of panelists, in the order of the stages.
     pub fn arguments(&self) -> impl Iterator<Item = &Argument> {
         let openings = self.openings.iter().flat_map(|(_, opening)| opening.arguments());
         let statements = self.statements.iter().map(|(_, statement)| statement.text());
         openings.chain(self.rebuttal_arguments()).chain(statements)
     }
 
-    /// The same without the reasons for absences, for agents: the reasons are for the caller.
+    /// Returns the proceedings for agents: without the reasons for absences, which are for the caller only.
     pub(crate) fn without_reasons(&self) -> Self {
         let mut shown = self.clone();
         for absence in &mut shown.absences {
@@ -224,7 +223,7 @@ impl Proceedings {
         shown
     }
 
-    /// All answers of all rounds, as they were submitted.
+    /// Returns the answers of all rounds, as submitted.
     pub(crate) fn rebuttal_arguments(&self) -> impl Iterator<Item = &Argument> {
         self.rounds.iter().flat_map(|round| &round.rebuttals).flat_map(|(_, rebuttal)| rebuttal.answers())
     }
@@ -234,20 +233,20 @@ impl Proceedings {
         self.rounds.len() >= self.bounds.most as usize
     }
 
-    /// Decision after the last round, for this answer of the arbiter.
+    /// Returns the decision after the last round, for this answer of the arbiter.
     pub(crate) fn decide(&self, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
         let round = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
         decide(round, self.bounds, signals, ratifies)
     }
 
-    /// Decision after the last round, by the recorded judgement.
+    /// Returns the decision after the last round, by the recorded judgement.
     pub fn last_decision(&self) -> RoundDecision {
         let Some(round) = self.rounds.last() else { return RoundDecision::Continue };
         let ratifies = round.judgement.as_ref().is_some_and(|judgement| judgement.close);
         self.decide(&round.signals, ratifies)
     }
 
-    /// Checks findings on what was submitted so far.
+    /// Checks findings against the submissions so far.
     pub(crate) fn tensions_of(&self, findings: &[Finding]) -> Result<Tensions, String> {
         let rebuttals = self.rebuttal_arguments().map(|argument| argument.text.as_str());
         let checked = Tensions::accept(findings, self.framed()?, &self.positions, rebuttals);
@@ -258,7 +257,7 @@ impl Proceedings {
         self.frame.as_ref().ok_or_else(|| "there is no frame".to_owned())
     }
 
-    /// Submissions of a panel; records the others as absent.
+    /// Returns the submissions of a panel, and records the other panelists as absent.
     fn present<T, C>(
         &mut self,
         stage: &str,

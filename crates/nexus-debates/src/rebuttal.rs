@@ -35,7 +35,7 @@ pub struct AnswerDraft {
     pub text: String,
 }
 
-/// A rebuttal that was checked: an answer to each finding that the panelist is on a side of, and a position on each claim.
+/// A checked rebuttal: an answer to each finding with the panelist on a side, and a position on each claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuttal {
     answers: Vec<Argument>,
@@ -47,7 +47,7 @@ impl Rebuttal {
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All faults of the draft.
     pub fn accept(
         draft: &RebuttalDraft,
         frame: &Frame,
@@ -80,12 +80,12 @@ impl Rebuttal {
         Ok(Self { answers: draft.answers.iter().enumerate().map(answer).collect(), positions })
     }
 
-    /// Its answers, in the order in which they were submitted.
+    /// Returns the answers, in the order of their submission.
     pub fn answers(&self) -> &[Argument] {
         &self.answers
     }
 
-    /// Its position on each claim.
+    /// Returns the position on each claim.
     pub fn positions(&self) -> &Positions {
         &self.positions
     }

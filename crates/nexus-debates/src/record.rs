@@ -9,15 +9,15 @@ use crate::{
     statement::StatementDraft, tension::Finding,
 };
 
-/// Result of one panelist in a stage: its submission, or the reason for its absence.
+/// Result of one panelist in a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PanelistRecord<T> {
-    /// Its name.
+    /// Name of the panelist.
     pub panelist: String,
-    /// The company that ran it, where that is known. For the caller, never for an agent.
+    /// Vendor that ran the panelist, if it is known. For the caller, never for an agent.
     pub vendor: Option<VendorId>,
-    /// Its submission; or the reason for its absence, in words for the caller.
+    /// The submission, or the reason for its absence in words for the caller.
     pub outcome: Result<T, String>,
 }
 
@@ -44,7 +44,7 @@ pub enum StageRecord {
     },
     /// Submissions of the panelists, each without the others'.
     Opening {
-        /// Each of them.
+        /// Submission or absence of each panelist.
         panel: Vec<PanelistRecord<OpeningDraft>>,
     },
     /// Disagreements of the panelists.
@@ -57,24 +57,25 @@ pub enum StageRecord {
         /// Panelists that are on a side of a tension.
         panel: Vec<PanelistRecord<RebuttalDraft>>,
     },
-    /// The arbiter's judgement of the round. `None` at the ceiling, where the engine does not ask for it.
+    /// The arbiter's judgement of the round. At the maximum number of rounds it is `None`, because the engine does not ask
+    /// for it.
     CheckingClose {
-        /// Its judgement.
+        /// The judgement.
         judgement: Option<JudgementDraft>,
     },
     /// The panel's positions after the rounds.
     Converging {
-        /// Each claim.
+        /// Positions on each claim.
         standings: Vec<ClaimStanding>,
     },
     /// Final statements of the panelists.
     Final {
-        /// Each of them.
+        /// Submission or absence of each panelist.
         panel: Vec<PanelistRecord<StatementDraft>>,
     },
     /// The arbiter's interpretation.
     Synthesising {
-        /// Its words.
+        /// Text of the interpretation.
         interpretation: String,
     },
 }

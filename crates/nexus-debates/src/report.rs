@@ -16,10 +16,12 @@ use crate::{
     state::DebateState,
 };
 
-/// The report of a debate as it is now: where the panel stands after each stage and who revised what, the rounds in numbers, every
-/// argument, who is absent, and what each vendor used. An HTML file in UTF-8, without script, that loads nothing.
+/// Returns the report of a debate as it is now: the positions after each stage with revisions, the measures of the rounds,
+/// every argument, the absences, and the usage of each vendor. It is an HTML file in UTF-8, without scripts, that loads
+/// nothing.
 ///
-/// It names vendors: it is for the caller, never for an agent. It reads files: in async code, call it by the runtime's `spawn_blocking`.
+/// The report names vendors, so it is for the caller and never for an agent. It reads files: in async code, call it inside
+/// `spawn_blocking`.
 ///
 /// # Errors
 ///
@@ -77,7 +79,8 @@ fn question(snapshot: &DebateSnapshot) -> Markup {
     }
 }
 
-/// A row a claim, a column a stage that can revise positions; what was revised in it is marked.
+/// Returns a table with a row for each claim and a column for each stage that can revise positions. Revised positions are
+/// marked.
 fn standings(frame: &Frame, proceedings: &Proceedings) -> Markup {
     let outcomes = proceedings.outcome();
     let history = proceedings.history();

@@ -1,4 +1,4 @@
-//! Bounds of a debate beside its question: the section `debate` of `nexus.yaml`.
+//! Limits of a debate: the section `debate` of `nexus.yaml`.
 
 use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::{closing_rule::RoundBounds, frame::PANELISTS};
 
-/// Most rounds that a configuration or a caller may ask for. Source: our own bound; each is a turn of every panelist.
+/// Maximum number of rounds that a configuration or a caller may set. Source: our own bound; each round is a turn of every
+/// panelist.
 const MOST_ROUNDS: u32 = 12;
 
 /// Defaults for debates whose creator sets no bounds. Their sources lie below the roots of the section `tasks`.
@@ -58,12 +59,11 @@ impl Default for DebateSettings {
 }
 
 impl DebateSettings {
-    /// Settings from the configuration of a router, or the defaults.
+    /// Returns the settings from the configuration of a router, or the defaults.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has
-    /// [`DebateSection`].
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`DebateSection`].
     pub fn of(router: &Router) -> Result<Self, SettingsError> {
         router.section("debate").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
     }
@@ -76,7 +76,7 @@ impl DebateSettings {
         }
     }
 
-    /// The field that is invalid, and the reason.
+    /// Returns the invalid field and the reason.
     pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
         let (least, most) = PANELISTS.into_inner();
         if !PANELISTS.contains(&self.panelists) {

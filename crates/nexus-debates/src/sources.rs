@@ -1,4 +1,4 @@
-//! The sources of a debate: copied into its folder, before any agent runs.
+//! Sources of a debate: copied into its folder before any agent runs.
 
 use std::{
     fs::File,
@@ -18,7 +18,7 @@ use crate::{
     names::is_name,
 };
 
-/// Most bytes and files of all sources of a debate, and how deep folders may lie. Source: our own bounds.
+/// Limits of all sources of a debate: total bytes, number of files, and depth of folders. Source: our own bounds.
 const MOST_BYTES: u64 = 32 << 20;
 const MOST_FILES: u64 = 2_000;
 const MOST_DEPTH: usize = 32;
@@ -38,29 +38,29 @@ pub struct SourceDraft {
     pub path: Option<PathBuf>,
 }
 
-/// A source, as it was copied.
+/// A copied source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Its name, and that of its folder.
+    /// Name of the source, and of its folder.
     pub name: String,
     /// Number of files.
     pub files: u64,
     /// Size of all files, in bytes.
     pub bytes: u64,
-    /// Links, pipes and the like that were left out.
+    /// Number of links, pipes and similar entries that were left out.
     pub left_out: u64,
 }
 
-/// Counts of the copies so far.
+/// Totals of the copies so far.
 #[derive(Debug, Default)]
 struct Copied {
     files: u64,
     bytes: u64,
 }
 
-/// Copies sources into `folder`, each into a folder of its own, and returns the counts of each. It reads
-/// nothing outside of a source, with any links in it.
+/// Copies sources into `folder`, each into a separate folder, and returns the counts of each. It reads nothing outside of a
+/// source, even if the source contains links.
 pub(crate) fn copy(
     drafts: &[SourceDraft],
     roots: &[PathBuf],
@@ -95,7 +95,7 @@ pub(crate) fn copy(
     Ok(sources)
 }
 
-/// Holds the names of sources to names that are different ones.
+/// Checks that the names of sources are valid and different.
 pub(crate) fn check_names(drafts: &[SourceDraft]) -> Result<(), DebateError> {
     for (at, draft) in drafts.iter().enumerate() {
         let is_taken = drafts[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&draft.name));
@@ -109,7 +109,7 @@ pub(crate) fn check_names(drafts: &[SourceDraft]) -> Result<(), DebateError> {
     Ok(())
 }
 
-/// Scope of a panelist: its own sources in the folder of sources, with the tools of these names.
+/// Returns the scope of a panelist: its own sources below the folder of sources, and the tools with these names.
 pub(crate) fn scope(
     folder: &Path,
     sources: &[String],
@@ -120,12 +120,12 @@ pub(crate) fn scope(
     ParticipantScope::assemble(&sources.iter().fold(brief, Brief::reading), None, None)
 }
 
-/// The tools for files of a scope that only read.
+/// Returns the read-only tools for the files of a scope.
 pub(crate) fn file_tools(scope: &ParticipantScope) -> [Tool; 3] {
     FileTools::new(scope.files()).reading()
 }
 
-/// The files of a source, and where in them it begins.
+/// Opens the files of a source. Returns them with the path in them at which the source begins.
 fn open(path: &Path, roots: &[PathBuf]) -> Result<(ScopedFiles, String), DebateError> {
     let refused = |reason: &str| {
         DebateError::invalid(
@@ -216,7 +216,7 @@ fn copy_file(
     if !metadata.is_file() {
         return Err(unreadable(&format!("{from:?} is not a regular file")));
     }
-    // Before a byte of it is read: it may have any size.
+    // Check the size before the file is read, because it may be huge.
     all.fits(name, metadata.len())?;
     let left = MOST_BYTES - all.bytes;
     let written = write(to, &mut file, left).map_err(DebateError::at(to))?;
@@ -243,7 +243,8 @@ impl Copied {
     }
 }
 
-/// Writes at most one byte more than `most` of what is read into a new file, and says how many.
+/// Copies at most `most` + 1 bytes into a new file, and returns the number of bytes. One byte more shows that the input is
+/// too long.
 fn write(path: &Path, from: &mut dyn io::Read, most: u64) -> io::Result<u64> {
     let mut file = File::create_new(path)?;
     let written = io::copy(&mut from.take(most.saturating_add(1)), &mut file)?;

@@ -1,45 +1,45 @@
-//! The status of a debate, and every transition of it.
+//! State of a debate, and every transition of it.
 
 use nexus_work::WorkspaceState;
 use serde::{Deserialize, Serialize};
 
 use crate::closing_rule::RoundDecision;
 
-/// State of a debate, as `status.json` holds it.
+/// State of a debate in `status.json`.
 ///
 /// ```text
 /// Framing → Opening → Analysing → CrossExamining ⇄ CheckingClose → Converging → Final → Synthesising → Done
 /// ```
 ///
-/// Each state but the last is a stage that still has to run; any of them may be cancelled.
+/// Each state except `Done` and `Cancelled` is a stage that has not run yet, and may be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DebateState {
     /// The framer composes the panel and the claims.
     Framing,
-    /// Each panelist takes its positions, apart from the others.
+    /// Each panelist submits its positions, independent of the others.
     Opening,
-    /// The arbiter says where they disagree.
+    /// The arbiter analyses the disagreements.
     Analysing,
     /// Panelists answer the case against them.
     CrossExamining {
         /// The round, from 1.
         round: u32,
     },
-    /// It is decided whether another round follows.
+    /// The engine decides if another round follows.
     CheckingClose {
         /// The round, from 1.
         round: u32,
     },
     /// Claims become converged, contested or abstained.
     Converging,
-    /// Panelists state what they hold in the end.
+    /// Panelists submit final statements.
     Final,
-    /// The arbiter interprets; the record is put together.
+    /// The arbiter interprets the debate, and the record is composed.
     Synthesising,
-    /// All is done.
+    /// All stages have ended.
     Done,
-    /// The caller ended it.
+    /// The caller cancelled the debate.
     Cancelled,
 }
 
@@ -69,31 +69,31 @@ nexus_work::answer_words! {
     }
 }
 
-/// Events that change the status.
+/// Events that change the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebateEvent {
-    /// The stage was run, and what it came to is written down.
+    /// The stage has ended, and its record is written.
     StageDone,
-    /// So was the check of a round.
+    /// The check of a round has ended, with this decision, and its record is written.
     RoundDecided(RoundDecision),
-    /// The caller ends it.
+    /// The caller cancels the debate.
     Cancelled,
 }
 
-/// An event does not fit the status.
+/// An event that does not fit the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the debate is {status}")]
 pub struct WrongStage {
-    /// The status, by its name in files.
+    /// The state, by its name in files.
     pub status: &'static str,
 }
 
 impl DebateState {
-    /// The state after `event`.
+    /// Returns the state after `event`.
     ///
     /// # Errors
     ///
-    /// [`WrongStage`] if the event does not fit the status.
+    /// [`WrongStage`] if the event does not fit the state.
     pub fn after(self, event: DebateEvent) -> Result<Self, WrongStage> {
         use DebateEvent::{RoundDecided, StageDone};
         Ok(match (self, event) {
@@ -114,7 +114,7 @@ impl DebateState {
         })
     }
 
-    /// Its word in files and answers.
+    /// Returns the word in files and answers.
     pub fn word(self) -> DebateStatusWord {
         match self {
             Self::Framing => DebateStatusWord::Framing,
@@ -130,12 +130,12 @@ impl DebateState {
         }
     }
 
-    /// Its name in files and answers.
+    /// Returns the name in files and answers.
     pub fn name(self) -> &'static str {
         self.word().as_str()
     }
 
-    /// The round that it is in, if it is in one.
+    /// Returns the round of the state, if it has one.
     pub fn round(self) -> Option<u32> {
         match self {
             Self::CrossExamining { round } | Self::CheckingClose { round } => Some(round),
@@ -143,7 +143,7 @@ impl DebateState {
         }
     }
 
-    /// Next call of a caller in this status.
+    /// Returns the next call of a caller in this state.
     pub fn next_call(self) -> &'static str {
         match self {
             Self::Done => "read it with debate_result; debate_spawn_task creates a task that follows from it",

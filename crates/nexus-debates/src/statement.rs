@@ -21,7 +21,7 @@ pub struct StatementDraft {
     pub statement: String,
 }
 
-/// A final statement that was checked: a position on each claim, and a text.
+/// A checked final statement: a position on each claim, and a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     positions: Positions,
@@ -33,7 +33,7 @@ impl Statement {
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All faults of the draft.
     pub fn accept(draft: &StatementDraft, frame: &Frame, name: &str) -> Result<Self, DraftError> {
         let mut faults = Faults::default();
         let positions = positions(&mut faults, frame, &draft.positions);
@@ -47,12 +47,12 @@ impl Statement {
         Ok(Self { positions, text })
     }
 
-    /// Its position on each claim.
+    /// Returns the position on each claim.
     pub fn positions(&self) -> &Positions {
         &self.positions
     }
 
-    /// The statement, as it was submitted.
+    /// Returns the statement, as submitted.
     pub fn text(&self) -> &Argument {
         &self.text
     }

@@ -15,20 +15,20 @@ use crate::{
     state::{DebateState, DebateStatusWord},
 };
 
-/// The folder of tasks in a home. Debates lie beside tasks: only what lies in one place can be linked.
+/// Folder of the tasks in a home. Debates are in the same folder, because only workspaces below one folder can be linked.
 const FOLDER: &str = "tasks";
-/// Longest title in a list, in bytes.
+/// Maximum length of a title in a list, in bytes.
 const TITLE_BYTES: usize = 200;
 
-/// The debates of one home: folders in `NEXUS_HOME/tasks`, beside those of tasks. Any number of them, in any number of processes, may be of
-/// one home.
+/// The debates of one home: folders in `NEXUS_HOME/tasks`, beside the tasks. Any number of these, in any number of
+/// processes, may exist for one home.
 #[derive(Clone, Debug)]
 pub struct DebateStore {
     workspaces: Workspaces<DebateState>,
     index: Arc<HomeIndex>,
 }
 
-/// Fields of a debate in lists, beside its title, cost and times.
+/// Fields of a debate in lists, in addition to its title, cost and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DebateDetails {
     /// Its status.
@@ -37,21 +37,21 @@ pub(crate) struct DebateDetails {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// Debates of a home as its index has them.
+/// Debates of a home from its index.
 pub(crate) type IndexedDebates = IndexedList<DebateDetails, DebateErrorKind>;
 
-/// The debates of a home, as they were listed.
+/// The debates of a home at the time of listing.
 pub type DebateListing = WorkListing<Debate, DebateSnapshot, DebateErrorKind>;
 
 impl DebateStore {
-    /// Debates of the home at `home`. Reads and creates nothing yet.
+    /// Creates access to the debates of the home at `home`. Reads and creates nothing yet.
     pub fn in_home(home: &Path) -> Self {
         let journal = Arc::new(Journal::in_home(home));
         let index = Arc::new(HomeIndex::in_home(home, Arc::clone(&journal)));
         Self { workspaces: Workspaces::below(home.join(FOLDER)).with_journal(journal), index }
     }
 
-    /// Takes the time from another clock than the system's.
+    /// Sets the clock. The system's clock by default.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.workspaces = self.workspaces.with_clock(clock);
@@ -62,7 +62,8 @@ impl DebateStore {
     ///
     /// # Errors
     ///
-    /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if its parent is not there; those of the file system, with nothing created.
+    /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if its parent does not exist; errors of the file system, with
+    /// nothing created.
     pub fn create(
         &self,
         data: &DebateData,
@@ -82,31 +83,30 @@ impl DebateStore {
         Ok(Debate::of(self.workspaces.create(new)?))
     }
 
-    /// The debate of an id.
+    /// Opens the debate of an id.
     ///
     /// # Errors
     ///
     /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if the text is not an id, or no debate has it;
-    /// [`Damaged`](DebateErrorKind::Damaged) if the content of its `status.json` was changed.
+    /// [`Damaged`](DebateErrorKind::Damaged) if the content of its `status.json` was changed from outside.
     pub fn open(&self, debate: &str) -> Result<Debate, DebateError> {
         Ok(Debate::of(self.workspaces.open_named(debate)?))
     }
 
-    /// Every debate, the oldest first. What is wrong with one hides no other.
+    /// Returns every debate, oldest first. An unreadable debate does not hide the others.
     ///
     /// # Errors
     ///
-    /// Those of the file system, if the folder cannot be read.
+    /// Errors of the file system, if the folder cannot be read.
     pub fn list(&self) -> Result<DebateListing, DebateError> {
         self.workspaces.list_work(Debate::of)
     }
 
-    /// Listed fields of every debate, the oldest first, from the index of the home: only changed debates are
-    /// read.
+    /// Returns the listed fields of every debate, oldest first, from the index of the home: only changed debates are read.
     ///
     /// # Errors
     ///
-    /// Those of [`list`](Self::list).
+    /// Errors of [`list`](Self::list).
     pub(crate) fn list_indexed(&self) -> Result<IndexedDebates, DebateError> {
         self.workspaces.list_indexed(&self.index, |snapshot: &DebateSnapshot| {
             let status = snapshot.state.word();
@@ -116,9 +116,9 @@ impl DebateStore {
         })
     }
 
-    /// Removes a debate that no caller knows of yet.
+    /// Removes a debate whose id no caller has received yet.
     pub(crate) fn discard(&self, debate: &Debate) {
-        // A folder that cannot be removed is listed, and can be cancelled.
+        // If the removal fails, the debate is listed and can be cancelled.
         let _ = self.workspaces.remove(debate.id());
     }
 }

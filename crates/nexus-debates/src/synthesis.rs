@@ -1,4 +1,4 @@
-//! The record of a debate as a text: every submitted argument verbatim, and the arbiter's interpretation apart from them.
+//! The record of a debate as a text: every submission verbatim, and the arbiter's interpretation in a separate part.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use nexus_core::visible::Visible;
 
 use crate::{opening::Argument, position::Positions, proceedings::Proceedings};
 
-/// A text as it stands in a synthesis.
+/// A text of a synthesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbatimPart {
     /// Id of the part: the id of an argument, `question`, `claim ID`, `steelman …`, `interpretation`.
@@ -15,11 +15,10 @@ pub struct VerbatimPart {
     pub text: String,
 }
 
-/// Writes the record of a debate so far, in Markdown.
+/// Returns the record of a debate so far, in Markdown.
 ///
-/// A text of the caller or of an agent has a block of its own. The heading of a block gives its size in bytes,
-/// and its fence is longer than any in the text. So no text can end its block, with any content:
-/// [`verbatim_parts`] reads all of them back.
+/// Each text of the caller or an agent is in a separate block. The heading of a block has the size of the text in bytes, and
+/// its fence is longer than any fence in the text. So no text can end its block: [`verbatim_parts`] reads all of them back.
 pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     let mut text = String::from("# Debate\n\n");
     block(&mut text, "question", "", question);
@@ -42,7 +41,7 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     if !proceedings.absences().is_empty() {
         heading(&mut text, "Absent");
         for absence in proceedings.absences() {
-            // A server may have written it.
+            // Put the reason into a block, too: an external server may have written it.
             let id = format!("absent {} in {}", absence.panelist, absence.stage);
             block(&mut text, &id, "", &Visible(&absence.reason).to_string());
         }
@@ -94,7 +93,7 @@ pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     text
 }
 
-/// The end of a synthesis: where the panel stands, and what the arbiter makes of it, as far as it has come.
+/// Returns the end of a synthesis: the panel's positions and the arbiter's interpretation, as far as they exist.
 pub fn conclusion(proceedings: &Proceedings) -> String {
     let mut text = String::new();
     if proceedings.standings().is_some() {
@@ -116,7 +115,7 @@ pub fn conclusion(proceedings: &Proceedings) -> String {
     text
 }
 
-/// The texts of a synthesis, in its order.
+/// Returns the texts of a synthesis, in order.
 ///
 /// ```
 /// use nexus_debates::{Proceedings, RoundBounds, synthesis, verbatim_parts};
@@ -138,7 +137,7 @@ pub fn verbatim_parts(synthesis: &str) -> Vec<VerbatimPart> {
     parts
 }
 
-/// The block under a heading, and what follows it.
+/// Returns the block under a heading, and the text after it.
 fn part<'s>(line: &str, after: &'s str) -> Option<(VerbatimPart, &'s str)> {
     let (id, bytes) = line.strip_prefix("### ")?.strip_suffix(" bytes)")?.rsplit_once(" (")?;
     let id = id.split(", ").next()?.to_owned();
@@ -170,7 +169,7 @@ fn block(text: &mut String, id: &str, about: &str, content: &str) {
     let _ = write!(text, "\n{fence}\n\n");
 }
 
-/// The longest run of backticks in a text.
+/// Returns the length of the longest run of backticks in a text.
 fn longest_fence(text: &str) -> usize {
     text.split(|character| character != '`').map(str::len).max().unwrap_or(0)
 }

@@ -13,7 +13,7 @@ use crate::{
     words::{RawWords, SearchedText},
 };
 
-/// Most findings of one round, and the longest steelman, in bytes. Source: our own bounds.
+/// Maximum number of findings of one round, and maximum length of a steelman, in bytes. Source: our own bounds.
 const MOST_FINDINGS: usize = 24;
 const MOST_STEELMAN_BYTES: usize = 4 << 10;
 
@@ -48,26 +48,25 @@ pub struct Side {
     pub steelman: String,
 }
 
-/// The tensions of a round, checked:
+/// The checked tensions of a round:
 ///
-/// - Claims and panelists exist, and each panelist is on one side at most of each.
-/// - No side has two panelists of whom one supports what the other opposes.
-/// - Where panelists support what others oppose, each of them is on a side that faces a panelist who
-///   contradicts it: every panelist gets
-/// the case against its position, and never the case for it.
-/// - No steelman, and no other text for a panelist, has words of a rebuttal.
+/// - Claims and panelists exist, and each panelist is on at most one side of a finding.
+/// - No side has two panelists of which one supports the claim and the other opposes it.
+/// - If panelists disagree on a claim, each of them is on a side that faces a panelist of the opposite position. So every
+///   panelist gets the case against its position, and never the case for it.
+/// - No steelman, and no other text for a panelist, contains words of a rebuttal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tensions {
     findings: Vec<Finding>,
 }
 
 impl Tensions {
-    /// Checks findings. `positions` are those of everybody who is present; `rebuttals` are all that were submitted so far, as they were
-    /// submitted. Openings may be quoted: everybody reads them.
+    /// Checks findings. `positions`: the positions of all present panelists. `rebuttals`: all rebuttals so far, as
+    /// submitted. Findings may quote openings, because everybody reads them.
     ///
     /// # Errors
     ///
-    /// All that is wrong with them.
+    /// All faults of the findings.
     pub fn accept<'r>(
         findings: &[Finding],
         frame: &Frame,
@@ -103,7 +102,7 @@ impl Tensions {
             }
         }
         faults.into_result("list of findings")?;
-        // No part of it is a copy by itself; neither is the whole that one of them reads.
+        // Each text alone contains no copy. Also check the combined text that each panelist reads.
         let mut faults = Faults::default();
         for name in positions.keys() {
             if let Some(run) = tensions.copied_for(name, &raw) {
@@ -115,12 +114,12 @@ impl Tensions {
         Ok(tensions)
     }
 
-    /// All of them.
+    /// Returns all tensions.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    /// Tensions with a panelist on a side, each with the steelmans of the other sides.
+    /// Returns the tensions with a panelist on a side, each with the steelmans of the other sides.
     pub fn against<'t>(&'t self, panelist: &'t str) -> impl Iterator<Item = (&'t Finding, Vec<&'t str>)> {
         self.findings.iter().filter_map(move |finding| {
             let is_on = |side: &&Side| side.panelists.iter().any(|name| name == panelist);
@@ -143,7 +142,8 @@ impl Tensions {
         positions.keys().any(contradict) && !self.findings.iter().any(is_against)
     }
 
-    /// A run of words of a rebuttal in all that a panelist is shown, with the ids of findings between it or without.
+    /// Returns a run of words of a rebuttal in the combined texts for a panelist. Checks these texts with and without the
+    /// ids of the findings between them.
     fn copied_for(&self, name: &str, raw: &[RawWords]) -> Option<String> {
         let (mut cases, mut with_ids) = (String::new(), String::new());
         for (finding, against) in self.against(name) {
@@ -200,7 +200,7 @@ fn check_sides(
     }
 }
 
-/// Returns true if one supports a claim that the other opposes.
+/// Returns true if one panelist supports a claim and the other opposes it.
 fn contradict(positions: &BTreeMap<String, Positions>, claim: &str, one: &str, other: &str) -> bool {
     let stance = |name: &str| positions.get(name)?.get(claim).copied();
     matches!((stance(one), stance(other)), (Some(one), Some(other)) if one.contradicts(other))

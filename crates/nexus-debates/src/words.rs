@@ -1,4 +1,4 @@
-//! Finds words that one text copies from another.
+//! Finds words that one text copies from another one.
 
 use std::{collections::HashSet, iter, sync::LazyLock};
 
@@ -8,22 +8,23 @@ use unicode_security::confusable_detection::skeleton;
 /// Number of consecutive words that count as a copy.
 pub const COPIED_WORDS: usize = 12;
 
-/// Longest run of letters that counts as one word, in characters: leaving out the spaces gains nothing.
+/// Maximum length of one word, in characters. A longer run of letters is split, so that leaving out the spaces hides no
+/// copy.
 const LONGEST_WORD: usize = 16;
 
-/// The words of a text that must not be copied: normalised (compatibility forms are one, case and accents are folded, letters that look
-/// alike are one), without punctuation, space, and characters that cannot be seen.
+/// The words of a text that must not be copied. They are normalised: compatibility forms, case, accents and letters that
+/// look alike are folded. Punctuation, spaces and invisible characters are left out.
 #[derive(Clone, Debug)]
 pub(crate) struct RawWords {
     letters: String,
-    /// Beginning of each word in `letters`, and the end of the last.
+    /// Start of each word in `letters`, and the end of the last one.
     bounds: Vec<usize>,
-    /// The words as they stand in the text, in small letters.
+    /// The words in the text, in lowercase letters.
     words: Vec<String>,
 }
 
-/// The letters of a text in which copies are looked for, by which of twelve bytes there are in it: most runs are in no text, and a look
-/// tells.
+/// A text in which copies are searched. `pieces` contains each run of twelve bytes of its letters: most runs of words are in
+/// no text, and a look-up excludes them fast.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchedText {
     letters: String,
@@ -60,7 +61,7 @@ impl RawWords {
         raw
     }
 
-    /// Ends a word that has begun.
+    /// Ends the current word, if there is one.
     fn end_word(&mut self) {
         let at = self.letters.len();
         if self.bounds.last() != Some(&at) {
@@ -69,11 +70,11 @@ impl RawWords {
         }
     }
 
-    /// The first run of [`COPIED_WORDS`] words that `text` has as well, wherever it puts spaces and punctuation.
+    /// Returns the first run of [`COPIED_WORDS`] words that `text` contains too, whatever its spaces and punctuation.
     pub(crate) fn shared_with(&self, text: &SearchedText) -> Option<String> {
         let first = self.bounds.windows(COPIED_WORDS + 1).position(|run| {
             let letters = &self.letters[run[0]..run[COPIED_WORDS]];
-            // Each word has a byte at least.
+            // Each word has at least one byte, so twelve words fill the piece.
             let piece = letters.as_bytes().first_chunk();
             piece.is_some_and(|piece| text.pieces.contains(piece)) && text.letters.contains(letters)
         })?;
@@ -94,10 +95,10 @@ impl SearchedText {
     }
 }
 
-/// The first run of 12 consecutive words of `raw` that `steelman` contains too. Words are compared without
-/// case, accents, punctuation, space and invisible characters; compatibility forms, such as full-width letters,
-/// count as the letters for which they stand. Letters that look alike are the same, in any script, if
-/// Unicode calls them confusable (Technical Standard 39), and so are `i`, `l` and `1`.
+/// Returns the first run of 12 consecutive words of `raw` that `steelman` contains too. The comparison ignores case,
+/// accents, punctuation, spaces and invisible characters. Compatibility forms, such as full-width letters, count as the
+/// letters that they represent. Letters that look alike are the same, in any script, if Unicode calls them confusable
+/// (Technical Standard 39), and so are `i`, `l` and `1`.
 ///
 /// ```
 /// use nexus_debates::shares_words;
@@ -110,7 +111,8 @@ pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
     RawWords::of(raw).shared_with(&SearchedText::of(steelman))
 }
 
-/// Gives away the letters and digits of a text, without what is not seen of them; `None` where something else parts them.
+/// Passes the letters and digits of a text to `give`, without invisible characters. Passes `None` for anything else, which
+/// separates words.
 fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
     let letter = |character: char| character.is_alphanumeric().then_some(character);
     for character in text.chars() {
@@ -134,16 +136,18 @@ fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
     }
 }
 
-/// Adds a letter or digit as it is compared: what looks like it, in small letters. One may become two, as `m` looks like `rn`.
+/// Adds a letter or digit in its folded form: the lowercase letter that it looks like. One may become two, as `m` looks like
+/// `rn`.
 fn add_folded(letters: &mut String, character: char) {
-    /// Replacements of the first 128 characters, of which most texts are made.
+    /// Folded forms of the first 128 characters, which make up most texts.
     static ASCII: LazyLock<Vec<String>> = LazyLock::new(|| {
         (0..128).map(|byte| looks(char::from(byte).to_ascii_lowercase()).collect()).collect()
     });
     if let Some(folded) = ASCII.get(character as usize) {
         return letters.push_str(folded);
     }
-    // First as it is: the capital of a letter may look like another letter than the small one does, as the Greek eta does.
+    // Take the prototype before the lowercase: a capital may look like another letter than its small form, as the Greek eta
+    // does.
     let own: Vec<char> = prototype(character).collect();
     match own.iter().all(char::is_ascii_alphanumeric) {
         true => own.into_iter().for_each(|letter| letters.extend(looks(letter.to_ascii_lowercase()))),
@@ -154,13 +158,13 @@ fn add_folded(letters: &mut String, character: char) {
     }
 }
 
-/// Unicode's prototype of a character, without its marks.
+/// Returns Unicode's prototype of a character, without its marks.
 fn prototype(character: char) -> impl Iterator<Item = char> {
     let prototype: Vec<char> = skeleton(character.encode_utf8(&mut [0; 4])).collect();
     prototype.into_iter().filter(|letter| !is_combining_mark(*letter))
 }
 
-/// The same for a small letter or a digit: of what is left, `i` and `l` are one, as their capitals are.
+/// Returns the prototype of a small letter or a digit. `i` and `l` become one letter, because their capitals look alike.
 fn looks(letter: char) -> impl Iterator<Item = char> {
     prototype(letter).flat_map(char::to_lowercase).map(|letter| match letter {
         'i' | '1' => 'l',
@@ -168,7 +172,8 @@ fn looks(letter: char) -> impl Iterator<Item = char> {
     })
 }
 
-/// Thai to Tibetan and Myanmar, Khmer, and what begins with the radicals of Chinese: kana, ideographs.
+/// Returns true for scripts without spaces: Thai to Tibetan and Myanmar, Khmer, and everything from the Chinese radicals on
+/// (kana, ideographs).
 fn has_no_spaces(character: char) -> bool {
     matches!(u32::from(character), 0xe00..=0xfff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x2e80..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3ffff)
 }

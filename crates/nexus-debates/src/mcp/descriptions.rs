@@ -1,7 +1,7 @@
-//! Texts that a model reads of the server and its tools.
+//! Descriptions of the server and its tools for a model.
 //!
-//! Bounds, by the behaviour of real clients: one client cuts the instructions after 250 characters, another
-//! after 2,048, and descriptions are cut after 2,048.
+//! Bounds, from observed clients: one client cuts the instructions after 250 characters, another one after 2,048;
+//! descriptions are cut after 2,048.
 
 use nexus_mcp::{ToolDescription, ToolKind};
 

@@ -1,4 +1,5 @@
-//! The tools that a caller's agent drives debates by: seven, each a call of [`Debates`](crate::Debates), for any server of [`nexus_mcp`].
+//! The seven tools with which a caller's agent runs debates. Each is a call of [`Debates`](crate::Debates), for any server
+//! of [`nexus_mcp`].
 
 mod descriptions;
 mod tools;

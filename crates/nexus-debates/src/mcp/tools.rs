@@ -18,23 +18,23 @@ use crate::{
     },
 };
 
-/// The tools that a caller's agent drives debates by.
+/// The tools with which a caller's agent runs debates.
 ///
-/// The debates are opened at the first call: what is listed depends on no configuration and no file.
+/// The first call opens the debates. The list of tools depends on no configuration and no file.
 #[derive(Debug)]
 pub struct DebateTools {
     debates: OnFirstCall<Debates>,
 }
 
 impl DebateTools {
-    /// The tools over debates that `open` opens: it loads the configuration. It is called at the first call of a tool, and again at the
-    /// next if it fails; it may block.
+    /// Creates the tools. `open` loads the configuration and opens the debates. It runs at the first call of a tool, and
+    /// again at the next one if it fails; it may block.
     pub fn new(open: impl Fn() -> Result<Debates, DebateError> + Send + Sync + 'static) -> Self {
         Self { debates: OnFirstCall::new(open) }
     }
 
-    /// Folders that the client named. The server asks for them before it creates anything: the client may send
-    /// the call again with them.
+    /// Returns the folders that the client named. The server asks for them before it creates anything, because the client
+    /// may repeat the call with them.
     async fn roots(context: &CallContext) -> Vec<PathBuf> {
         match context.roots().await {
             ClientRoots::Named(roots) => roots,
@@ -77,7 +77,7 @@ impl ToolService for DebateTools {
                 let progress =
                     |debates: &Debates, request: &DebateAdvanceRequest| debates.progress(&request.debate_id);
                 let call = |debates: Debates, request| async move { debates.advance(request).await };
-                // A stage, and not the whole debate: each has an answer of its own.
+                // Run one stage and not the whole debate: each stage has its own answer.
                 self.debates.answer_waiting(name, arguments, &context, progress, running, call).await
             }
             "debate_status" => {

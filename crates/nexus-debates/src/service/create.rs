@@ -17,7 +17,7 @@ use crate::{
     stage::{ARBITER, FRAMER, PANELIST},
 };
 
-/// Bounds of a request. Source: our own.
+/// Limits of a request. Source: our own.
 const MOST_QUESTION_BYTES: usize = 16 << 10;
 const MOST_CONTEXT_BYTES: usize = 64 << 10;
 const MOST_SOURCES: usize = 32;
@@ -91,7 +91,7 @@ impl Debates {
         settings.max_rounds = request.max_rounds.unwrap_or(settings.max_rounds);
         settings.min_rounds = match request.min_rounds {
             Some(rounds) => rounds,
-            // A caller that sets fewer rounds than the configuration's least gets them.
+            // If the caller's maximum is below the configured minimum, the caller's maximum counts.
             None => settings.min_rounds.min(settings.max_rounds.max(1)),
         };
         settings.budget = request.budget.unwrap_or(settings.budget);
@@ -140,7 +140,7 @@ fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize)
             ));
         }
     }
-    // At least one outsider sits beside registered agents.
+    // Registered agents need at least one outsider beside them.
     let room = if pins.iter().all(is_registered) { panelists - 1 } else { panelists };
     if pins.len() > room {
         let (least, most) = PANELISTS.into_inner();

@@ -1,4 +1,4 @@
-//! The calls on debates.
+//! Calls on debates.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -16,16 +16,16 @@ use crate::{
     synthesis::{conclusion, synthesis},
 };
 
-/// Longest context of a follow-up task that is the caller's own, and longest record that is added, in bytes.
+/// Maximum length of the caller's context and of the added record in a follow-up task, in bytes.
 const MOST_CONTEXT_BYTES: usize = 32 << 10;
 const MOST_RECORD_BYTES: usize = 24 << 10;
 
 /// Inputs of the debates of a home.
 #[derive(Clone, Debug)]
 pub struct DebatesOptions {
-    /// The folder that debates are kept in: `NEXUS_HOME`.
+    /// Home folder with the debates: `NEXUS_HOME`.
     pub home: PathBuf,
-    /// Absolute paths of folders below which sources may lie.
+    /// Absolute paths of the allowed folders for sources.
     pub roots: Vec<PathBuf>,
     /// Defaults of a debate's settings.
     pub settings: DebateSettings,
@@ -34,7 +34,7 @@ pub struct DebatesOptions {
 }
 
 impl DebatesOptions {
-    /// Inputs of the home at `home`, with no root, the usual settings and the machine's clock.
+    /// Returns the inputs for the home at `home`: no roots, default settings, and the system's clock.
     pub fn in_home(home: impl Into<PathBuf>) -> Self {
         Self {
             home: home.into(),
@@ -56,19 +56,19 @@ pub(super) struct DebatesCore {
     pub(super) jobs: WorkJobs<Debate, ()>,
 }
 
-/// The debates of one home: creates them, runs their stages, and shows them. Clones share what runs.
+/// The debates of one home: creates them, runs their stages, and shows them. Clones share the running stages.
 ///
-/// What is true of a debate is what its folder says: any number of these, in any number of processes, may be of one home. A stage is run by
-/// one of them at a time.
+/// The folder of a debate is the only authority on it. Any number of these may exist for one home, in any number of
+/// processes. One of them at a time runs a stage.
 ///
 /// # Errors
 ///
-/// Every call gives a [`DebateError`], whose `instead` says what to do or to call.
+/// Every call returns a [`DebateError`] with the advice what to do or call.
 #[derive(Clone)]
 pub struct Debates(pub(super) Arc<DebatesCore>);
 
 impl Debates {
-    /// The debates of a home. `tasks` starts the tasks that follow from them. Nothing is read or made yet.
+    /// Creates the service for a home. `tasks` starts follow-up tasks. Reads and creates nothing yet.
     pub fn new(router: Router, tasks: impl TaskStarter + 'static, options: DebatesOptions) -> Self {
         let DebatesOptions { home, roots, settings, clock } = options;
         let home = std::path::absolute(&home).unwrap_or(home);
@@ -77,7 +77,7 @@ impl Debates {
         Self(Arc::new(DebatesCore { router, tasks, store, home, roots, settings, jobs }))
     }
 
-    /// Creates a task that follows from a debate, with what the debate came to as context, and links the two.
+    /// Creates a follow-up task with the result of the debate as context, and links the two.
     pub async fn spawn_task(
         &self,
         request: DebateSpawnTaskRequest,
@@ -111,26 +111,26 @@ impl Debates {
         let started = self.0.tasks.start_task(task, client_roots).await;
         let task_id = started.map_err(|error| error.with_kind(DebateErrorKind::Failed))?;
         let event = DebateLogEvent::TaskSpawned { task_id: task_id.clone() };
-        // It is linked: what cannot be written is missing in the log alone.
+        // The task is linked. If this write fails, only the log lacks the event.
         let _ = self.0.read(&debate, move |debate| debate.log(&event)).await;
         let next = "call task_orchestrate of the server of tasks (`nexus mcp spawn`), or `nexus task run`"
             .to_owned();
         Ok(DebateTask { debate_id: debate.id().to_string(), task_id, next })
     }
 
-    /// Lines for a person about what runs for a debate in this process: the last one now, and each that follows. `None` if nothing runs
-    /// here.
+    /// Returns progress texts for a person about the stage that this process runs: the last one, and all that follow. `None`
+    /// if no stage runs here.
     pub fn progress(&self, debate_id: &str) -> Option<watch::Receiver<String>> {
         Some(self.0.jobs.of(&debate_id.parse().ok()?)?.follow())
     }
 
-    /// The folders of the debates.
+    /// Returns the folders of the debates.
     pub fn store(&self) -> &DebateStore {
         &self.0.store
     }
 
-    /// Stops running stages of this process, and returns when all agents have ended. The next call on a stopped
-    /// stage begins it again, in any process.
+    /// Stops the running stages of this process. Returns when all agents have ended. The next call on a stopped stage begins
+    /// it again, in any process.
     pub async fn shutdown(&self) {
         self.0.jobs.close().await;
         self.0.tasks.shutdown().await;
@@ -149,7 +149,7 @@ impl DebatesCore {
         try_blocking(move || store.open(&id)).await
     }
 
-    /// Reads or changes the files of a debate off the threads of the runtime.
+    /// Runs a read or change of a debate's files on a blocking thread.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         debate: &Debate,

@@ -1,4 +1,4 @@
-//! Looking at debates.
+//! Status and results of debates.
 
 use nexus_core::harness::try_blocking;
 use nexus_files::IndexEntry;
@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Debates {
-    /// State of a debate; waits while a stage of it runs.
+    /// Returns the state of a debate. Waits while a stage runs.
     pub async fn status(&self, request: DebateStatusRequest) -> Result<DebateView, DebateError> {
         let deadline = Instant::now() + call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
@@ -31,7 +31,7 @@ impl Debates {
         self.view(&debate).await
     }
 
-    /// Result of a debate so far: a page of its record. Changes nothing.
+    /// Returns the result of a debate so far: a page of its record. Changes nothing.
     pub async fn result(&self, request: DebateResultRequest) -> Result<DebateResult, DebateError> {
         let debate = self.0.open(&request.debate_id).await?;
         self.0
@@ -51,7 +51,7 @@ impl Debates {
                     bytes: text.len() as u64,
                     next_offset: None,
                 };
-                // The page is what is left beside the claims, and never nothing.
+                // The page gets the space that the claims leave, but always some.
                 let room = MOST_BYTES.saturating_sub(json_bytes(&result)).max(1_000);
                 let (shown, next_offset) = text_page(&text, request.offset, room - 100);
                 shown.clone_into(&mut result.record);
@@ -61,7 +61,7 @@ impl Debates {
             .await
     }
 
-    /// Debates, the newest first.
+    /// Returns the debates, newest first.
     pub async fn list(&self, request: DebateListRequest) -> Result<DebatePage, DebateError> {
         if let Some(status) =
             request.status.as_deref().filter(|status| DebateStatusWord::of(status).is_none())
@@ -89,7 +89,7 @@ impl Debates {
         .await
     }
 
-    /// Current state of a debate.
+    /// Returns the current state of a debate.
     pub(super) async fn view(&self, debate: &Debate) -> Result<DebateView, DebateError> {
         let progress = self.0.jobs.progress(debate).await?;
         self.0

@@ -1,7 +1,7 @@
-//! The debates of one home: what a server and a command offer, without the protocol of either.
+//! The debates of one home: the calls that a server and a command offer, independent of their protocols.
 //!
-//! Each call takes one request and gives one answer, or a [`DebateError`](crate::DebateError) whose words say what to call instead. Their JSON
-//! schemas are what a model reads of a tool.
+//! Each call takes one request and returns one answer, or a [`DebateError`](crate::DebateError) with advice. The JSON
+//! schemas of both describe the tool to a model.
 
 mod answer;
 mod create;

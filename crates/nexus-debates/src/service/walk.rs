@@ -1,4 +1,4 @@
-//! From stage to stage.
+//! Running stages.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl Debates {
-    /// Runs the stage of a debate that is next, or joins what runs it. Where a debate is done, that is what it answers.
+    /// Runs the next stage of a debate, or joins the running one. For a finished debate, it returns the state.
     pub async fn advance(&self, request: DebateAdvanceRequest) -> Result<DebateView, DebateError> {
         let wait = call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
@@ -54,8 +54,8 @@ impl Debates {
         self.view(&debate).await
     }
 
-    /// Ends a debate, after its running stage was stopped, in this or another process. The records of settled
-    /// stages remain.
+    /// Cancels a debate, after it has stopped its running stage in this or another process. The records of finished stages
+    /// remain.
     pub async fn cancel(&self, request: DebateCancelRequest) -> Result<DebateView, DebateError> {
         let debate = self.0.open(&request.debate_id).await?;
         let state = self
@@ -80,7 +80,7 @@ impl Debates {
         self.0.jobs.stop(&debate).await;
         let hold = self.0.jobs.lock(&debate, MAX_CALL_WAIT).await?;
         self.0.read(&debate, finish_cancel).await?;
-        // A process that holds the lock of a stage counts as running it.
+        // Unlock before the view: the owner of the lock counts as a running stage.
         drop(hold);
         let seen = self.view(&debate).await;
         seen.map_err(|error| {
@@ -91,7 +91,7 @@ impl Debates {
 }
 
 impl DebatesCore {
-    /// Runs the stage `from`, unless another process did. The caller holds it.
+    /// Runs the stage `from`, unless another process did. The caller must own the lock of the stage.
     async fn run_stage(
         &self,
         debate: &Debate,
@@ -150,7 +150,7 @@ impl DebatesCore {
     }
 }
 
-/// Writes down what a stage came to, and leaves it. The caller holds it.
+/// Writes the record of a stage, and leaves the stage. The caller must own its lock.
 fn settle(
     debate: &Debate,
     from: DebateState,
@@ -171,12 +171,12 @@ fn settle(
         Ok(*state)
     })?;
     let settled = DebateLogEvent::StageSettled { stage: stage.to_owned(), status: to.name().to_owned() };
-    // It is settled: what cannot be written is missing in the log alone.
+    // The stage is finished. If this write fails, only the log lacks the event.
     let _ = debate.log(&settled);
     Ok(())
 }
 
-/// Ends a debate that the caller wants cancelled. The caller holds its stage.
+/// Ends a debate that the caller wants to cancel. The caller of this function must own the lock of the stage.
 fn finish_cancel(debate: &Debate) -> Result<(), DebateError> {
     let was_open = debate.update(|state, data| {
         data.stop = false;
@@ -192,7 +192,7 @@ fn finish_cancel(debate: &Debate) -> Result<(), DebateError> {
     Ok(())
 }
 
-/// The name of a stage in files: `round-2`.
+/// Returns the name of a stage in files: `round-2`.
 fn stage_name(state: DebateState) -> String {
     match state {
         DebateState::CrossExamining { round } => format!("round-{round}"),

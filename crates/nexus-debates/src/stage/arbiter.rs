@@ -1,4 +1,4 @@
-//! Turns of the arbiter, which reads the proceedings and changes nothing in them.
+//! Turns of the arbiter, which reads the proceedings and cannot change them.
 
 use nexus_core::Submission;
 use nexus_router::WorkKind;
@@ -25,7 +25,7 @@ const ANALYSIS: &str = include_str!("../../prompts/analysis.md");
 const JUDGEMENT: &str = include_str!("../../prompts/judgement.md");
 const INTERPRETATION: &str = include_str!("../../prompts/interpretation.md");
 
-/// Longest interpretation, in bytes. Source: our own bound.
+/// Maximum length of an interpretation, in bytes. Source: our own bound.
 const MOST_INTERPRETATION_BYTES: usize = 32 << 10;
 
 /// The arbiter's interpretation of a debate, as it submits it.
@@ -50,7 +50,7 @@ impl StageRun<'_> {
         Ok(self.arbiter(ANALYSIS, self.arbiter_brief(), texts, submit, place).await?.findings)
     }
 
-    /// Judgement of the last round: the arbiter has to name tensions unless it closes the debate.
+    /// Returns the arbiter's judgement of the last round. The arbiter must name tensions unless it closes the debate.
     pub(super) async fn judgement(&self) -> Result<JudgementDraft, DebateError> {
         let proceedings = self.proceedings.clone();
         let place = Submission::new().checked_by(move |draft: &JudgementDraft| {
@@ -93,7 +93,7 @@ impl StageRun<'_> {
             check_text(&mut faults, "text", &draft.text, MOST_INTERPRETATION_BYTES);
             faults.into_result("interpretation").map_err(|error| error.to_string())
         });
-        // Without who ran whom: why one is absent names backends.
+        // Leave out the reasons for absences, because they name backends.
         let record =
             quoted("the record", &synthesis(&self.data.question, &self.proceedings.without_reasons()));
         let texts =

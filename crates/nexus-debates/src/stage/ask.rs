@@ -14,33 +14,33 @@ use nexus_work::{
 use super::StageRun;
 use crate::{debate::DebateLogEvent, debate_error::DebateError, sources};
 
-/// Highest number of an agent's calls in a stage. The call that submits and the calls that read its texts do
-/// not count. Source: our own bound.
+/// Maximum number of an agent's calls in a stage. Calls that submit, and calls that read its texts, do not count. Source:
+/// our own bound.
 const TOOL_CALLS: u32 = 40;
-/// Lowest number of bytes of each page of a text but the last: text beyond 9,000 bytes begins the next page.
+/// Lower bound of the average size of a text's pages, in bytes. Two consecutive pages have more than 9,000 bytes together.
 const PAGE_BYTES: usize = 4_500;
 
-/// Inputs of one agent.
+/// One agent's inputs for a stage.
 pub(super) struct Part<'p, T> {
-    /// Name of the agent: `arbiter`, or the name of a panelist.
+    /// Name of the agent: `arbiter`, or the panelist.
     pub(super) name: &'p str,
     pub(super) route: AgentRoute,
     /// System prompt.
     pub(super) system: String,
-    /// The agent's task; also the answer of `read_my_brief`.
+    /// Task of the agent, which `read_my_brief` returns, too.
     pub(super) brief: String,
-    /// Texts that it may read page by page: a tool's name, its description, and the text.
+    /// Texts that the agent may read in pages: name and description of the tool, and the text.
     pub(super) texts: Vec<(&'static str, &'static str, String)>,
-    /// The sources that it may read.
+    /// Sources that the agent may read.
     pub(super) sources: &'p [String],
-    /// The tool by which it submits.
+    /// Tool that submits: name and description.
     pub(super) submit: (&'static str, &'static str),
-    /// Holds the checked submission.
+    /// Receives the checked submission.
     pub(super) place: Submission<T>,
 }
 
 impl StageRun<'_> {
-    /// Runs an agent, one of so many at once, until it has handed something in.
+    /// Runs an agent until it has submitted. `turns` is the number of agents that run at once.
     pub(super) async fn ask<T>(
         &self,
         part: Part<'_, T>,
@@ -63,7 +63,7 @@ impl StageRun<'_> {
         let hook = {
             let place = part.place.clone();
             BeforeRetry::new(move |_| {
-                // A submission of a failed agent does not belong to the next one. It changes no file.
+                // Before a fallback, drop the submission of the failed agent. Its turn has changed no file.
                 place.take();
                 async { Ok::<(), std::convert::Infallible>(()) }
             })
@@ -119,7 +119,7 @@ impl StageRun<'_> {
         Ok((scope, toolbox.with(Tool::submit(part.submit.0, part.submit.1, &part.place))))
     }
 
-    /// Limits of one of `turns` simultaneous turns: each gets an equal share of the remaining budget.
+    /// Returns the limits of one of `turns` simultaneous turns. Each gets an equal share of the remaining budget.
     pub(super) fn limits(&self, turns: usize) -> Limits {
         let mut limits = Limits::new().with_deadline(Duration::from_secs(self.data.settings.turn_seconds));
         if let Some(budget) = &self.budget {
@@ -136,7 +136,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// Takes down an agent's turns for the caller.
+    /// Logs an agent's turns for the caller.
     pub(super) async fn log_turns(&self, agent: &str, turns: &[AgentTurn]) {
         let events: Vec<DebateLogEvent> = turns
             .iter()
@@ -146,7 +146,7 @@ impl StageRun<'_> {
         self.log(events).await;
     }
 
-    /// A failed write loses the event in the log, and nothing else.
+    /// Ignore a failed write: only the log lacks the events.
     pub(super) async fn log(&self, events: Vec<DebateLogEvent>) {
         let debate = self.debate.clone();
         let _: Result<(), DebateError> =

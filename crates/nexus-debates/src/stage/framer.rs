@@ -1,4 +1,4 @@
-//! The framer: one turn without tools, answered by a schema.
+//! The framer: one turn without tools, which answers by a schema.
 
 use std::sync::Arc;
 
@@ -21,11 +21,12 @@ use crate::{
 };
 
 const SYSTEM: &str = include_str!("../../prompts/framer.md");
-/// Highest number of refused frames.
+/// Maximum number of rejected frames.
 const MOST_REFUSALS: usize = 2;
 
 impl StageRun<'_> {
-    /// Has the framer compose claims and panel. A frame that breaks a rule goes back with what is wrong, twice at most.
+    /// Runs the framer, which composes the claims and the panel. A frame that breaks a rule is returned to it with the
+    /// faults, twice at most.
     pub(super) async fn frame(&self) -> Result<Frame, DebateError> {
         let task = self.framing_task();
         let mut prompt = task.clone();
@@ -51,7 +52,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// The framer's task.
+    /// Returns the framer's task.
     fn framing_task(&self) -> String {
         let mut text = asked(self.data);
         for source in self.data.sources.iter().flatten() {
@@ -94,7 +95,7 @@ impl StageRun<'_> {
             .run_turn(&WorkKind::from(FRAMER), request, host, &mut recording.beside(&mut sink))
             .await;
         let recorded_as = Some(recording.id().to_owned());
-        // The turn was run; what is not written down is missing in its record alone.
+        // The turn has run. If this write fails, only its record is incomplete.
         let _ = recording.end(&outcome);
         let draft = match &outcome {
             Ok(result) => result.output_as::<FrameDraft>().map_err(|error| self.failed(error)),

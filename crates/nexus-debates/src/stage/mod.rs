@@ -1,8 +1,8 @@
 //! Runs a stage: its agents, their prompts and tools, and the result.
 //!
-//! This module decides all that an agent can reach: its prompt, the texts of its tools, and the folders of its
-//! own sources. No prompt has to ask a panelist to ignore another's rebuttal: no text and no folder that it
-//! gets holds it.
+//! This module decides everything that an agent can reach: its prompt, the texts of its tools, and the folders of its
+//! sources. No prompt has to ask a panelist to ignore another's rebuttal, because none of its texts and folders contains
+//! one.
 
 mod arbiter;
 mod ask;
@@ -24,7 +24,7 @@ use crate::{
     state::DebateState,
 };
 
-/// Work-kinds of the participants.
+/// Work-kinds of the agents.
 pub(crate) const FRAMER: &str = "framer";
 pub(crate) const PANELIST: &str = "panelist";
 pub(crate) const ARBITER: &str = "arbiter";
@@ -35,7 +35,7 @@ pub(crate) struct StageRun<'a> {
     pub(crate) debate: &'a Debate,
     pub(crate) data: &'a DebateData,
     pub(crate) proceedings: &'a Proceedings,
-    /// The name of the stage in files.
+    /// Name of the stage in files.
     pub(crate) stage: &'a str,
     pub(crate) turns: RecordFile,
     pub(crate) budget: Option<Budget>,
@@ -48,8 +48,8 @@ impl StageRun<'_> {
     ///
     /// # Errors
     ///
-    /// [`StageFailed`](DebateErrorKind::StageFailed) if agents came to nothing that counts; [`Interrupted`](DebateErrorKind::Interrupted) if it
-    /// was cancelled; those of the file system.
+    /// [`StageFailed`](DebateErrorKind::StageFailed) if the agents failed; [`Interrupted`](DebateErrorKind::Interrupted) if
+    /// the debate was cancelled; errors of the file system.
     pub(crate) async fn run(&self, state: DebateState) -> Result<StageRecord, DebateError> {
         let record = match state {
             DebateState::Framing => StageRecord::Framing { frame: Box::new(self.frame().await?) },
@@ -59,8 +59,7 @@ impl StageRun<'_> {
                 StageRecord::CrossExamining { panel: self.rebuttals(round).await? }
             }
             DebateState::CheckingClose { .. } => {
-                // At the ceiling the debate closes with any answer of the arbiter, so the engine does not ask
-                // it.
+                // At the maximum number of rounds the debate closes whatever the arbiter answers, so do not ask.
                 let judgement = match self.proceedings.is_at_ceiling() {
                     true => None,
                     false => Some(self.judgement().await?),
@@ -101,7 +100,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// A stage that came to nothing.
+    /// Returns the error of a failed stage.
     fn failed(&self, reason: impl std::fmt::Display) -> DebateError {
         DebateError::new(
             DebateErrorKind::StageFailed,

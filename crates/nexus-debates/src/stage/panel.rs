@@ -1,4 +1,4 @@
-//! Turns of the panelists: all at once, each apart from the others.
+//! Turns of the panelists: all at once and independent of each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,11 +26,11 @@ const OPENING: &str = include_str!("../../prompts/opening.md");
 const REBUTTAL: &str = include_str!("../../prompts/rebuttal.md");
 const STATEMENT: &str = include_str!("../../prompts/statement.md");
 
-/// Lowest number of openings: one panelist alone cannot debate. Source: our own choice.
+/// Minimum number of openings, because one panelist cannot debate. Source: our own choice.
 const FEWEST_OPENINGS: usize = 2;
 
 impl StageRun<'_> {
-    /// Openings of all panelists. No panelist sees anything of another's.
+    /// Returns the openings of all panelists. No panelist sees another's texts.
     pub(super) async fn openings(&self) -> Result<Vec<PanelistRecord<OpeningDraft>>, DebateError> {
         let Some(frame) = self.proceedings.frame() else {
             return Err(self.failed("there is no frame"));
@@ -51,7 +51,7 @@ impl StageRun<'_> {
         self.ask_all(asked.collect(), FEWEST_OPENINGS).await
     }
 
-    /// Has everybody who is on a side of a tension answer the case against it.
+    /// Returns the rebuttals: each panelist on a side of a tension answers the case against it.
     pub(super) async fn rebuttals(
         &self,
         round: u32,
@@ -87,7 +87,7 @@ impl StageRun<'_> {
         self.ask_all(asked.collect(), 1).await
     }
 
-    /// Has everybody who opened state what it holds in the end.
+    /// Returns the final statements of all panelists that submitted an opening.
     pub(super) async fn statements(&self) -> Result<Vec<PanelistRecord<StatementDraft>>, DebateError> {
         let Some(frame) = self.proceedings.frame() else {
             return Err(self.failed("there is no frame"));
@@ -138,7 +138,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// Route of the panelist of this number: the seats of the roster in turn.
+    /// Returns the route of the panelist with this index: the seats of the roster in turn.
     fn seat(&self, index: usize) -> AgentRoute {
         let kind = WorkKind::from(PANELIST);
         match self.router.panel(kind.clone()) {
@@ -150,7 +150,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// Asks all of them at once. Who submits nothing is absent; fewer than `fewest` of those asked are too few.
+    /// Runs all panelists at once. A panelist without a submission is absent. Fails if fewer than `fewest` submitted.
     async fn ask_all<T>(
         &self,
         asked: Vec<(usize, &Panelist, Part<'_, T>)>,
@@ -169,8 +169,8 @@ impl StageRun<'_> {
             say(ended.fetch_add(1, Ordering::SeqCst) + 1);
             let outcome = match answer {
                 Ok(draft) => Ok(draft),
-                // The panelist did not speak: its turn did not run. The disk may have room again in the next
-                // try.
+                // The turn did not run, so the panelist is not absent. Fail the stage: the next attempt may find space on
+                // the disk.
                 Err(failure @ AgentFailure::Unrecorded { .. }) => {
                     return Err(self.failed(format!("{}: {failure}", panelist.name)));
                 }
@@ -188,7 +188,7 @@ impl StageRun<'_> {
         });
         self.log(absent.collect()).await;
         let present = panel.iter().filter(|record| record.outcome.is_ok()).count();
-        // A stage without panelists to ask has no absences.
+        // A stage without panelists to ask cannot fail for absences.
         if all > 0 && present < fewest {
             let reasons: Vec<String> = panel
                 .iter()

@@ -1,4 +1,4 @@
-//! Texts of a debate for its agents: quoted, without anything that identifies who ran whom.
+//! Texts of a debate for its agents: quoted, without information about backends.
 
 use nexus_work::Quote;
 
@@ -10,12 +10,12 @@ use crate::{
     proceedings::{DebateRound, Proceedings},
 };
 
-/// A whole text of another author.
+/// Quotes the whole text of another author.
 pub(super) fn quoted(origin: &str, text: &str) -> String {
     Quote::new(origin, text).at_most(usize::MAX).to_string()
 }
 
-/// The question, and the caller's knowledge of it.
+/// Returns the question with the caller's context.
 pub(super) fn asked(data: &DebateData) -> String {
     let mut text = quoted("the question", &data.question);
     if let Some(context) = &data.context {
@@ -24,7 +24,7 @@ pub(super) fn asked(data: &DebateData) -> String {
     text
 }
 
-/// The question and the claims.
+/// Returns the question and the claims.
 pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) -> String {
     let claims = proceedings.frame().map(|frame| frame.claims()).unwrap_or_default();
     claims
@@ -32,7 +32,7 @@ pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) ->
         .fold(asked(data), |text, claim| text + &quoted(&format!("the claim {}", claim.id), &claim.text))
 }
 
-/// One panelist's task, and its point of view.
+/// Returns a panelist's task and its point of view.
 pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &Panelist) -> String {
     let mut text = asked_with_claims(data, proceedings);
     text.push_str(&quoted(&format!("your role as a panelist: {}", panelist.name), &panelist.role));
@@ -51,7 +51,7 @@ pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &
     text
 }
 
-/// All openings.
+/// Returns all openings.
 pub(super) fn shown_openings(proceedings: &Proceedings) -> String {
     let mut text = String::new();
     for (name, opening) in proceedings.openings() {
@@ -63,7 +63,7 @@ pub(super) fn shown_openings(proceedings: &Proceedings) -> String {
     text
 }
 
-/// All rebuttals: for the arbiter alone.
+/// Returns all rebuttals, which only the arbiter may read.
 pub(super) fn shown_rebuttals(proceedings: &Proceedings) -> String {
     let mut text = String::new();
     for (index, DebateRound { rebuttals, .. }) in proceedings.rounds().iter().enumerate() {
@@ -84,7 +84,7 @@ pub(super) fn shown_rebuttals(proceedings: &Proceedings) -> String {
     }
 }
 
-/// The case against a panelist: the arbiter's words for the other sides, and nothing else.
+/// Returns the case against a panelist: the arbiter's texts for the other sides, and nothing else.
 pub(super) fn shown_tension(proceedings: &Proceedings, name: &str) -> String {
     let mut text = String::new();
     let Some(tensions) = proceedings.tensions() else { return text };
@@ -100,7 +100,7 @@ pub(super) fn shown_tension(proceedings: &Proceedings, name: &str) -> String {
     text
 }
 
-/// The panel's positions on each claim.
+/// Returns the panel's positions on each claim.
 pub(super) fn shown_standings(proceedings: &Proceedings) -> String {
     let standings = proceedings.outcome();
     let lines: Vec<String> = standings
