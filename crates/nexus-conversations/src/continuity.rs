@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use crate::{conversation_error::ConversationError, not_carried::NotCarried, seed::DEFAULT_SEED_BYTES};
 
-/// Reaction if the model that takes a turn cannot use its vendor's own handle: another backend takes the turn,
-/// the vendor no longer has the conversation, or it was forked.
+/// Reaction if the vendor's own handle cannot be used: another backend takes the turn, the vendor no longer has the
+/// conversation, or the conversation was forked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenLost {
     /// End the turn with [`ConversationLost`](nexus_core::ErrorKind::ConversationLost).
     Fail,
-    /// Run the turn without the earlier messages, with a warning event. They stay stored.
+    /// Run the turn without the earlier messages, with a warning event. The messages stay stored.
     Fresh,
-    /// Show the model the earlier messages as a text before the prompt, with a warning event that says what they lack.
+    /// Show the model the earlier messages as a text before the prompt. A warning event names the missing parts.
     #[default]
     Reseed,
 }
@@ -23,28 +23,28 @@ pub enum WhenLost {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "continuity")]
 pub enum Continuity {
-    /// It was the first turn.
+    /// The conversation had no earlier turn.
     First,
-    /// By the vendor's own handle.
+    /// The vendor's own handle continued the conversation.
     Resumed,
-    /// The turn did not continue them, because of [`WhenLost::Fail`]: no backend ran, or the backend that ran
-    /// no longer has the conversation.
+    /// The turn did not continue the conversation, because of [`WhenLost::Fail`]: no backend ran, or the backend that ran no
+    /// longer has the conversation.
     Lost {
-        /// Why the vendor's handle was not used.
+        /// Reason why the vendor's handle was not used.
         reason: String,
     },
-    /// Not at all: its model was not shown the earlier messages.
+    /// The model did not see the earlier messages.
     Fresh {
-        /// Why the vendor's handle was not used.
+        /// Reason why the vendor's handle was not used.
         reason: String,
     },
-    /// The earlier messages stood before its prompt.
+    /// The model saw the earlier messages as a text before the prompt.
     Reseeded {
-        /// Why the vendor's handle was not used.
+        /// Reason why the vendor's handle was not used.
         reason: String,
         /// Number of messages that the model was shown.
         messages: u64,
-        /// Parts of the conversation that it was not shown.
+        /// Parts of the conversation that the model did not see.
         not_carried: NotCarried,
     },
 }
@@ -66,7 +66,7 @@ pub struct ConversationOutcome {
     pub superseded: Vec<ResumeHandle>,
 }
 
-/// Way in which a turn continues the earlier turns.
+/// Options for continuing the earlier turns.
 #[derive(Clone, Copy, Debug)]
 pub struct ConversationOptions {
     pub(crate) when_lost: WhenLost,
@@ -80,19 +80,19 @@ impl Default for ConversationOptions {
 }
 
 impl ConversationOptions {
-    /// Re-seeds, with at most 256 KiB of earlier messages.
+    /// Returns the default options: re-seeds, with at most 256 KiB of earlier messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets what to do where the vendor's handle cannot be used.
+    /// Sets the reaction if the vendor's handle cannot be used.
     #[must_use]
     pub fn when_lost(mut self, when_lost: WhenLost) -> Self {
         self.when_lost = when_lost;
         self
     }
 
-    /// Sets how many bytes of earlier messages a model is shown.
+    /// Sets the maximum size of the earlier messages that a model sees, in bytes.
     #[must_use]
     pub fn seed_bytes(mut self, bytes: usize) -> Self {
         self.seed_bytes = bytes;

@@ -9,12 +9,12 @@ use crate::not_carried::NotCarried;
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// The turns.
+    /// Turns, oldest first.
     pub turns: Vec<ConversationTurn>,
 }
 
 impl Conversation {
-    /// The messages of all turns, in order.
+    /// Returns the messages of all turns, in order.
     pub fn messages(&self) -> impl Iterator<Item = &ConversationMessage> {
         self.turns.iter().flat_map(|turn| &turn.messages)
     }
@@ -24,19 +24,19 @@ impl Conversation {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConversationTurn {
-    /// Time of its end, in milliseconds since 1970-01-01 00:00 UTC.
+    /// End time, in milliseconds since 1970-01-01 00:00 UTC.
     pub ended_at_ms: u64,
-    /// Backend that ran it. For people; never shown to an agent.
+    /// Backend of the turn. For people; never shown to an agent.
     pub backend: Option<BackendId>,
     /// The model, as the vendor named it, else as requested.
     pub model: Option<ModelId>,
     /// Reason of its failure. A failed turn has the messages up to the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ErrorKind>,
-    /// True if its model was not shown the earlier turns.
+    /// True if the model did not see the earlier turns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begins_afresh: bool,
-    /// Its messages and calls, in order.
+    /// Messages and calls, in order.
     pub messages: Vec<ConversationMessage>,
     /// Parts of the turn that are not stored.
     #[serde(default, skip_serializing_if = "NotCarried::is_empty")]

@@ -1,10 +1,10 @@
-//! Why something could not be done with a conversation.
+//! Errors of conversations.
 
 use std::path::Path;
 
 use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 
-/// Why something could not be done, named for what the caller can do next.
+/// Kind of a failure, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConversationErrorKind {
@@ -14,23 +14,23 @@ pub enum ConversationErrorKind {
     Unknown,
     /// The name, or the same name in another case, is taken.
     NameTaken,
-    /// Another thread or process has the conversation, or writes to the store, and did not let go in time.
+    /// Another thread or process uses the conversation, or writes to the store, and did not end in time.
     InUse,
     /// The conversation has no message of this number.
     NoSuchMessage,
-    /// A file is not what was written there: changed, cut off, missing, or no regular file.
+    /// A file was changed, cut off or removed from outside, or is not a regular file.
     Damaged,
     /// A later version of Nexus wrote a file.
     NewerVersion,
-    /// The disk is full, or a quota is used up. What was stored before is whole.
+    /// The disk is full, or a quota is used up. Data that was stored before is intact.
     NoSpace,
-    /// The operating system does not allow it.
+    /// The operating system does not allow the access.
     PermissionDenied,
     /// Another failure of files or the system.
     Failed,
 }
 
-/// Failure of something that is done with a conversation.
+/// Failure of an operation on a conversation.
 pub type ConversationError = ServiceError<ConversationErrorKind>;
 
 impl ServiceErrorKind for ConversationErrorKind {
@@ -51,7 +51,7 @@ impl ServiceErrorKind for ConversationErrorKind {
     }
 }
 
-/// Returns the same failure, of a turn of the conversation whose name is in the file at `path`.
+/// Adds the name of the conversation to an error. The file at `path` has that name.
 pub(crate) fn in_conversation(mut error: ConversationError, path: &Path) -> ConversationError {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     error.message = format!("the conversation {stem}: {}", error.message);

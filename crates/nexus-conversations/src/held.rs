@@ -1,4 +1,4 @@
-//! A conversation that this process has, and a turn of it.
+//! A conversation that this process has locked, and turns of it.
 
 use std::{
     collections::VecDeque,
@@ -26,19 +26,19 @@ use crate::{
     turn_made::TurnOrder,
 };
 
-/// A conversation that this process has: no other thread or process runs a turn of it, until this is dropped. A process that dies lets
-/// go of it too.
+/// A conversation that this process has locked: no other thread or process can run a turn of it until this is dropped. The
+/// operating system releases the lock of a process that dies.
 #[derive(Debug)]
 pub struct HeldConversation {
     store: Conversations,
     named: NamedPlace,
     is_new: bool,
-    /// True after a write whose result is unknown: the name is read again before the next turn.
+    /// True after a write with an unknown result: the file of the name is read again before the next turn.
     is_stale: bool,
     hold: Arc<NameHold>,
 }
 
-/// The lock of a name. A write that is still running when its caller has gone keeps it until it ends.
+/// The lock of a name. A running write keeps it until the end, even if the caller has dropped its future.
 #[derive(Debug)]
 struct NameHold {
     store: Conversations,
@@ -55,11 +55,12 @@ impl Drop for NameHold {
 }
 
 impl Conversations {
-    /// Takes a conversation for this process, to run turns of it. It need not be there yet: its first turn creates it.
+    /// Locks a conversation for this process, to run turns of it. The conversation need not exist: its first turn creates
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`InUse`](crate::ConversationErrorKind::InUse) after 50 ms if another thread or process has it; those of reading.
+    /// [`InUse`](crate::ConversationErrorKind::InUse) after 50 ms if another thread or process has it; errors of reading.
     pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
         self.hold_within(name, Duration::ZERO)
     }
@@ -85,7 +86,7 @@ impl Conversations {
 }
 
 impl HeldConversation {
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &ConversationName {
         &self.named.name
     }
@@ -95,31 +96,32 @@ impl HeldConversation {
         self.is_new
     }
 
-    /// Returns the number of its messages.
+    /// Returns the number of messages.
     pub fn messages(&self) -> u64 {
         self.named.messages
     }
 
-    /// Reads it. Blocks.
+    /// Reads the conversation. Blocks.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](crate::ConversationErrorKind::Damaged) if a file of it is not what was written.
+    /// [`Damaged`](crate::ConversationErrorKind::Damaged) if one of its files was changed from outside.
     pub fn load(&self) -> Result<Conversation, ConversationError> {
         self.store.load_from(&self.named)
     }
 
-    /// The vendor's handle that the next turn can go on by.
+    /// Returns the vendor's handle with which the next turn can continue.
     pub fn resume(&self) -> Option<&ResumeHandle> {
         self.named.resume.as_ref()
     }
 
-    /// Deletes it, as [`Conversations::delete`] does. Blocks.
+    /// Deletes the conversation, as [`Conversations::delete`] does. Blocks.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](crate::ConversationErrorKind::Unknown) if it has no turn yet; [`InUse`](crate::ConversationErrorKind::InUse) while a dropped
-    /// [`HeldConversation::run_turn`] still stores its turn; those of the file system.
+    /// [`Unknown`](crate::ConversationErrorKind::Unknown) if it has no turn yet;
+    /// [`InUse`](crate::ConversationErrorKind::InUse) while a dropped [`HeldConversation::run_turn`] still stores its turn;
+    /// errors of the file system.
     pub fn delete(self) -> Result<(), ConversationError> {
         if Arc::strong_count(&self.hold) > 1 {
             return Err(self.store.in_use(&self.named.name));
@@ -198,7 +200,7 @@ impl HeldConversation {
             Some(clean) => ResumeHandle::new(handle.backend().clone(), clean),
             None => handle.clone(),
         });
-        // Some vendors have the words of a turn that broke off, and some do not: such a handle is not gone on with.
+        // After a failed turn, some vendors have its messages and some do not. So do not resume by its handle.
         let resume = own.clone().filter(|_| outcome.is_ok());
         let former = self.named.resume.clone();
         let stored = match made {
@@ -208,7 +210,7 @@ impl HeldConversation {
                 let (store, named, hold) = (self.store.clone(), self.named.clone(), Arc::clone(&self.hold));
                 self.is_stale = true;
                 let added = try_blocking(move || {
-                    // Until this ends, whether or not anything waits for it.
+                    // Keep the lock until this ends, even if the caller has dropped its future.
                     let _hold = hold;
                     store.add(named, made, resume)
                 })
@@ -233,7 +235,7 @@ impl HeldConversation {
         sink.flush().await;
         let mut superseded: Vec<ResumeHandle> = former.into_iter().chain(own).collect();
         superseded.dedup();
-        // A turn that resumed has a handle of the same conversation as before.
+        // If the turn resumed, the former handle belongs to the same conversation, so it is not superseded.
         superseded.retain(|handle| {
             let is_former = matches!(continuity, Continuity::Resumed | Continuity::Lost { .. });
             kept.as_ref() != Some(handle) && (kept.is_none() || !is_former)
@@ -251,7 +253,7 @@ impl HeldConversation {
         if self.named.messages == 0 {
             return Ok((Continuity::First, turn.run(turn.kept(request.clone()), sink).await));
         }
-        // With the earlier messages before it, a prompt without words would no longer count as empty.
+        // Check this first: together with the earlier messages, an empty prompt would not count as empty.
         if request.is_empty() {
             let reason = "the prompt is empty".to_owned();
             return Ok((Continuity::Lost { reason }, turn.run(request.clone(), sink).await));
@@ -311,7 +313,8 @@ impl HeldConversation {
     }
 }
 
-/// Returns true if a turn that was to resume by the vendor's handle can only run without it.
+/// Returns true if a failed turn did nothing and can run only without the vendor's handle: the vendor has lost the
+/// conversation, or another backend may take over.
 fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
     let partial = error.partial();
     let has_done_nothing = partial.messages.is_empty()
@@ -336,7 +339,7 @@ impl Turn {
         mut request: TurnRequest,
         sink: &mut NumberedSink<'_>,
     ) -> Result<TurnResult, TurnError> {
-        // The deadline is that of the turn, however often it is tried.
+        // The deadline covers all attempts, so subtract the elapsed time.
         if let Some(deadline) = &mut request.limits.deadline {
             *deadline = deadline.saturating_sub(self.began.elapsed()).max(Duration::from_millis(1));
         }
@@ -360,23 +363,23 @@ impl Turn {
     }
 }
 
-/// Numbers the events of all attempts at a turn as those of one, and notes their order.
+/// Numbers the events of all attempts as those of one turn, and records their order.
 struct NumberedSink<'s> {
     inner: &'s mut dyn EventSink,
     next: u64,
     began: Instant,
     order: TurnOrder,
-    /// Warnings that come before the next event.
+    /// Warnings that are sent before the next event.
     warnings: VecDeque<String>,
 }
 
 impl NumberedSink<'_> {
-    /// Waits for nothing: the turn that comes next waits for the sink, and ends at its deadline and where it is cancelled.
+    /// Queues a warning, and does not wait. The following attempt waits for the sink, within its deadline and cancellation.
     fn warn(&mut self, text: String) {
         self.warnings.push_back(text);
     }
 
-    /// Hands over the warnings that no event came after, if the sink is ready.
+    /// Sends the warnings that no event followed, if the sink is ready.
     async fn flush(&mut self) {
         poll_fn(|context| {
             let _ = self.poll_ready(context);

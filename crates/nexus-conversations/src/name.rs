@@ -8,8 +8,8 @@ use crate::conversation_error::ConversationError;
 const MAX_BYTES: usize = 100;
 
 name_type! {
-    /// The name of a conversation: 1 to 100 ASCII letters, digits, `-`, `_` and `.`, of which the first is a letter or a digit. Names
-    /// that differ in case only are one.
+    /// Name of a conversation: 1 to 100 ASCII letters, digits, `-`, `_` and `.`. It begins with a letter or a digit. Names
+    /// that differ only in case are the same.
     ///
     /// ```
     /// use nexus_conversations::ConversationName;
@@ -21,7 +21,7 @@ name_type! {
 }
 
 impl ConversationName {
-    /// Returns the name of its files without an ending: unique also on file systems that ignore case.
+    /// Returns the name of its files without an extension. It is unique even on file systems that ignore case.
     pub(crate) fn stem(&self) -> String {
         self.0.to_ascii_lowercase()
     }

@@ -1,4 +1,4 @@
-//! The file of a name: the end of its conversation, and the vendor's handle for the next turn.
+//! The file of a name: the position of its conversation's end, and the vendor's handle for the next turn.
 
 use std::{
     path::Path,
@@ -15,9 +15,9 @@ use crate::{
     turn_file::{self, ConversationPoint, VERSION},
 };
 
-/// Longest handle that is kept, in bytes of JSON. A longer one is as a lost one.
+/// Maximum size of a stored handle, in bytes of JSON. A longer one is treated as lost.
 const MAX_HANDLE_BYTES: usize = 32 << 20;
-/// Largest file of a name, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Content of a name's file.
@@ -29,9 +29,9 @@ pub(crate) struct NamedPlace {
     pub(crate) turns: u64,
     pub(crate) messages: u64,
     pub(crate) place: Option<ConversationPoint>,
-    /// The vendor's handle, if the vendor's conversation is this one as it stands.
+    /// The vendor's handle, if the vendor's conversation equals this one.
     pub(crate) resume: Option<ResumeHandle>,
-    /// Fields that this version does not know are written back.
+    /// Fields that this version does not know. They are written back unchanged.
     #[serde(flatten)]
     unknown: Map<String, Value>,
 }
@@ -72,7 +72,7 @@ impl NamedPlace {
         Ok(Some(found))
     }
 
-    /// Replaces the file at `path`, as a whole and flushed to the disk.
+    /// Replaces the file at `path` in one step, and flushes it to the disk.
     pub(crate) fn write(&mut self, path: &Path) -> Result<(), ConversationError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.updated_at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
@@ -80,7 +80,7 @@ impl NamedPlace {
             serde_json::to_vec(this).map_err(|error| ConversationError::unusable(path, &error.into()))
         };
         let mut bytes = encode(self)?;
-        // A handle that is nested too deeply can be written, and would never be read again.
+        // Drop a handle that can be serialized but not parsed again, such as a deeply nested one.
         if self.resume.is_some()
             && (bytes.len() > MAX_HANDLE_BYTES || serde_json::from_slice::<Self>(&bytes).is_err())
         {

@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotCarried {
-    /// Messages that were left out, the oldest ones.
+    /// Number of messages that were left out, oldest first.
     #[serde(skip_serializing_if = "is_zero")]
     pub older_messages: u64,
-    /// Bytes of texts that were cut.
+    /// Size of the omitted parts of texts, in bytes.
     #[serde(skip_serializing_if = "is_zero")]
     pub cut_bytes: u64,
-    /// Pictures.
+    /// Number of pictures.
     #[serde(skip_serializing_if = "is_zero")]
     pub pictures: u64,
-    /// Bytes of thinking that was shown. Thinking is never stored.
+    /// Size of the thinking that the model showed, in bytes. Thinking is never stored.
     #[serde(skip_serializing_if = "is_zero")]
     pub thinking_bytes: u64,
-    /// Messages and tool calls of sub-agents. What they came to is the answer of the call that began them.
+    /// Number of messages and tool calls of sub-agents. Their result is the answer of the call that started them.
     #[serde(skip_serializing_if = "is_zero")]
     pub of_sub_agents: u64,
-    /// Tool calls of reverted attempts.
+    /// Number of tool calls of reverted attempts.
     #[serde(skip_serializing_if = "is_zero")]
     pub undone_calls: u64,
-    /// Backends whose own state is not carried: what they keep beside the words, such as reasoning that only they can read.
+    /// Backends whose own state is missing: data beside the messages, such as reasoning that only the backend can read.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub state_of: BTreeSet<BackendId>,
 }

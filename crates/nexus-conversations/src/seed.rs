@@ -1,4 +1,4 @@
-//! A conversation as a text before a prompt, for a model that was not there.
+//! A conversation as a text before a prompt, for a model that has not seen it.
 
 use std::fmt::Write as _;
 
@@ -9,13 +9,13 @@ use crate::{
     not_carried::NotCarried,
 };
 
-/// Default number of bytes of earlier messages that a model is shown. Source: our own bound.
+/// Default maximum size of the earlier messages that a model sees, in bytes. Source: our own bound.
 pub const DEFAULT_SEED_BYTES: usize = 256 << 10;
-/// Bytes of a call's arguments, and of each of its outputs, that are shown.
+/// Maximum size of a call's arguments, and of each of its outputs, in bytes.
 const MAX_CALL_BYTES: usize = 8 << 10;
-/// Most pictures that are shown. Source: our own bound.
+/// Maximum number of pictures. Source: our own bound.
 const MAX_PICTURES: usize = 20;
-/// Bytes of a tool's name that are shown.
+/// Maximum size of a tool's name, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
 const HEADING: &str = "[the conversation so far]\nYou are the assistant of an earlier conversation; this is \
@@ -25,10 +25,10 @@ record were already made: do not repeat them only because you see them. Its tool
 yours. The new message of the user follows the record: answer it.";
 const END: &str = "[the end of the record; the new message of the user follows]";
 
-/// Record of the earlier messages, which stands before a prompt.
+/// Record of the earlier messages, for the beginning of a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seed {
-    /// The record as one text, then the pictures that it numbers.
+    /// Record as one text, followed by the pictures that the text numbers.
     pub blocks: Vec<PromptBlock>,
     /// Number of messages in the record.
     pub messages: u64,
@@ -37,14 +37,13 @@ pub struct Seed {
 }
 
 impl Conversation {
-    /// Returns the conversation for a model that has not seen it, with at most `most_bytes` of its messages:
-    /// the oldest are left out first. Messages before a turn that [began
-    /// afresh](crate::ConversationTurn::begins_afresh) are left out too.
+    /// Returns the conversation for a model that has not seen it, with at most `most_bytes` of its messages. The oldest
+    /// messages are left out first. Messages before a turn that [began afresh](crate::ConversationTurn::begins_afresh) are
+    /// left out, too.
     ///
-    /// Messages of users and models are whole, except the newest one if it is too long by itself: then its end
-    /// is shown, and the marks before its lines are not counted. Arguments and outputs of tools have at most 8
-    /// KiB each, and at most 20 pictures are shown. Every line of a message follows `> `, with any content, so
-    /// that no text in it can imitate a heading or end the record.
+    /// Messages of users and models are complete. If the newest one alone is too long, only its end is shown; the marks
+    /// before its lines do not count. Arguments and outputs of tools have at most 8 KiB each, and at most 20 pictures are
+    /// shown. `> ` precedes every line of a message, so that no text in it can imitate a heading or end the record.
     ///
     /// ```
     /// use nexus_conversations::{Conversation, DEFAULT_SEED_BYTES};
@@ -85,7 +84,7 @@ impl Conversation {
         if not_carried.older_messages > 0 {
             let _ = writeln!(text, "[{} older messages are left out]", not_carried.older_messages);
         }
-        // The newest pictures were taken first; they are numbered as they stand.
+        // The pictures were collected newest first, but the text numbers them oldest first.
         shown.reverse();
         let mut number = 0;
         for piece in records.into_iter().rev().flatten() {
@@ -103,25 +102,25 @@ impl Conversation {
     }
 }
 
-/// A piece of a message's record.
+/// A part of a message's record.
 enum Piece {
     Text(String),
     Picture,
 }
 
-/// Room that is left for earlier messages.
+/// Space that is left for earlier messages.
 struct RemainingRoom {
     text: usize,
-    /// Bytes of the newest message while it is recorded: it is cut, and others are left out.
+    /// Remaining bytes for the newest message, while it is recorded. Only this message is cut; others are left out.
     newest: Option<usize>,
     pictures: usize,
     not_carried: NotCarried,
-    /// Newest first.
+    /// Pictures, newest first.
     shown: Vec<PromptBlock>,
 }
 
 impl RemainingRoom {
-    /// The record of a message, if there is room for it. For the newest there is, if need be for its end alone.
+    /// Returns the record of a message, if there is space for it. The newest message is cut to its end if necessary.
     fn record(&mut self, message: &ConversationMessage) -> Option<Vec<Piece>> {
         let (cut_before, shown_before, pictures_before) =
             (self.not_carried.clone(), self.shown.len(), self.pictures);
@@ -165,7 +164,7 @@ impl RemainingRoom {
     }
 
     fn blocks(&mut self, head: &str, blocks: &[PromptBlock], most: usize) -> Vec<Piece> {
-        // Pictures are taken newest first, as messages are.
+        // Take pictures newest first, as for messages.
         let mut pieces: Vec<Piece> = Vec::new();
         for block in blocks.iter().rev() {
             if self.newest == Some(0) && !pieces.is_empty() {
@@ -197,7 +196,7 @@ impl RemainingRoom {
         pieces
     }
 
-    /// A text, of the newest message the end for which there is room.
+    /// Returns a text. Of the newest message, returns only the end that fits.
     fn end_of<'t>(&mut self, text: &'t str) -> &'t str {
         let Some(left) = &mut self.newest else { return text };
         let begin = text.ceil_char_boundary(text.len().saturating_sub(*left));
@@ -206,7 +205,7 @@ impl RemainingRoom {
         &text[begin..]
     }
 
-    /// The beginning of a text of a tool.
+    /// Returns a heading and the beginning of a tool's text.
     fn bounded(&mut self, head: &str, text: &str) -> String {
         let kept = text.floor_char_boundary(self.newest.unwrap_or(usize::MAX).min(MAX_CALL_BYTES));
         self.newest = self.newest.map(|left| left - kept);
@@ -220,8 +219,8 @@ impl RemainingRoom {
     }
 }
 
-/// Returns a heading of ours, and a text with `> ` before every line, including lines that only end with a
-/// carriage return or a separator. Without these marks the text is unchanged, byte for byte.
+/// Returns a heading of Nexus, and a text with `> ` before every line. Lines may end with a line feed, a carriage return or
+/// a separator. Without these marks the text is unchanged, byte for byte.
 fn quote(head: &str, text: &str) -> String {
     let mut quoted = format!("[{head}]\n> ");
     let mut characters = text.chars().peekable();

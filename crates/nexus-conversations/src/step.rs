@@ -1,9 +1,9 @@
-//! Points at which a process may die. Tests kill it at each of them; elsewhere they are nothing.
+//! Points at which tests kill this process. Other builds do nothing there.
 
 #[cfg(not(test))]
 pub(crate) fn passed() {}
 
-/// Kills this process with SIGKILL, where the environment says that it is to end at this point.
+/// Kills this process with SIGKILL if the environment names this point.
 #[cfg(test)]
 pub(crate) fn passed() {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,6 @@ pub(crate) fn passed() {
     }
 }
 
-/// The variable that says at which point.
+/// Environment variable with the name of the point.
 #[cfg(test)]
 pub(crate) const AT: &str = "NEXUS_TEST_CONVERSATION_KILL_AT";

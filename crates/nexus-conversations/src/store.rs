@@ -23,25 +23,25 @@ use crate::{
 
 /// The folder of conversations in a home.
 const FOLDER: &str = "conversations";
-/// Longest wait for the lock of the store, except for adding a turn, whose cost was already paid. The lock is
-/// taken while a turn is added, and while a sweep runs.
+/// Longest wait for the lock of the store. Adding a turn waits without limit, because the turn was already paid for. Writers
+/// own the lock while they add a turn, and a sweep owns it while it runs.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
-/// Shortest wait for the lock of a name: releasing and removing it, or a sweep, takes it for a moment.
+/// Shortest wait for the lock of a name. Its release and a sweep also lock it for a moment.
 const NAME_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The conversations below one folder.
 ///
-/// | file | holds |
+/// | file | content |
 /// | --- | --- |
-/// | `nodes/HASH.json` | one turn and a pointer to the turn before it; never changed, named by the SHA-256 of its bytes |
-/// | `names/NAME.json` | where the conversation NAME is, and the vendor's handle to go on with; replaced as a whole |
-/// | `locks/NAME.lock` | nothing; a process that runs a turn of NAME has a lock on it |
-/// | `store.lock` | nothing; a process that adds a turn, forks, deletes or sweeps has a lock on it meanwhile |
+/// | `nodes/HASH.json` | one turn and a pointer to the turn before it; immutable, named by the SHA-256 of its bytes |
+/// | `names/NAME.json` | the position of the conversation NAME, and the vendor's handle to resume it; replaced in one step |
+/// | `locks/NAME.lock` | empty; locked by a process that runs a turn of NAME |
+/// | `store.lock` | empty; locked by a process while it adds a turn, forks, deletes or sweeps |
 ///
-/// Files have mode 0600, folders 0700. A turn is written and flushed before the name points at it, so a process that dies, however it
-/// dies, leaves the conversation as it was or with the turn, and never locked. Readers need no lock.
+/// Files have mode 0600, folders 0700. A turn is written and flushed before the name points to it. So if a process dies, the
+/// conversation is unchanged or has the whole turn, and is not locked. Readers need no lock.
 ///
-/// Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
+/// Every call reads or writes files: in async code, call it inside `spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct Conversations {
     home: PathBuf,
@@ -53,15 +53,15 @@ pub struct Conversations {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConversationSummary {
-    /// Its name.
+    /// Name of the conversation.
     pub name: ConversationName,
-    /// Number of its turns, including the turn in which it was forked.
+    /// Number of turns, including the turn in which it was forked.
     pub turns: u64,
-    /// Number of its messages.
+    /// Number of messages.
     pub messages: u64,
     /// Time of its last change, in milliseconds since 1970-01-01 00:00 UTC.
     pub updated_at_ms: u64,
-    /// The backend whose own conversation the next turn can resume. `None`: its messages are all that there is.
+    /// Backend with a conversation of its own that the next turn can resume. `None`: only the stored messages exist.
     pub resumes: Option<BackendId>,
 }
 
@@ -69,9 +69,9 @@ pub struct ConversationSummary {
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct ConversationList {
-    /// By name.
+    /// Readable conversations, by name.
     pub conversations: Vec<ConversationSummary>,
-    /// Why others cannot be read.
+    /// Errors of the unreadable conversations.
     pub unreadable: Vec<ConversationError>,
 }
 
@@ -79,9 +79,9 @@ pub struct ConversationList {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConversationSweep {
-    /// Turns that no conversation had any more, and files that were never finished.
+    /// Number of removed files: turns that no conversation has any more, and unfinished files.
     pub files: u64,
-    /// Their bytes.
+    /// Size of these files, in bytes.
     pub bytes: u64,
 }
 
@@ -147,31 +147,33 @@ impl Conversations {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ConversationErrorKind::Unknown); [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
+    /// [`Unknown`](ConversationErrorKind::Unknown); [`Damaged`](ConversationErrorKind::Damaged) if one of its files was
+    /// changed from outside.
     pub fn load(&self, name: &ConversationName) -> Result<Conversation, ConversationError> {
         let found = self.known(name)?;
         let outcome = self.load_from(&found);
-        // A conversation that is deleted while it is read is not damaged.
+        // If the conversation was deleted during the read, report it as unknown and not as damaged.
         if outcome.is_err() {
             self.known(name)?;
         }
         outcome
     }
 
-    /// Gives the conversation `from`, up to its message `at` and with it, the further name `to`. Nothing is copied. `None`: all of it.
-    /// Messages are counted from 1. The fork has no vendor's handle: its first turn shows the messages to the model.
+    /// Forks the conversation `from` under the new name `to`, up to and including the message `at`. `None`: all messages.
+    /// Messages are counted from 1. Nothing is copied. The fork has no vendor's handle: its first turn shows the messages to
+    /// the model.
     ///
     /// # Errors
     ///
     /// [`NameTaken`](ConversationErrorKind::NameTaken), [`NoSuchMessage`](ConversationErrorKind::NoSuchMessage),
-    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse); those of reading and writing.
+    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse); errors of reading and writing.
     pub fn fork(
         &self,
         from: &ConversationName,
         to: &ConversationName,
         at: Option<u64>,
     ) -> Result<ConversationSummary, ConversationError> {
-        // First, so that an unknown name makes no folder.
+        // Check this first, so that an unknown name creates no folder.
         self.known(from)?;
         let hold = self.lock_name(to, Duration::ZERO)?;
         let outcome = (|| {
@@ -224,7 +226,7 @@ impl Conversations {
         outcome
     }
 
-    /// Removes a name that this process holds.
+    /// Removes a name that this process has locked.
     pub(crate) fn remove(&self, name: &ConversationName) -> Result<(), ConversationError> {
         let path = self.path_of(name);
         let store = self.lock_store(STORE_PATIENCE)?;
@@ -239,17 +241,18 @@ impl Conversations {
         Ok(())
     }
 
-    /// Removes the turns that no name reaches, and what killed processes left unfinished. Processes that add a turn meanwhile wait.
+    /// Removes turns that no name reaches, and unfinished files of killed processes. Processes that add a turn wait
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// Those of reading: while one conversation cannot be read nothing is removed, since what belongs to it is not known.
+    /// Errors of reading. If one conversation cannot be read, nothing is removed, because its turns are unknown.
     pub fn sweep(&self) -> Result<ConversationSweep, ConversationError> {
         let mut swept = ConversationSweep::default();
         if !self.folder.exists() {
             return Ok(swept);
         }
-        // Most of the reading is done before the lock is taken, for which turns that end wait. What fails here fails again below.
+        // Read most files before the lock is taken, because ending turns wait for it. A failure here occurs again below.
         let mut reached = HashSet::new();
         let _ = self.mark(&mut reached);
         let _store = self.lock_store(STORE_PATIENCE)?;
@@ -260,7 +263,7 @@ impl Conversations {
         };
         let mut gone: Vec<PathBuf> = self.files("nodes", ".json")?;
         gone.retain(|path| !is_reached(path));
-        // Every writer has the lock of the store, so these files have no writer.
+        // Every writer owns the lock of the store, so these files have no writer.
         gone.extend(self.unfinished("nodes")?);
         gone.extend(self.unfinished("names")?);
         for path in gone {
@@ -269,7 +272,7 @@ impl Conversations {
             fs::remove_file(&path).map_err(unusable)?;
             swept.files += 1;
         }
-        // Locks of names without a conversation. A taken lock belongs to a first turn.
+        // Remove the locks of names without a conversation. A lock that is in use belongs to a first turn.
         for path in self.files("locks", ".lock")? {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if let Ok(name) = stem.parse()
@@ -282,7 +285,7 @@ impl Conversations {
         Ok(swept)
     }
 
-    /// Notes the turns that the names reach. A turn that is noted already has those before it noted.
+    /// Adds the turns that the names reach. Stops at a known turn, because the turns before it are known, too.
     fn mark(&self, reached: &mut HashSet<NodeId>) -> Result<(), ConversationError> {
         let nodes = self.folder.join("nodes");
         for path in self.names()? {
@@ -299,7 +302,7 @@ impl Conversations {
         Ok(())
     }
 
-    /// Adds a turn at the end of a conversation that this process holds. Waits for as long as others write.
+    /// Adds a turn at the end of a conversation that this process has locked. Waits for other writers without limit.
     pub(crate) fn add(
         &self,
         mut named: NamedPlace,
@@ -310,7 +313,8 @@ impl Conversations {
         let path = self.path_of(&named.name);
         let found =
             NamedPlace::of(&path, &named.name)?.unwrap_or_else(|| NamedPlace::new(named.name.clone()));
-        // Only an earlier write of the holder can have moved it. That turn stays, and the vendor of this one does not know of it.
+        // Only an earlier write with an unknown result can have moved the end. Its turn stays. The vendor of the new turn
+        // has not seen that turn, so drop the handle.
         if found.place != named.place {
             named = found;
             resume = None;
@@ -342,7 +346,7 @@ impl Conversations {
         log_unrecorded(self.journal.record(JournalKind::Conversation, name.as_str(), what));
     }
 
-    /// The conversation that a name has.
+    /// Returns the conversation of a name.
     pub(crate) fn load_from(&self, named: &NamedPlace) -> Result<Conversation, ConversationError> {
         if named.place.is_none() {
             self.check_counts(named)?;
@@ -365,8 +369,8 @@ impl Conversations {
         Ok(Conversation { turns })
     }
 
-    /// Refuses a name that counts other turns and messages than its last turn does: an addition could not be
-    /// read again. Reading an unreadable last turn reports it.
+    /// Fails if the counts of turns and messages in the name's file differ from its last turn: an added turn could not be
+    /// read again. An unreadable last turn is reported when it is read.
     pub(crate) fn check_counts(&self, named: &NamedPlace) -> Result<(), ConversationError> {
         let counts = (named.turns, named.messages);
         let is_right = match &named.place {
@@ -412,7 +416,7 @@ impl Conversations {
         Err(ConversationError::damaged(&self.path_of(&source.name), "it counts more messages than exist"))
     }
 
-    /// The node at a place after which there are to be so many turns and messages.
+    /// Returns the node at a position, and checks that the position has these counts of turns and messages.
     fn node(&self, place: &ConversationPoint, expected: (u64, u64)) -> Result<Node, ConversationError> {
         let folder = self.folder.join("nodes");
         let node = Node::read(&folder, &place.node)?;
@@ -471,7 +475,7 @@ impl Conversations {
     ) -> Result<FileLock, ConversationError> {
         for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
             if !folder.is_dir() {
-                // The folder of the store may be new too, and its place is in the home.
+                // Flush the home, too: the folder of the store may be new.
                 let home = &self.home;
                 nexus_files::make_private_folder(&folder)
                     .and_then(|()| fs::File::open(&self.folder)?.sync_all())
@@ -489,7 +493,7 @@ impl Conversations {
         locked.ok_or_else(in_use)
     }
 
-    /// Releases a name, and removes its lock if the conversation does not exist.
+    /// Unlocks a name, and removes its lock file if the conversation does not exist.
     pub(crate) fn let_go(&self, name: &ConversationName, hold: FileLock) {
         let is_gone = fs::symlink_metadata(self.path_of(name))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -499,7 +503,7 @@ impl Conversations {
         }
     }
 
-    /// The files of the names. What is called as no conversation can be is not looked at.
+    /// Returns the files of all names. Skips files whose names are not valid.
     fn names(&self) -> Result<Vec<PathBuf>, ConversationError> {
         let mut names = self.files("names", ".json")?;
         names.retain(|path| {
@@ -509,12 +513,12 @@ impl Conversations {
         Ok(names)
     }
 
-    /// The files of a folder whose names end so, in no order.
+    /// Returns the files of a folder whose names have this ending, in no order.
     fn files(&self, folder: &str, ending: &str) -> Result<Vec<PathBuf>, ConversationError> {
         self.entries(folder, |name| name.ends_with(ending) && !name.starts_with('.'))
     }
 
-    /// The files of a folder that a writer began and did not finish.
+    /// Returns unfinished files of writers in a folder.
     fn unfinished(&self, folder: &str) -> Result<Vec<PathBuf>, ConversationError> {
         self.entries(folder, |name| name.ends_with(".new") && name.starts_with('.'))
     }

@@ -11,13 +11,13 @@ use crate::{
     conversation_error::{ConversationError, ConversationErrorKind},
 };
 
-/// The version of the files that is written here.
+/// Format version of the files that this program writes.
 pub(crate) const VERSION: u64 = 1;
-/// Largest file of a turn, in bytes: a whole one has less, also with every letter of its texts escaped.
+/// Maximum size of a turn's file, in bytes. Every valid turn is smaller, even with every letter of its texts escaped.
 const MAX_BYTES: u64 = 256 << 20;
 
 name_type! {
-    /// The name of a turn's file: the SHA-256 of its bytes, in hexadecimal.
+    /// Name of a turn's file: the SHA-256 of its bytes, in hexadecimal digits.
     pub(crate) struct NodeId: check_hash => &'static str;
 }
 
@@ -32,11 +32,11 @@ fn check_hash(text: &str) -> Result<(), &'static str> {
     if is_hash { Ok(()) } else { Err("it names a turn with a text that is not a hash") }
 }
 
-/// Point in a conversation: after a turn, or after one of its messages.
+/// Position in a conversation: after a turn, or after one of its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConversationPoint {
     pub(crate) node: NodeId,
-    /// Number of its messages that belong to the conversation; by default all.
+    /// Number of the turn's messages before the position. All by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) messages: Option<usize>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct ConversationPoint {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
     version: u64,
-    /// Position that the turn continues from.
+    /// Position that the turn continues.
     pub(crate) parent: Option<ConversationPoint>,
     /// Numbers of earlier turns and messages.
     pub(crate) earlier_turns: u64,
@@ -53,13 +53,13 @@ pub(crate) struct Node {
     pub(crate) turn: ConversationTurn,
 }
 
-/// The version of a file with any content.
+/// The version of a file whose other content is unknown.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
-/// Refuses bytes of a later version, and malformed JSON.
+/// Parses JSON. Fails for malformed JSON, and for a later version.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<T, ConversationError> {
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
@@ -89,12 +89,12 @@ impl Node {
         (kept <= all).then_some((self.earlier_turns.checked_add(1)?, messages))
     }
 
-    /// Reads a node of the folder.
+    /// Reads a node from the folder.
     pub(crate) fn read(folder: &Path, id: &NodeId) -> Result<Self, ConversationError> {
         read_as(folder, id)
     }
 
-    /// Reads the position that a node of the folder continues from.
+    /// Reads the parent position of a node from the folder.
     pub(crate) fn read_parent(
         folder: &Path,
         id: &NodeId,
@@ -106,7 +106,7 @@ impl Node {
         read_as(folder, id).map(|Child { parent }| parent)
     }
 
-    /// Writes the node into the folder, as a whole and flushed to the disk.
+    /// Writes the node into the folder in one step, and flushes it to the disk.
     pub(crate) fn write(&self, folder: &Path) -> Result<NodeId, ConversationError> {
         let failed = |error: &std::io::Error| ConversationError::unusable(folder, error);
         let bytes = serde_json::to_vec(self).map_err(|error| failed(&error.into()))?;

@@ -1,4 +1,4 @@
-//! Builds a conversation's turn from its request and its result.
+//! Creates a conversation's turn from its request and its result.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use crate::{
     not_carried::NotCarried,
 };
 
-/// Most bytes of one turn's texts together, and of its pictures. Source: our own bound.
+/// Maximum total size of one turn's texts, and of its pictures, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The order in which messages and calls began, by the events of the turn, because its result has separate
-/// lists; and the steering input, which no result has.
+/// Order in which messages and calls began, by the events of the turn, because its result has separate lists. It also has
+/// the steering input, which the result lacks.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOrder {
     messages: HashMap<MessageId, usize>,
@@ -29,7 +29,7 @@ pub struct TurnOrder {
 }
 
 impl TurnOrder {
-    /// Takes the next event of the turn.
+    /// Records the next event of the turn.
     pub fn observe(&mut self, event: &TurnEvent) {
         let place = self.messages.len() + self.calls.len() + self.inputs.len();
         let message = match event {
@@ -51,12 +51,10 @@ impl TurnOrder {
 }
 
 impl ConversationTurn {
-    /// Builds the turn of `request` with this end: from its result, or from the partial result of its error.
-    /// `None` if it failed before any message or call. Removes the secrets that `redactor` knows from every
-    /// text.
+    /// Creates the turn of `request` from its result, or from the partial result of its error. `None` if it failed before
+    /// any message or call. Removes the secrets that `redactor` knows from every text.
     ///
-    /// Messages and calls that are not in `order` stand in the order of the result: calls before the last
-    /// message.
+    /// Messages and calls that are missing in `order` keep the order of the result: calls before the last message.
     pub fn of(
         request: &TurnRequest,
         outcome: &Result<TurnResult, TurnError>,
@@ -78,7 +76,8 @@ impl ConversationTurn {
         let content = request.prompt.iter().filter_map(|block| making.block(block)).collect();
         let mut said = vec![ConversationMessage::User { content }];
         said.extend(making.said(messages, calls, order));
-        // An answer that is in no message: one in a shape, which some vendors report apart, or one of a backend without messages.
+        // Add an answer that is in no message: some vendors report a structured answer separately, and some backends report
+        // no messages.
         if let Ok(result) = outcome
             && !says_answer(messages, result)
         {
@@ -114,7 +113,7 @@ fn says_answer(messages: &[Message], result: &TurnResult) -> bool {
     }
 }
 
-/// Stored part of a turn, within its bounds.
+/// Stored parts of a turn, within the limits.
 struct Making<'r> {
     redactor: &'r Redactor,
     /// Bytes of texts and of pictures that may still be stored.
@@ -197,7 +196,7 @@ impl Making<'_> {
         }
     }
 
-    /// A value as text. Secrets are taken out of its strings, before they are escaped, and of the whole.
+    /// Returns a value as text. Removes secrets from its strings before they are escaped, and from the whole text.
     fn value(&mut self, value: &Value) -> String {
         let clean = self.redactor.value_without_secrets(value);
         self.text(&clean.as_ref().unwrap_or(value).to_string())
