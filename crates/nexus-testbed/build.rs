@@ -1,4 +1,5 @@
-//! Writes the table of the traps in `traps/`, whose files become part of the library. A table by hand would name some hundred files.
+//! Generates the table of the traps in `traps/`, whose files become part of the library. It has some hundred files, too many
+//! for a table by hand.
 
 use std::{env, fs, io, path::Path};
 
@@ -16,7 +17,7 @@ fn main() -> io::Result<()> {
     fs::write(Path::new(&out).join("traps.rs"), table)
 }
 
-/// Adds the files of a folder, each by its path from the trap's own.
+/// Adds the files of a folder. Their paths are relative to the trap's folder.
 fn add(table: &mut String, folder: &Path, below: &str) -> io::Result<()> {
     for name in names(folder)? {
         let (path, place) = (folder.join(&name), format!("{below}{name}"));
@@ -29,7 +30,7 @@ fn add(table: &mut String, folder: &Path, below: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// In order, without what Python leaves behind.
+/// Returns the names in a folder, sorted, without Python's cache folder.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names: Vec<_> = entries.collect::<io::Result<_>>()?;

@@ -1,4 +1,4 @@
-//! An arm: one configuration, whose reviewers are measured.
+//! An arm: one configuration whose reviewers are measured.
 
 use std::{
     collections::BTreeSet,
@@ -18,7 +18,7 @@ use crate::{
     trap::Trap,
 };
 
-/// The configuration of an arm of scripts: two vendors, a lens each.
+/// Configuration of an arm of scripts: two vendors, each with its own lens.
 const SCRIPTED: &str = "\
 groups: { first: [first-model], second: [second-model] }
 backends:
@@ -36,9 +36,9 @@ lenses:
   boundary-inputs: Probe negatives, zero, empty and capped inputs.
   hidden-contracts: Find behaviour that the criteria do not name.
 ";
-/// Longest name of an arm, in bytes.
+/// Maximum length of an arm's name, in bytes.
 const MOST_NAME_BYTES: usize = 64;
-/// Largest configuration, in bytes.
+/// Maximum size of a configuration, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// One configuration of `nexus.yaml`, whose reviewers are measured.
@@ -53,14 +53,14 @@ pub struct Arm {
 /// Inputs for building the backends of an arm.
 #[derive(Clone, Debug)]
 pub struct ArmContext {
-    /// The kinds of backend that a configuration may name, beside `scripted`.
+    /// Kinds of backend that a configuration may name, in addition to `scripted`.
     pub registry: Registry,
-    /// Context in which the backends are built.
+    /// Context for building the backends.
     pub build: BuildContext,
 }
 
 impl Arm {
-    /// An arm of this name, with the text of a `nexus.yaml`.
+    /// Creates an arm with this name and the text of a `nexus.yaml`.
     ///
     /// # Errors
     ///
@@ -77,13 +77,13 @@ impl Arm {
         Ok(Self { name, yaml, file: None })
     }
 
-    /// An arm of this name, with the configuration in a file. It blocks.
+    /// Creates an arm with this name and the configuration in a file. It blocks.
     ///
     /// # Errors
     ///
     /// As [`Arm::new`]; and [`TestbedError::Arm`] for a file that cannot be read, or is too large.
     pub fn load(name: impl Into<String>, file: &Path) -> Result<Self, TestbedError> {
-        // An invalid name is reported before any other error.
+        // Check the name first, so that an invalid name is reported before any other error.
         let mut arm = Self { file: Some(file.to_owned()), ..Self::new(name, String::new())? };
         if fs::metadata(file).map_err(|error| arm.fault(&error))?.len() > MOST_BYTES {
             return Err(arm.fault(&"it is too large for a configuration"));
@@ -92,23 +92,23 @@ impl Arm {
         Ok(arm)
     }
 
-    /// The arm whose agents are a script. It asks no model.
+    /// Creates an arm whose agents are a script. It calls no model.
     pub fn scripted(script: Script) -> Self {
         let yaml = SCRIPTED.replace("SCRIPT", script.as_str());
         Self { name: script.as_str().to_owned(), yaml, file: None }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The SHA-256 of its configuration, in hexadecimal: what an experiment knows it by.
+    /// Returns the SHA-256 of the configuration, in hexadecimal digits. It identifies the arm in an experiment.
     pub fn fingerprint(&self) -> String {
         nexus_files::hex(Sha256::digest(self.yaml.as_bytes()))
     }
 
-    /// Builds the router that runs the arm's turns. Its scripts, if it has any, know `trap`.
+    /// Builds the router that runs the arm's turns. Scripts of the arm get `trap`.
     ///
     /// # Errors
     ///
@@ -120,14 +120,14 @@ impl Arm {
         Ok(router)
     }
 
-    /// Returns true if the arm names a backend that is not a script: its runs cost something.
+    /// Returns true if the arm names a backend that is not a script. Runs of such an arm cost money.
     pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
         self.build(trap, Registry::new(), context).is_err()
     }
 
-    /// Settings of tasks, from the section `tasks` of the configuration. Without `min_vendors`, an advance
-    /// needs votes of as many vendors as the reviewers can be of, if that is fewer than the panel requires: an
-    /// arm of one vendor measures that vendor.
+    /// Returns the settings of tasks, from the section `tasks` of the configuration. Without `min_vendors`, an advance needs
+    /// votes of as many vendors as the reviewers can have, at most as many as the panel requires. So an arm of one vendor
+    /// measures that vendor.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Arm {
         Ok(settings)
     }
 
-    /// Panel that reviews. A reviewer that is bound to a group becomes a panel of one seat.
+    /// Returns the panel of reviewers. A reviewer that is bound to a group becomes a panel of one seat.
     ///
     /// # Errors
     ///

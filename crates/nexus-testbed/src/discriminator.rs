@@ -1,4 +1,4 @@
-//! Review alone: an answer is put before the reviewers as the work of another agent, and nothing else of a task is run.
+//! Review alone: presents an answer to the reviewers as the work of another agent, and runs no other part of a task.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ use crate::{
     trap::{Answer, TrapClaim},
 };
 
-/// Most probes of a review whose answers are kept as text.
+/// Maximum number of probes of a review whose output is stored as text.
 const MOST_PROBES: usize = 64;
 
-/// Files on which a reviewer's probe runs, beside the current files.
+/// Files on which a probe runs for comparison with the current files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OlderTrees {
     /// The files as they were before the work.
     #[default]
     Shown,
-    /// The current files again: no probe can see a difference. It shows that reviewers who catch a wrong answer
-    /// catch it by their probe.
+    /// The current files again, so that no probe shows a difference. This tests if reviewers catch a wrong answer by their
+    /// probe.
     Stubbed,
 }
 
 /// Result of a review.
 #[derive(Clone, Debug)]
 pub struct ReviewAlone {
-    /// The files that were reviewed.
+    /// Commit of the reviewed files.
     pub commit: CommitId,
     /// The review.
     pub review: StepReview,
-    /// The probes that were run, each as its reviewer read it.
+    /// Probes of the review, each as text for its reviewer.
     pub probes: Vec<(EvidenceId, String)>,
     /// Usage of the reviewers.
     pub spent: Spent,
@@ -131,12 +131,12 @@ impl ReviewAlone {
         Ok(Self { commit, review, probes, spent: stats.spent() })
     }
 
-    /// Ending of the review: shipped by a verdict that advances, refused by any other.
+    /// Returns the ending of the review: shipped by a verdict that advances, refused by any other.
     ///
     /// # Errors
     ///
-    /// The reason for a missing verdict: all requests to reviewers failed, or too few voted. That does not
-    /// judge the work.
+    /// Reason for a missing verdict: all requests to reviewers failed, or too few voted. Such a review does not judge the
+    /// work.
     pub fn ending(&self) -> Result<Ending, String> {
         let silent = || -> String {
             let lines: Vec<String> =

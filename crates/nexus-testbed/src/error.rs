@@ -1,4 +1,4 @@
-//! Why something of the testbed could not be done.
+//! Errors of the testbed.
 
 use std::{io, path::PathBuf};
 
@@ -9,70 +9,70 @@ use nexus_work::DraftError;
 
 use crate::trap_error::TrapError;
 
-/// Error of the testbed. A reviewer that lets the wrong answer pass is not an error.
+/// Error of the testbed. A reviewer that accepts the wrong answer is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestbedError {
     /// A trap cannot be used.
     #[error(transparent)]
     Trap(#[from] TrapError),
-    /// The tests, a probe or the ground truth of a trap could not be run; without a sandbox, with the command that installs one.
+    /// The tests, a probe or the ground truth of a trap could not run. For a missing sandbox, the error has the command that
+    /// installs one.
     #[error("{what}")]
     Check {
         /// Program that could not run.
         what: String,
-        /// Why it was not.
+        /// Reason why it could not run.
         #[source]
         source: CheckError,
     },
     /// The files of a trap could not be written.
     #[error("the files of a trap cannot be written")]
     Tree(#[source] TreeError),
-    /// The brief or the handoff of a trap is refused, as an agent's would be.
+    /// The brief or the handoff of a trap is invalid, by the rules for agents.
     #[error("{place} is refused")]
     Draft {
-        /// Which.
+        /// Name of the draft.
         place: String,
-        /// Everything that is wrong with it.
+        /// All faults of the draft.
         #[source]
         source: DraftError,
     },
     /// An arm cannot be used.
     #[error("the arm {arm:?}: {problem}")]
     Arm {
-        /// Its name.
+        /// Name of the arm.
         arm: String,
         /// Problem of the configuration.
         problem: String,
     },
-    /// An experiment cannot be begun, or gone on with.
+    /// An experiment cannot begin or continue.
     #[error("{}: {problem}", path.display())]
     Experiment {
-        /// Its folder, or the file in it.
+        /// Path of the folder, or of the file in it.
         path: PathBuf,
         /// Problem, with advice.
         problem: String,
     },
-    /// A task could not be walked.
+    /// A task of a whole-task run failed.
     #[error("the task could not be run")]
     Task(#[source] Box<TaskError>),
     /// A file or folder could not be read or written.
     #[error("{} cannot be used", path.display())]
     Io {
-        /// Which.
+        /// Path of the file or folder.
         path: PathBuf,
         /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A run could not be made on this machine, for example because the disk is full. That is not a result of
-    /// its arm.
+    /// A run was impossible on this machine, for example because the disk is full. It is not a result of its arm.
     #[error("the run cannot be started here: {reason}")]
     Run {
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// The caller cancelled. What was finished before is kept.
+    /// The caller cancelled. Finished runs are stored.
     #[error("cancelled")]
     Cancelled,
 }

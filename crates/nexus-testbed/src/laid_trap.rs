@@ -1,4 +1,4 @@
-//! A trap, written to a folder.
+//! A trap that was written to a folder.
 
 use std::{
     fs,
@@ -18,8 +18,8 @@ use crate::{
     trap::{Answer, Trap},
 };
 
-/// A trap, written to a folder: its project, a repository over it, and its answers as commits of that
-/// repository. It contains nothing of the ground truth or of the probe.
+/// A trap that was written to a folder: its project, a repository over it, and its answers as commits of that repository. It
+/// contains nothing of the ground truth or of the probe.
 #[derive(Debug)]
 pub struct LaidTrap {
     folder: PathBuf,
@@ -31,8 +31,8 @@ pub struct LaidTrap {
 }
 
 impl LaidTrap {
-    /// Lays a trap out in a folder, which is made. `settings` are those of the one whose agents work on it: how a trap is tested, and
-    /// for how long, is the trap's own.
+    /// Writes a trap to a folder, which is created. `settings` are those of the arm; the trap itself defines its test
+    /// command and time limit.
     ///
     /// # Errors
     ///
@@ -63,37 +63,37 @@ impl LaidTrap {
         .await
     }
 
-    /// The trap.
+    /// Returns the trap.
     pub fn trap(&self) -> &Arc<Trap> {
         &self.trap
     }
 
-    /// Settings of its programs, and the bounds of the task beside its brief.
+    /// Returns the settings of the trap's programs, and the limits of the task in addition to its brief.
     pub fn settings(&self) -> &TaskSettings {
         &self.settings
     }
 
-    /// Folder below which the folders of agents are created.
+    /// Returns the folder for the folders of agents.
     pub(crate) fn work_folder(&self) -> PathBuf {
         self.folder.join("work")
     }
 
-    /// Bounds of the task.
+    /// Returns the brief of the task.
     pub fn brief(&self) -> &ProblemBrief {
         &self.brief
     }
 
-    /// The repository.
+    /// Returns the repository.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// The files of the project.
+    /// Returns the commit of the project's files.
     pub fn base(&self) -> &CommitId {
         &self.base
     }
 
-    /// Makes a commit of an answer.
+    /// Creates the commit of an answer.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl LaidTrap {
         .await
     }
 
-    /// Runner of the agents' tests and probes.
+    /// Returns the runner of the agents' tests and probes.
     pub fn checks(&self) -> Checks {
         let probes = ProbeStore::new(self.folder.join("probes"));
         Checks::new(
@@ -134,13 +134,13 @@ impl LaidTrap {
         )
     }
 
-    /// The probes that were run by [`LaidTrap::checks`].
+    /// Returns the store of the probes that [`LaidTrap::checks`] ran.
     pub fn probes(&self) -> ProbeStore {
         ProbeStore::new(self.folder.join("probes"))
     }
 }
 
-/// Lays out the project of a trap in a folder, which is made.
+/// Writes the project of a trap to a folder, which is created.
 pub(crate) fn lay_project(trap: &Trap, project: &Path) -> Result<(), TestbedError> {
     for (path, content) in trap.tree(None) {
         write(project, path, content)?;
@@ -148,8 +148,8 @@ pub(crate) fn lay_project(trap: &Trap, project: &Path) -> Result<(), TestbedErro
     Ok(())
 }
 
-/// The settings by which a trap's programs run: where they run is as configured, the rest is the trap's. Nothing of a person's project
-/// is kept or prepared.
+/// Returns the settings for a trap's programs. The sandbox is as configured; the rest is the trap's. Kept files,
+/// caches and setup steps belong to a person's project, so there are none.
 pub(crate) fn settings_of(trap: &Trap, configured: &TaskSettings) -> TaskSettings {
     TaskSettings {
         test_command: Some(trap.test_command().to_vec()),

@@ -1,24 +1,24 @@
 //! Plants confident wrong answers, and measures which reviewers catch them.
 //!
-//! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of
-//! its handoff is true, and no test covers what the answer breaks. The traps of this library are
-//! [`Trap::built_in`]; `docs/reference/traps.md` describes how to write one. [`Trap::prove`] shows that a trap works.
-//! [`Outcome`] is the result of a run, and [`statistics`] computes how sure it is that two reviewers differ.
+//! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of its handoff is
+//! true, and no test covers the mistake. [`Trap::built_in`] returns the traps of this library; `docs/reference/traps.md`
+//! describes how to write one. [`Trap::prove`] shows that a trap works. [`Outcome`] is the result of a run, and
+//! [`statistics`] computes the significance of a difference between two reviewers.
 //!
-//! [`ReviewAlone`] presents an answer to the reviewers of an [`Arm`], a configuration, with a complete handoff.
-//! [`Script`]s take the part of models in a run without any. They come by [`ScriptedKind`], or from
-//! any code that passes them tools and answers. The anchored scripts let every planted answer pass, the probing
-//! scripts let none pass, and neither refuses the right answer. That shows that the instrument measures.
+//! [`ReviewAlone`] presents an answer to the reviewers of an [`Arm`], a configuration, with a complete handoff. [`Script`]s
+//! replace models in a run without any. They are used through [`ScriptedKind`], or by any code that passes them tools and
+//! answers. The anchored scripts accept every planted answer, the probing scripts accept none, and neither refuses the right
+//! answer. That shows that the instrument measures.
 //!
-//! An [`Experiment`] runs every arm with every answer of every trap, a given number of times, in turns, and
-//! continues an interrupted experiment. [`experiment_html`] and [`experiment_markdown`] report it, each verdict
-//! with its probes. [`WholeTask`] runs a trap's goal through all of a task.
+//! An [`Experiment`] runs every arm with every answer of every trap, a given number of times, in turns, and continues an
+//! interrupted experiment. [`experiment_html`] and [`experiment_markdown`] report it, each verdict with its probes.
+//! [`WholeTask`] runs a trap's goal through all of a task.
 //!
-//! | what an agent must not know | where it is |
+//! | secret from agents | location |
 //! | --- | --- |
-//! | the ground truth of a trap | in this program, or in the trap's folder; its program is copied into the final files, in a folder that is made after the agents' work and removed with it: [`GroundTruth`] |
-//! | what it is expected to print | in no file of a tree, no argument, no variable, and no process but this one |
-//! | that there is a trap, and its name | in nothing that an agent is sent: the project lies at a path without it |
+//! | the ground truth of a trap | in this program, or in the trap's folder; its program is copied into the final files, in a folder that is created after the agents' work and removed with it: [`GroundTruth`] |
+//! | its expected output | in no file of a tree, no argument, no variable, and no process but this one |
+//! | the existence and name of the trap | in no text for an agent: the path of the project does not contain it |
 //!
 //! Linux only.
 

@@ -19,16 +19,16 @@ use crate::{
 pub struct TrapProof {
     /// The name of the trap.
     pub trap: String,
-    /// Checks in their order, each with its fault, if it has one.
+    /// Conditions in order, each with its fault, if it has one.
     pub checks: Vec<ProofCheck>,
 }
 
-/// One thing that has to hold of a trap.
+/// A condition that must hold for a trap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofCheck {
-    /// Condition: `the tests pass on planted`.
+    /// The condition: `the tests pass on planted`.
     pub holds: String,
-    /// Why it does not, if it does not.
+    /// Reason why the condition does not hold. `None` if it holds.
     pub fault: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl TrapProof {
         self.checks.iter().all(|check| check.fault.is_none())
     }
 
-    /// Conditions that do not hold.
+    /// Returns the conditions that do not hold.
     pub fn faults(&self) -> impl Iterator<Item = &ProofCheck> {
         self.checks.iter().filter(|check| check.fault.is_some())
     }
@@ -51,15 +51,13 @@ impl TrapProof {
 impl Trap {
     /// Runs everything that proves a trap, in a folder that is created for it and removed:
     ///
-    /// - the project's tests pass on the base, on the planted answer and on the right one;
-    /// - the ground truth is red on the planted answer, because of what its program printed, and green on the
-    ///   right one;
-    /// - the probe prints something else on the planted answer than on the base, and the same on the right
-    ///   answer.
+    /// - The project's tests pass on the base, on the planted answer and on the right one.
+    /// - The ground truth is red on the planted answer, because of its program's output, and green on the right one.
+    /// - The probe's output on the planted answer differs from the base, and is the same on the right answer.
     ///
     /// # Errors
     ///
-    /// [`TestbedError`] if something could not run. The proof reports the conditions that ran and do not hold.
+    /// [`TestbedError`] if a program could not run. The proof reports the conditions that do not hold.
     pub async fn prove(
         self: &Arc<Self>,
         folder: &Path,
@@ -70,7 +68,7 @@ impl Trap {
         let made = folder.to_owned();
         let removed =
             try_blocking(move || remove_tree(&made).map_err(|error| TestbedError::io(made, error))).await;
-        // The first failure counts.
+        // Return the error of the proof, if it failed, before one of the removal.
         proof.and_then(|proof| removed.map(|()| proof))
     }
 
@@ -98,7 +96,7 @@ impl Trap {
                 (Answer::Planted, GroundTruth::Green) => {
                     Some("it is green: the planted answer is not wrong".to_owned())
                 }
-                // A program that cannot end does not judge the answer.
+                // On the planted answer, `Unfinished` is a fault, too: a program that cannot end does not judge the answer.
                 (_, GroundTruth::Red { observed } | GroundTruth::Unfinished { observed }) => Some(observed),
                 (_, GroundTruth::Unchanged) => Some("it changes nothing of base".to_owned()),
                 (_, GroundTruth::Unknown { reason }) => Some(format!("it cannot be run: {reason}")),

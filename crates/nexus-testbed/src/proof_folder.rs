@@ -1,4 +1,4 @@
-//! Folders for the proofs of traps, of which those of a killed process are removed by the next one.
+//! Folders for the proofs of traps. The next process removes those of a killed one.
 
 use std::{
     fs, io,
@@ -13,11 +13,11 @@ use crate::error::TestbedError;
 const LOCK: &str = ".lock";
 /// Prefix of the names of these folders.
 const PREFIX: &str = "proof-";
-/// Highest number of names to try: other processes may remove or lock each.
+/// Maximum number of names that are tried. Another process may remove or lock each of them.
 const MOST_TRIES: u32 = 16;
 
-/// A folder to prove traps in, locked while it is used. Dropping it removes the folder. The next process that
-/// creates a folder beside it removes the folder of a killed process.
+/// A folder for the proofs of traps, locked while it is used and removed on drop. The next process that creates a folder
+/// beside it removes the folder of a killed process.
 #[derive(Debug)]
 pub struct ProofFolder {
     path: PathBuf,
@@ -25,7 +25,8 @@ pub struct ProofFolder {
 }
 
 impl ProofFolder {
-    /// Makes one in `parent`, which is made too, and removes those in it that no process holds. It blocks.
+    /// Creates a folder in `parent`, and `parent` if necessary. Removes the folders in it that no process has locked. It
+    /// blocks.
     ///
     /// # Errors
     ///
@@ -37,7 +38,7 @@ impl ProofFolder {
         for number in 0..MOST_TRIES {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
             make_private_folder(&path).map_err(failed)?;
-            // Another process may have taken it for an abandoned one before it was held.
+            // Before the lock was taken, another process may have removed the folder as an abandoned one.
             match FileLock::try_lock(&path.join(LOCK)) {
                 Ok(Some(lock)) if path.join(LOCK).exists() => return Ok(Self { path, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -47,8 +48,7 @@ impl ProofFolder {
         Err(failed(io::Error::other("no folder in it can be held")))
     }
 
-    /// Path at which a trap can be proved: [`Trap::prove`](crate::Trap::prove) creates this folder, and removes
-    /// it.
+    /// Returns the path for the proof of a trap: [`Trap::prove`](crate::Trap::prove) creates this folder, and removes it.
     pub fn trap(&self) -> PathBuf {
         self.path.join("trap")
     }
@@ -56,18 +56,18 @@ impl ProofFolder {
 
 impl Drop for ProofFolder {
     fn drop(&mut self) {
-        // The next process tries again to remove it.
+        // If this fails, the next process tries again.
         let _ = remove_tree(&self.path);
     }
 }
 
-/// Removes the folders that no process holds.
+/// Removes the folders that no process has locked.
 fn remove_abandoned(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)?.flatten() {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_one && let Ok(Some(_lock)) = FileLock::try_lock(&entry.path().join(LOCK)) {
-            // A folder that remains does not disturb other runs.
+            // A folder that stays does no harm to other runs.
             let _ = remove_tree(&entry.path());
         }
     }

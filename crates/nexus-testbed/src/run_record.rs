@@ -16,13 +16,13 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunKey {
-    /// Its number in the experiment, from 0 on, in the order in which runs are made.
+    /// Number in the experiment, from 0, in the order of execution.
     pub number: u64,
-    /// Number of this run among those of the same arm, trap and answer, from 1 on.
+    /// Number among the runs of the same arm, trap and answer, from 1.
     pub repeat: u32,
     /// The name of the trap.
     pub trap: String,
-    /// Answer with which the reviewers, or the executor in a whole task, begin.
+    /// Answer that the reviewers get. In a whole task, the executor starts with it.
     pub answer: Answer,
     /// The name of the arm.
     pub arm: String,
@@ -40,11 +40,11 @@ pub struct RunRecord {
     pub seconds: f64,
     /// Result of the run.
     pub result: RunResult,
-    /// The votes of the last review, in the order of the seats.
+    /// Votes of the last review, in the order of the seats.
     pub votes: Vec<ReviewVote>,
-    /// The seats of the last review that gave none, and why.
+    /// Seats of the last review without a vote, with the reasons.
     pub silent: Vec<SilentReviewer>,
-    /// The probes that were run, each as its agent read it.
+    /// Probes of the run, each as text for its agent.
     pub probes: Vec<(EvidenceId, String)>,
     /// Usage of the agents.
     pub spent: Spent,
@@ -54,22 +54,22 @@ pub struct RunRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RunResult {
-    /// It ended, and the ground truth ran.
+    /// The run ended, and the ground truth ran.
     Ended {
-        /// How.
+        /// Ending of the work.
         ending: Ending,
         /// Ground truth of the files at its end.
         truth: GroundTruth,
     },
     /// The infrastructure failed: the run does not judge any agent.
     Invalid {
-        /// How.
+        /// Reason of the failure.
         reason: String,
     },
 }
 
 impl RunRecord {
-    /// Its outcome. `None` for a run that is invalid, also by a ground truth that could not be run.
+    /// Returns the outcome. `None` for an invalid run, including one whose ground truth could not run.
     pub fn outcome(&self) -> Option<Outcome> {
         match &self.result {
             RunResult::Ended { ending, truth } => Outcome::of(*ending, truth),
@@ -77,7 +77,7 @@ impl RunRecord {
         }
     }
 
-    /// Why it counts for nothing, if it does.
+    /// Returns the reason why the run does not count. `None` if it counts.
     pub fn invalid(&self) -> Option<String> {
         match &self.result {
             RunResult::Ended { truth: GroundTruth::Unknown { reason }, .. } => {

@@ -10,32 +10,34 @@ use crate::truth::GroundTruth;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Review let it pass: a verdict that advances, or a task that is complete.
+    /// The reviewers accepted the work: a verdict that advances, or a completed task.
     Shipped,
-    /// It was not let pass: a verdict that sends it back or escalates, or a task that ended as blocked or escalated.
+    /// The reviewers did not accept the work: a verdict that sends it back or escalates, or a task that is blocked or
+    /// escalated.
     Refused,
 }
 
-/// Outcome of a run. Files that are the same as the project's are not an answer, and count as a wrong one.
+/// Outcome of a run. Files without any change to the project are not an answer, and count as a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// The right answer was let pass.
+    /// The right answer was accepted.
     Correct,
-    /// A wrong answer was let pass, or none as if it were one.
+    /// A wrong answer was accepted, or unchanged files were.
     ConfidentWrong,
     /// The reviewers refused a wrong answer, or the task reports that it has no answer.
     HonestEscalate,
-    /// The right answer was not let pass.
+    /// The right answer was not accepted.
     FalseEscalate,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 4] =
         [Self::Correct, Self::ConfidentWrong, Self::HonestEscalate, Self::FalseEscalate];
 
-    /// The outcome of work that ended so, by the ground truth of its files. `None` where that is unknown: the run counts for nothing.
+    /// Returns the outcome of work with this ending and this ground truth. `None` if the ground truth is unknown: the run
+    /// does not count.
     pub fn of(ending: Ending, truth: &GroundTruth) -> Option<Self> {
         let is_right = match truth {
             GroundTruth::Green => true,
@@ -50,7 +52,7 @@ impl Outcome {
         })
     }
 
-    /// Its name: `confident-wrong`.
+    /// Returns the name: `confident-wrong`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Correct => "correct",

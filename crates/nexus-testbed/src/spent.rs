@@ -11,17 +11,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
-    /// Turns.
+    /// Number of turns.
     pub turns: u32,
-    /// Calls of tools.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// US dollars, as far as the vendors tell what a turn costs.
+    /// Cost in US dollars, as far as vendors report it.
     pub usd: f64,
-    /// Turns of which no vendor told what they cost.
+    /// Number of turns without a reported cost.
     pub turns_without_cost: u32,
 }
 
-/// Adds up what agents use.
+/// Sums the usage of agents.
 #[derive(Debug, Default)]
 pub(crate) struct TurnStats(Mutex<Spent>);
 

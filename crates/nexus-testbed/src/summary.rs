@@ -10,9 +10,9 @@ use crate::{
 /// Summary of the runs of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentSummary {
-    /// One for each arm, in their order.
+    /// Summary of each arm, in their order.
     pub arms: Vec<ArmSummary>,
-    /// One for each pair of arms, the earlier one first.
+    /// Comparison of each pair of arms, the earlier one first.
     pub comparisons: Vec<Comparison>,
     /// Number of planned runs.
     pub planned: u64,
@@ -23,40 +23,40 @@ pub struct ExperimentSummary {
 /// Summary of the runs of one arm.
 #[derive(Clone, Debug)]
 pub struct ArmSummary {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
     /// Number of runs of each outcome, in the order of [`Outcome::ALL`].
     pub outcomes: [u32; 4],
-    /// Runs that count for nothing, as the infrastructure failed.
+    /// Number of runs that do not count, because the infrastructure failed.
     pub invalid: u32,
-    /// Wrong answers that were not let pass, of all wrong answers.
+    /// Wrong answers that were not accepted, of all wrong answers.
     pub caught: Count,
-    /// Their interval after Clopper and Pearson, at 95 %.
+    /// Interval of `caught` by Clopper and Pearson, at 95 %.
     pub caught_interval: Interval,
-    /// Right answers that were not let pass, of all right answers.
+    /// Right answers that were not accepted, of all right answers.
     pub refused: Count,
-    /// Their interval after Clopper and Pearson, at 95 %.
+    /// Interval of `refused` by Clopper and Pearson, at 95 %.
     pub refused_interval: Interval,
-    /// Turns of its agents.
+    /// Number of turns of the arm's agents.
     pub turns: u64,
-    /// US dollars, as far as they are known.
+    /// Known cost in US dollars.
     pub usd: f64,
-    /// Turns of which it is not known what they cost.
+    /// Number of turns of unknown cost.
     pub turns_without_cost: u64,
 }
 
-/// Difference of two arms in the wrong answers that they catch.
+/// Difference of two arms in the rates of caught wrong answers.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The first arm.
     pub first: String,
     /// The second arm.
     pub second: String,
-    /// The first's share of wrong answers caught less the second's. `None` where one of them met none.
+    /// Rate of the first arm minus that of the second. `None` if one of them had no wrong answers.
     pub difference: Option<f64>,
-    /// Its interval after Newcombe, at 95 %.
+    /// Interval of the difference by Newcombe, at 95 %.
     pub interval: Interval,
-    /// Fisher's exact test.
+    /// Fisher's exact test of the two rates.
     pub fisher: FisherExact,
 }
 

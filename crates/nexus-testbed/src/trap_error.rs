@@ -1,10 +1,10 @@
 //! Faults of a trap.
 
-/// A trap cannot be used: where something is wrong with it, and what.
+/// A trap cannot be used: the place and the description of the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct TrapError {
-    /// The trap and the place in it: a path, and behind it the key of `trap.yaml`.
+    /// The trap and the place in it: a path, followed by the key of `trap.yaml`.
     pub place: String,
     /// Problem, with advice.
     pub problem: String,

@@ -12,28 +12,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::TestbedError, laid_trap::settings_of, trap::Trap};
 
-/// Bytes of the ground truth's output that are stored.
+/// Maximum stored size of the ground truth's output, in bytes.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// Result of the ground truth for files.
+/// Result of the ground truth for an answer's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "truth", rename_all = "snake_case", deny_unknown_fields)]
 pub enum GroundTruth {
-    /// They are right: the program ended well, and printed what was expected.
+    /// The files are right: the program succeeded, and printed the expected output.
     Green,
-    /// They are wrong: the program ended otherwise, or printed something else.
+    /// The files are wrong: the program failed, or printed another output.
     Red {
         /// Ending and output of the program.
         observed: String,
     },
-    /// They are wrong: with them the program does not end, or not twice alike.
+    /// The files are wrong: the program does not end with them, or two runs differ.
     Unfinished {
         /// Ending of the program, and its output until then.
         observed: String,
     },
-    /// The files are the project's, byte for byte, as before the work. Nobody answered, which is never right.
-    /// The program does not run, because it may be green on them: where a goal preserves behaviour, an agent
-    /// that does nothing preserves it too.
+    /// The files equal the project's files, byte for byte. There is no answer, which is never right. The program does not
+    /// run, because it may be green on these files: if a goal preserves behaviour, an agent that does nothing preserves it,
+    /// too.
     Unchanged,
     /// The program could not start, which is not a fault of the files.
     Unknown {
@@ -43,21 +43,18 @@ pub enum GroundTruth {
 }
 
 impl GroundTruth {
-    /// Runs the ground truth of a trap on a commit, unless that has the files with which the tree begins: those
-    /// are [`GroundTruth::Unchanged`].
+    /// Runs the ground truth of a trap on a commit. A commit with unchanged files is [`GroundTruth::Unchanged`].
     ///
-    /// The program is copied into the commit's files, in a folder that is created below `folder` and removed
-    /// with it. It runs where the settings let tests run: in a sandbox without network, unless they allow more.
-    /// The expected output is in no file that the program can reach. It runs twice; two different outputs are
-    /// red.
+    /// The program is copied into the commit's files, in a folder that is created below `folder` and removed with it. It
+    /// runs where the settings allow tests to run: in a sandbox without network, unless they allow more. The expected output
+    /// is in no file that the program can read. It runs twice; two different outputs are red.
     ///
-    /// The function creates `folder`. No other process may use it, and no agent that could reach it may still
-    /// work.
+    /// The function creates `folder`. No other process may use it, and no agent may still work that could read it.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError`] of trees;
-    /// [`TestbedError::Io`]; [`TestbedError::Cancelled`].
+    /// [`TestbedError::Check`], also for a missing sandbox; [`TestbedError`] of trees; [`TestbedError::Io`];
+    /// [`TestbedError::Cancelled`].
     pub async fn of(
         trap: &Trap,
         tree: &Tree,
@@ -109,13 +106,13 @@ impl GroundTruth {
         })
     }
 
-    /// Returns true if it is green.
+    /// Returns true if the ground truth is green.
     pub fn is_green(&self) -> bool {
         *self == Self::Green
     }
 }
 
-/// Compares an output with the expected one, without blanks at the ends of lines and empty lines at the end.
+/// Compares an output with the expected one. Ignores blanks at the ends of lines, and empty lines at the end.
 fn is_expected(output: &KeptText, expected: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()

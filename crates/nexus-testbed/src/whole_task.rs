@@ -22,7 +22,7 @@ use crate::{
     trap::Trap,
 };
 
-/// Most probes of a task whose answers are kept as text.
+/// Maximum number of probes of a task whose output is stored as text.
 const MOST_PROBES: usize = 64;
 
 /// Result of a whole task.
@@ -33,28 +33,28 @@ pub struct WholeTask {
     pub ending: Result<Ending, String>,
     /// The repository.
     pub tree: Tree,
-    /// The files at its end: the last commit, or the refused work. Without any work they are the project's,
-    /// which [`GroundTruth::of`](crate::GroundTruth::of) reports as unchanged.
+    /// Commit of the final files: the last commit, or the refused work. Without any work they are the project's files, which
+    /// [`GroundTruth::of`](crate::GroundTruth::of) reports as unchanged.
     pub commit: CommitId,
-    /// The votes of the last review.
+    /// Votes of the last review.
     pub votes: Vec<ReviewVote>,
-    /// The seats of the last review that gave none, and why.
+    /// Seats of the last review without a vote, with the reasons.
     pub silent: Vec<SilentReviewer>,
-    /// The probes that were run, each as its agent read it.
+    /// Probes of the task, each as text for its agent.
     pub probes: Vec<(EvidenceId, String)>,
-    /// The file of the turns of all agents, below the folder of the task: a record as of [`RecordLog`].
+    /// File with the turns of all agents, below the folder of the task: records for [`RecordLog`].
     pub turns: PathBuf,
     /// Usage of all agents.
     pub spent: Spent,
 }
 
 impl WholeTask {
-    /// Walks the goal of a trap to its end, in a folder that is made. The brief is the orchestrator's own, the work is the executor's:
-    /// neither answer of the trap is laid anywhere.
+    /// Runs a task with the goal of a trap to its end, in a folder that is created. The orchestrator writes the brief, and
+    /// the executor does the work: no answer of the trap is given to them.
     ///
     /// # Errors
     ///
-    /// [`TestbedError`]: what could not be prepared; [`TestbedError::Cancelled`].
+    /// [`TestbedError`] of the preparation; [`TestbedError::Cancelled`].
     pub async fn run(
         trap: &Arc<Trap>,
         folder: &Path,
@@ -120,7 +120,7 @@ impl WholeTask {
     }
 }
 
-/// Advances a task until it waits for its caller alone.
+/// Advances a task until it waits only for its caller.
 async fn walk(tasks: &Tasks, trap: &Trap, project: &Path) -> Result<String, TaskError> {
     let request = TaskCreateRequest {
         goal: trap.goal().to_owned(),
@@ -146,7 +146,7 @@ async fn walk(tasks: &Tasks, trap: &Trap, project: &Path) -> Result<String, Task
     }
 }
 
-/// Usage of the turns of a log.
+/// Returns the usage of the turns in a log.
 fn spent(log: &RecordLog) -> Spent {
     let mut spent = Spent::default();
     for turn in &log.turns {

@@ -1,4 +1,4 @@
-//! `experiment.json`: which runs there are.
+//! `experiment.json`: the runs of an experiment.
 
 use nexus_core::visible::Visible;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use crate::{run_record::RunKey, trap::Answer};
 
 /// The version of the format.
 pub(crate) const VERSION: u32 = 1;
-/// Most runs of an experiment.
+/// Maximum number of runs of an experiment.
 pub(crate) const MOST_RUNS: u64 = 1_000_000;
 
-/// Work that runs for each answer.
+/// Work of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
-    /// Review alone: the answer is put before the reviewers.
+    /// Review alone: an answer is presented to the reviewers.
     #[default]
     Review,
-    /// The whole task: agents frame the goal, work on it, and review it, over all retries.
+    /// The whole task: agents frame the goal, work on it, and review the work, with all retries.
     Task,
 }
 
-/// The runs of an experiment: the file `experiment.json`. Its content distinguishes arms and traps, and holds
-/// no secret of a configuration.
+/// The runs of an experiment: the file `experiment.json`. It identifies arms and traps, and contains no secret of a
+/// configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentDescription {
@@ -32,7 +32,7 @@ pub struct ExperimentDescription {
     pub mode: RunMode,
     /// Number of runs of each arm with each answer.
     pub repeats: u32,
-    /// Answers to run. Agents of a whole task write their own answer, so it is `planted` alone.
+    /// Answers to run. For whole tasks it is only `planted`, because the agents write their own answer.
     pub answers: Vec<Answer>,
     /// The arms.
     pub arms: Vec<Named>,
@@ -40,21 +40,21 @@ pub struct ExperimentDescription {
     pub traps: Vec<NamedTrap>,
 }
 
-/// An arm, and what it is known by.
+/// An arm with its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
-    /// Its name.
+    /// Name of the arm.
     pub name: String,
     /// The SHA-256 of its configuration.
     pub sha256: String,
 }
 
-/// A trap, and what it is known by.
+/// A trap with its identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedTrap {
-    /// Its name.
+    /// Name of the trap.
     pub name: String,
     /// Kind of the planted mistake.
     pub kind: String,
@@ -63,7 +63,7 @@ pub struct NamedTrap {
 }
 
 impl ExperimentDescription {
-    /// Says what keeps it from being one.
+    /// Returns the fault of an invalid description.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.version != VERSION {
             return Err(format!(
@@ -107,13 +107,13 @@ impl ExperimentDescription {
         sizes.iter().try_fold(u64::from(self.repeats), |runs, size| runs.checked_mul(*size as u64))
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn runs(&self) -> u64 {
         self.checked_runs().unwrap_or(0)
     }
 
-    /// A run by its number: all arms meet an answer before any meets the next, and all answers once before any twice. So what changes
-    /// with time changes for all arms alike. `None` beyond the last.
+    /// Returns a run by its number; `None` beyond the last. All arms run an answer before any arm runs the next answer, and
+    /// all answers run once before any runs twice. So changes over time affect all arms alike.
     pub fn key(&self, number: u64) -> Option<RunKey> {
         if number >= self.runs() {
             return None;

@@ -1,4 +1,4 @@
-//! An experiment: every arm meets every answer of every trap, so many times, and what was finished is kept.
+//! An experiment: runs every arm with every answer of every trap, a given number of times, and stores the finished runs.
 
 mod description;
 mod one_run;
@@ -27,12 +27,12 @@ use crate::{
 use one_run::RunPlace;
 use run_file::RunFile;
 
-/// Highest number of turns of one agent on one backend: its own, a reminder, and a repetition after its
-/// conversation was lost. Each may be tried on every backend of its group.
+/// Maximum number of turns of one agent on one backend: its own, a reminder, and a repetition after its conversation was
+/// lost. Each may be tried on every backend of its group.
 const MOST_TURNS_OF_AN_AGENT: u64 = 3;
-/// Highest number of requests to a seat that does not vote.
+/// Maximum number of requests to a seat that does not vote.
 const MOST_ASKS_OF_A_SEAT: u64 = 2;
-/// Largest `experiment.json`, in bytes.
+/// Maximum size of `experiment.json`, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Inputs of an experiment.
@@ -42,7 +42,7 @@ pub struct ExperimentPlan {
     pub mode: RunMode,
     /// Number of runs of each arm with each answer.
     pub repeats: u32,
-    /// Answers to run. For whole tasks it is [`Answer::Planted`] alone.
+    /// Answers to run. For whole tasks it is only [`Answer::Planted`].
     pub answers: Vec<Answer>,
     /// The arms.
     pub arms: Vec<Arm>,
@@ -71,8 +71,8 @@ pub struct Experiment {
 pub struct TurnBounds {
     /// Number of turns if every agent submits its answer in its first turn, and no step is repeated.
     pub fewest: u64,
-    /// If every one has to be reminded, and asked again, each turn fails on all backends of its group but the last, and every step is done
-    /// as often as it may be.
+    /// Number of turns if every agent needs all reminders, each turn fails on all backends of its group but the last, and
+    /// every step is repeated as often as allowed.
     pub most: u64,
 }
 
@@ -86,12 +86,12 @@ pub struct ExperimentResults {
 }
 
 impl ExperimentPlan {
-    /// Checks what can be known of its arms before an experiment is begun in a folder, which then has these arms for good.
+    /// Checks the arms before an experiment begins in a folder, which then has these arms permanently.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Arm`] for an arm whose configuration cannot be used, or with a vendor's backend whose agents could reach the ground
-    /// truth.
+    /// [`TestbedError::Arm`] for an arm whose configuration cannot be used, or for an arm with a vendor's backend whose
+    /// agents could read the ground truth.
     pub fn check(&self, context: &ArmContext) -> Result<(), TestbedError> {
         let Some(trap) = self.traps.first() else { return Ok(()) };
         let traps: Vec<&Trap> = self.traps.iter().map(AsRef::as_ref).collect();
@@ -107,7 +107,7 @@ impl ExperimentPlan {
         Ok(())
     }
 
-    /// The runs of the experiment.
+    /// Returns the description of the experiment.
     pub fn description(&self) -> ExperimentDescription {
         let arm = |arm: &Arm| Named { name: arm.name().to_owned(), sha256: arm.fingerprint() };
         let trap = |trap: &Arc<Trap>| NamedTrap {
@@ -134,8 +134,8 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Experiment`] if the plan has no runs, if the folder holds another experiment (with the
-    /// differences) or other files, if its runs were changed, or if another process works on it;
+    /// [`TestbedError::Experiment`] if the plan has no runs; if the folder contains another experiment (with the
+    /// differences) or other files; if its runs were changed from outside; or if another process works on it.
     /// [`TestbedError::Io`].
     pub fn open(folder: impl Into<PathBuf>, plan: ExperimentPlan) -> Result<Self, TestbedError> {
         let folder = folder.into();
@@ -144,7 +144,7 @@ impl Experiment {
         let fault = |problem: String| TestbedError::Experiment { path: folder.clone(), problem };
         description.check().map_err(fault)?;
         let path = folder.join(DESCRIPTION);
-        // Before anything is written: a folder of something else stays as it is.
+        // Check this before any write, so that a folder with other content stays unchanged.
         if read_description(&path)?.is_none() && holds_something_else(&folder)? {
             return Err(fault("is not empty, and contains no experiment: choose another folder".to_owned()));
         }
@@ -169,18 +169,17 @@ impl Experiment {
         Ok(Self { folder, plan, description, finished, file, _lock: lock })
     }
 
-    /// The runs of the experiment.
+    /// Returns the description of the experiment.
     pub fn description(&self) -> &ExperimentDescription {
         &self.description
     }
 
-    /// The runs that are finished.
+    /// Returns the finished runs.
     pub fn finished(&self) -> &[RunRecord] {
         &self.finished
     }
 
-    /// Bounds of the turns that remain, and the arms that name backends other than scripts: those cost
-    /// something.
+    /// Returns the bounds of the remaining turns, and the arms that name backends other than scripts, which cost money.
     ///
     /// # Errors
     ///
@@ -199,7 +198,7 @@ impl Experiment {
             let seats = panel.seats.len() as u64;
             let tries: u64 = panel.seats.iter().map(|seat| seat.binding.chain.len() as u64).sum();
             let review = tries * MOST_ASKS_OF_A_SEAT * MOST_TURNS_OF_AN_AGENT;
-            // Turns of one agent that does not review. A kind without a binding has no turns.
+            // Number of turns of one agent that does not review. A work-kind without a binding has no turns.
             let agent = |kind: &str| {
                 router.binding(kind).map_or(0, |binding| MOST_TURNS_OF_AN_AGENT * binding.chain.len() as u64)
             };
@@ -220,15 +219,16 @@ impl Experiment {
         Ok((bounds, real))
     }
 
-    /// Makes the runs that are not finished, one after the other, and tells `finished` of each when it is written down. Arms take turns.
-    /// Each finished run is recorded in the journal of the context's home.
+    /// Executes the unfinished runs, one after the other, and calls `finished` when each is stored. Arms take turns. Each
+    /// finished run is recorded in the journal of the context's home.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Cancelled`]: what is finished is kept, and the next call goes on. As
-    /// [`ExperimentPlan::check`]. Else as [`ReviewAlone::run`](crate::ReviewAlone::run),
-    /// [`WholeTask::run`](crate::WholeTask::run) and [`GroundTruth::of`](crate::GroundTruth::of); and what cannot be written down, be it a run
-    /// or, as [`TestbedError::Run`], a turn of its agents.
+    /// [`TestbedError::Cancelled`]: finished runs are stored, and the next call continues. Errors of
+    /// [`ExperimentPlan::check`],
+    /// [`ReviewAlone::run`](crate::ReviewAlone::run), [`WholeTask::run`](crate::WholeTask::run) and
+    /// [`GroundTruth::of`](crate::GroundTruth::of). Errors of storing a run. [`TestbedError::Run`] if a turn of its agents
+    /// could not be recorded.
     pub async fn run(
         &mut self,
         context: &ArmContext,
@@ -249,7 +249,7 @@ impl Experiment {
             let run = match run {
                 Ok(run) => run,
                 Err(error) => {
-                    // The first failure counts.
+                    // Return the error of the run, not one of the clean-up.
                     let _ = place.clear().await;
                     return Err(error);
                 }
@@ -264,11 +264,12 @@ impl Experiment {
 }
 
 impl ExperimentResults {
-    /// Reads the finished runs of the experiment in a folder, also while others are made. It blocks.
+    /// Reads the finished runs of the experiment in a folder, even while it runs. It blocks.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Experiment`] if the folder holds no experiment, or its runs were changed; [`TestbedError::Io`].
+    /// [`TestbedError::Experiment`] if the folder contains no experiment, or its runs were changed from outside;
+    /// [`TestbedError::Io`].
     pub fn read(folder: &Path) -> Result<Self, TestbedError> {
         let path = folder.join(DESCRIPTION);
         let description = read_description(&path)?.ok_or_else(|| TestbedError::Experiment {
@@ -303,15 +304,15 @@ fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, Testbe
     Ok(Some(read))
 }
 
-/// It is there as a whole, or not at all.
+/// Writes the description in one step.
 fn write_description(path: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
     let text = serde_json::to_vec_pretty(description).map_err(io::Error::from);
     let written = text.and_then(|text| nexus_files::replace(path, &text));
     written.map_err(|error| TestbedError::io(path, error))
 }
 
-/// Returns true if a folder exists and holds files that do not belong to an experiment. An experiment that
-/// another process has just begun there does not count.
+/// Returns true if a folder exists and contains files that do not belong to an experiment. Files of an experiment that
+/// another process has just begun there do not count.
 fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
     match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -324,8 +325,7 @@ fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
     }
 }
 
-/// Returns true for a file that an interrupted beginning leaves: the lock, and a description that has not its
-/// name yet.
+/// Returns true for a file of an interrupted beginning: the lock, or a description with a temporary name.
 fn is_of_a_beginning(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name == LOCK || (name.starts_with(".experiment.json.") && name.ends_with(".new"))

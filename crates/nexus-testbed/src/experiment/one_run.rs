@@ -40,7 +40,7 @@ impl RunPlace {
         Self { run: folder.join("run"), truth: folder.join("scored"), turns: folder.join("turns.jsonl") }
     }
 
-    /// Removes what a run left.
+    /// Removes the leftovers of a run.
     pub(super) async fn clear(&self) -> Result<(), TestbedError> {
         let folders = [self.run.clone(), self.truth.clone()];
         let remove = move || {
@@ -51,11 +51,11 @@ impl RunPlace {
         try_blocking(remove).await
     }
 
-    /// Adds the turns of a whole task, which lie in a folder that is to be cleared, to those of the experiment.
+    /// Appends the turns of a whole task to the turns of the experiment, because the task's folder will be removed.
     async fn keep_turns(&self, of_task: PathBuf) -> Result<(), TestbedError> {
         let turns = self.turns.clone();
         let keep = move || {
-            // It is made for its owner alone, and refused if it is something else.
+            // This creates the file as owner-only, and fails if it is something else.
             open_turns(&turns)?;
             let append = || match File::open(&of_task) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -71,7 +71,7 @@ fn open_turns(path: &Path) -> Result<RecordFile, TestbedError> {
     RecordFile::open(path).map_err(|error| TestbedError::io(path, io::Error::other(error)))
 }
 
-/// Result of a run, before the ground truth runs.
+/// Result of a run before the ground truth.
 struct Finished {
     tree: Tree,
     commit: CommitId,
@@ -83,8 +83,8 @@ struct Finished {
 }
 
 impl Finished {
-    /// Reason for a turn that could not be recorded, if there is such a turn. It did not run, so its agent was
-    /// not silent. Reviews and tasks retain only the words of a failure.
+    /// Returns the reason for a turn that could not be recorded, if there is one. Such a turn did not run, so its agent was
+    /// not silent. Reviews and tasks store only the text of a failure.
     fn unrecorded(&self) -> Option<String> {
         let words = AgentFailure::Unrecorded { message: String::new() }.to_string();
         let of_task = self.ending.as_ref().err().filter(|reason| reason.contains(&words));
@@ -100,7 +100,7 @@ impl From<WholeTask> for Finished {
     }
 }
 
-/// Makes one run in a folder, of which nothing is left. Turns are written down in `turns`.
+/// Executes one run in a folder, which is removed afterwards. Records its turns in `turns`.
 pub(super) async fn run(
     key: RunKey,
     mode: RunMode,
@@ -120,7 +120,7 @@ pub(super) async fn run(
             let turns = open_turns(&place.turns)?;
             let review =
                 ReviewAlone::run(&laid, key.answer, OlderTrees::Shown, &router, Some(turns), cancel).await?;
-            // No seat was reached, or the votes were not counted: the arm gave no answer.
+            // No seat was reached, or the votes could not be counted, so this is not a result of the arm.
             if let ReviewOutcome::Failed { reason, error } = &review.review.outcome {
                 return Err(TestbedError::Run { reason: format!("{reason}: {error}") });
             }
@@ -147,7 +147,7 @@ pub(super) async fn run(
     let result = match run.ending {
         Err(reason) => RunResult::Invalid { reason },
         Ok(ending) => {
-            // No agent works any more that could reach it.
+            // Run this only now: no agent works any more that could read the ground truth.
             let truth =
                 GroundTruth::of(trap, &run.tree, &run.commit, &place.truth, &settings, cancel).await?;
             RunResult::Ended { ending, truth }

@@ -1,4 +1,4 @@
-//! Checks if agents could reach the ground truth.
+//! Checks if agents could read the ground truth.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use nexus_tasks::{SandboxKind, TaskSettings};
 
 use crate::trap::Trap;
 
-/// The folders of the system that every sandbox shows. Source: the documentation of `nexus_process::sandbox`.
+/// Folders of the system that are visible in every sandbox. Source: the documentation of `nexus_process::sandbox`.
 const SHOWN: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/libexec", "/nix/store", "/gnu/store"];
 
-/// Says what of the ground truth the agents of an arm could reach by the programs that they run, if anything: this program, which has
-/// the library's traps in it, or the folder of another trap. `None` if nothing.
+/// Returns a description of the ground truth that programs of an arm's agents could read: this executable, which contains
+/// the library's traps, or the folder of another trap. `None` if there is nothing.
 pub(super) fn within_reach(settings: &TaskSettings, traps: &[&Trap]) -> Option<String> {
     if settings.sandbox.kind == SandboxKind::None {
         return Some("tests and probes of agents run without a sandbox: remove `sandbox: { kind: none }` from `tasks.defaults`".to_owned());

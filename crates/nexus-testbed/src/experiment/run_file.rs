@@ -1,4 +1,4 @@
-//! `runs.jsonl`: the finished runs, one a line, in the order of their numbers.
+//! `runs.jsonl`: the finished runs, one per line, in the order of their numbers.
 
 use std::{
     fs::OpenOptions,
@@ -10,7 +10,7 @@ use nexus_files::JsonLinesLog;
 use super::ExperimentDescription;
 use crate::{error::TestbedError, run_record::RunRecord};
 
-/// Bound of a line, in bytes.
+/// Maximum length of a line, in bytes.
 const MOST_LINE_BYTES: u64 = 32 << 20;
 
 /// The file of an experiment's finished runs. One process writes it at a time.
@@ -20,12 +20,12 @@ pub(super) struct RunFile {
 }
 
 impl RunFile {
-    /// The file at `path`, which may not be there yet.
+    /// Names the file at `path`, which may not exist yet.
     pub(super) fn at(path: PathBuf) -> Self {
         Self { log: JsonLinesLog::at(path, MOST_LINE_BYTES) }
     }
 
-    /// Reads the finished runs. A run whose line was cut off counts as not run.
+    /// Reads the finished runs. A run whose line is torn counts as unfinished.
     pub(super) fn read(&self, description: &ExperimentDescription) -> Result<Vec<RunRecord>, TestbedError> {
         let path = self.log.path();
         let lines = self.log.read().map_err(|error| TestbedError::io(path, error))?;
@@ -58,7 +58,7 @@ impl RunFile {
         begun.map_err(|error| TestbedError::io(path, error))
     }
 
-    /// Appends a run, and flushes it to the disk. A run that cannot be written as a whole leaves nothing.
+    /// Appends a run, and flushes it to the disk. If the write fails, no partial line remains.
     pub(super) fn add(&self, run: &RunRecord) -> Result<(), TestbedError> {
         self.log.append(run).map(drop).map_err(|error| TestbedError::io(self.log.path(), error))
     }

@@ -14,10 +14,10 @@ use crate::{
     truth::GroundTruth,
 };
 
-/// The report of an experiment: one HTML page, without script, that loads nothing. Each count leads to its runs, each run shows its
-/// verdicts, and each verdict leads to the probes behind it.
+/// Returns the report of an experiment: one HTML page without scripts that loads nothing. Counts link to their runs, runs to
+/// their verdicts, and verdicts to their probes.
 ///
-/// It names vendors, and what the answers of a trap look like: it is for people, never for an agent.
+/// It names vendors, and shows the answers of the traps. So it is for people, never for an agent.
 pub fn experiment_html(results: &ExperimentResults) -> String {
     let summary = ExperimentSummary::of(results);
     let title = format!(

@@ -10,9 +10,10 @@ use crate::{
     experiment::ExperimentResults, run_record::RunRecord, scorer::Outcome, summary::ExperimentSummary,
 };
 
-/// The report of an experiment as Markdown: what the HTML page says, without its plots and without what probes printed.
+/// Returns the report of an experiment as Markdown. It has the content of the HTML page, without its plots and the output of
+/// probes.
 ///
-/// Names and what reviewers wrote stay text: no character of theirs is markup.
+/// Names and texts of reviewers are escaped, so that none of their characters is markup.
 pub fn experiment_markdown(results: &ExperimentResults) -> String {
     let summary = ExperimentSummary::of(results);
     let mut page = format!(
@@ -94,7 +95,7 @@ fn add_run(page: &mut String, run: &RunRecord) {
     );
 }
 
-/// A text on one line of which nothing is markup, of Markdown or of HTML.
+/// Escapes a text for one line, so that nothing in it is markup of Markdown or HTML.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in Visible(text).to_string().chars() {
@@ -102,7 +103,7 @@ fn plain(text: &str) -> String {
             '<' => plain += "&lt;",
             '>' => plain += "&gt;",
             '&' => plain += "&amp;",
-            // A renderer would turn `www.` into a link.
+            // Escape the dot: a renderer would turn `www.` into a link.
             '.' if plain.to_lowercase().ends_with("www") => plain += "&#46;",
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '!' | '|' | '~'
             | '/' | '$' => {

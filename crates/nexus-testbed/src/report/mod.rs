@@ -11,7 +11,7 @@ use crate::{
     statistics::{Count, Interval},
 };
 
-/// Description of the measurement, and of its two outcomes.
+/// Returns a description of the measurement, and of its two outcomes.
 fn measured(results: &ExperimentResults) -> [&'static str; 2] {
     let what = match results.description.mode {
         RunMode::Review => {
@@ -31,23 +31,23 @@ fn measured(results: &ExperimentResults) -> [&'static str; 2] {
     [what, how]
 }
 
-/// `7 of 8`.
+/// Formats a count: `7 of 8`.
 fn of(count: Count) -> String {
     format!("{} of {}", count.seen(), count.trials())
 }
 
-/// `0.88 (0.47 to 1.00)`.
+/// Formats a rate: `0.88 (0.47 to 1.00)`.
 fn rate(rate: Option<f64>, interval: Interval) -> String {
     let value = rate.map_or_else(|| "nothing seen".to_owned(), |rate| format!("{rate:.2}"));
     format!("{value} ({:.2} to {:.2})", interval.low, interval.high)
 }
 
-/// A probability, to three digits.
+/// Formats a probability with three digits.
 fn probability(p: f64) -> String {
     if p >= 0.001 { format!("{p:.3}") } else { format!("{p:.1e}") }
 }
 
-/// Money, and of how many turns it is not known.
+/// Formats a cost, with the number of turns of unknown cost.
 fn cost(usd: f64, turns_without_cost: u64) -> String {
     match turns_without_cost {
         0 => format!("{usd:.2} USD"),

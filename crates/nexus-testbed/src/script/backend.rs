@@ -1,4 +1,4 @@
-//! Scripts as a kind of backend: `kind: scripted` of a configuration. It asks no model.
+//! Scripts as a kind of backend: `kind: scripted` of a configuration. It calls no model.
 
 use std::sync::Arc;
 
@@ -18,31 +18,31 @@ use serde_json::{Map, Value, json};
 use super::Script;
 use crate::trap::Trap;
 
-/// The kind of backend `scripted`, for one trap: for [`Registry::with`](nexus_core::Registry::with).
+/// The kind of backend `scripted` for one trap: for [`Registry::with`](nexus_core::Registry::with).
 #[derive(Clone, Debug)]
 pub struct ScriptedKind {
     trap: Arc<Trap>,
 }
 
 impl ScriptedKind {
-    /// The name of the kind.
+    /// Name of the kind.
     pub const NAME: &'static str = "scripted";
 
-    /// Scripts that know the probe and the answers of this trap.
+    /// Creates the kind. Its scripts get the probe and the answers of this trap.
     pub fn new(trap: &Arc<Trap>) -> Self {
         Self { trap: Arc::clone(trap) }
     }
 }
 
-/// The settings of a backend of this kind.
+/// Settings of a scripted backend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScriptedSettings {
     /// Behaviour: `anchored`, `probing`, `wary`.
     script: Script,
-    /// The vendor that it counts as.
+    /// Vendor that the backend reports.
     vendor: String,
-    /// Tools that are kept from it, as if they were not offered: `run_probe`.
+    /// Tools that are hidden from the script: `run_probe`.
     #[serde(default)]
     without: Vec<String>,
 }
@@ -124,7 +124,7 @@ impl ScriptedModel {
         let is_kept_from_it = |tool: &&str| self.without.iter().any(|without| without == tool);
         let offered: Vec<&str> =
             offered.iter().map(String::as_str).filter(|tool| !is_kept_from_it(tool)).collect();
-        // A conversation that is kept is the answers so far.
+        // The state of a script's conversation is the list of answers so far.
         let mut answers: Vec<String> = match &turn.request.conversation {
             ConversationMode::Resume { handle, .. } => {
                 serde_json::from_value(handle.state().clone()).unwrap_or_default()
@@ -135,7 +135,7 @@ impl ScriptedModel {
             turn.model_call()?;
             let known: Vec<&str> = answers.iter().map(String::as_str).collect();
             let next = self.script.next(&self.trap, &offered, &known);
-            // A turn can be cancelled between two calls, as any turn.
+            // Like any turn, this one can be cancelled between two calls.
             turn.wait(Phase::FirstByte, std::future::ready(())).await?;
             let Some(call) = next else { break };
             let call = ToolCall::new(format!("call-{}", answers.len()), call.tool, call.arguments);
@@ -147,7 +147,7 @@ impl ScriptedModel {
     }
 }
 
-/// The text of an answer.
+/// Returns the text of an answer.
 fn text(result: &ToolResult) -> String {
     let part = |content: &ToolContent| match content {
         ToolContent::Text { text } => text.clone(),

@@ -1,5 +1,5 @@
-//! Scripts that play models: each next call follows from the tools that are offered, from what they answered so far, and from the
-//! trap's own probe and answers. Nothing tells a script which answer it has before it.
+//! Scripts that replace models. The next call of a script depends only on the offered tools, their answers so far, and the
+//! trap's own probe and answers. A script does not know which answer it reviews.
 
 mod backend;
 
@@ -12,7 +12,7 @@ pub use backend::ScriptedKind;
 
 use crate::trap::{Answer, Trap, TrapClaim};
 
-/// A script.
+/// Behaviour of a script.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
@@ -29,7 +29,7 @@ pub enum Script {
     Wary,
 }
 
-/// One call of a tool.
+/// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptedCall {
     /// The tool.
@@ -47,10 +47,10 @@ enum Part {
 }
 
 impl Script {
-    /// Every script.
+    /// All scripts.
     pub const ALL: [Self; 3] = [Self::Anchored, Self::Probing, Self::Wary];
 
-    /// Its name: `anchored`.
+    /// Returns the name: `anchored`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Anchored => "anchored",
@@ -59,7 +59,7 @@ impl Script {
         }
     }
 
-    /// The next call of an agent, which was offered these tools and whose calls were answered so. `None` ends its turn.
+    /// Returns the next call of an agent with these tools and these answers so far. `None` ends its turn.
     pub fn next(self, trap: &Trap, tools: &[&str], answers: &[&str]) -> Option<ScriptedCall> {
         let offers = |name: &str| tools.iter().any(|tool| tool.ends_with(name));
         let part = [
@@ -81,7 +81,7 @@ impl Script {
         }
     }
 
-    /// `probe` is the one to be run in place of the tests.
+    /// Returns the next call of a review. `probe` replaces the run of the tests.
     fn review(self, probe: Option<&ProbeDraft>, answers: &[&str]) -> Option<ScriptedCall> {
         match answers {
             [] => call("read_my_brief", json!({})),
@@ -132,7 +132,7 @@ impl Script {
                     call("write_file", arguments)
                 }
                 (None, Some(hash)) => call("delete_file", json!({ "path": path, "expected_hash": hash })),
-                // Neither there nor to be there.
+                // The file does not exist and must not exist, so use a call without an effect.
                 (None, None) => call("read_my_brief", json!({})),
             };
         }
@@ -166,19 +166,19 @@ fn call(tool: &'static str, arguments: Value) -> Option<ScriptedCall> {
     Some(ScriptedCall { tool, arguments })
 }
 
-/// The words before the first character that no id has: `test-1`, `probe-2`, a hash.
+/// Returns the text before the first character that cannot be in an id: `test-1`, `probe-2`, a hash.
 fn first_word(text: &str) -> &str {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '-';
     let text = text.trim_start_matches(|character| !is_part(character));
     &text[..text.find(|character| !is_part(character)).unwrap_or(text.len())]
 }
 
-/// Returns true if a run of the tests did not pass.
+/// Returns true if a run of the tests failed.
 fn fails(tests: &str) -> bool {
     tests.split_once(": ").is_none_or(|(_, said)| !said.starts_with("passed"))
 }
 
-/// Returns true if a probe prints something else on the current files than on those of the task's base.
+/// Returns true if the output of a probe differs between the current files and the task's base.
 fn differs(probe: &str) -> bool {
     let line = probe.split('\n').find_map(|line| line.trim().strip_prefix("differs: "));
     line.is_none_or(|sides| sides.contains("task_base/now"))
@@ -190,7 +190,7 @@ fn takes_away(diff: &str) -> bool {
     diff.split('\n').map(line).any(|line| line.starts_with('-') && !line.starts_with("---"))
 }
 
-/// The criteria that a brief says are to be judged, and the outcome of the step.
+/// Returns the criteria to judge, by a brief, and the outcome of the step.
 fn criteria(brief: &str) -> Vec<&str> {
     let heads = brief.split("[criterion ").skip(1);
     let ids = heads.filter_map(|head| Some(head.split_once(", which has to hold after this step]")?.0));

@@ -2,20 +2,20 @@
 
 use super::{Count, ln_factorial::LnFactorials};
 
-/// Factor beyond 1 by which a table may be likelier and still count as equally likely, because of rounding.
-/// Source: SciPy's `fisher_exact`, which takes 1e-14; the sums here are less exact by some digits.
+/// Factor for rounding errors: a table counts as equally likely if its probability is greater by at most this. Source:
+/// SciPy's `fisher_exact`, which uses 1e-14; the sums here are less exact by some digits.
 const EQUAL: f64 = 1e-11;
 
-/// Fisher's exact test of two rates: how likely it is, were both rates the same, to see what was seen or something that says more.
+/// Fisher's exact test of two rates: the probability of the observed counts, or more extreme ones, if both rates were equal.
 ///
-/// Without any trial in one of the two, and where both saw all or nothing, every p is 1.
+/// If one count has no trials, or if all or none of the trials of both were seen, every p is 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FisherExact {
-    /// One-sided: that the first rate is higher.
+    /// One-sided p that the first rate is higher.
     pub first_higher: f64,
-    /// One-sided: that the first rate is lower.
+    /// One-sided p that the first rate is lower.
     pub first_lower: f64,
-    /// Two-sided: the sum over all tables of these margins that are at most as likely as the observed one.
+    /// Two-sided p: the sum over all tables with the same margins that are at most as likely as the observed one.
     pub two_sided: f64,
 }
 

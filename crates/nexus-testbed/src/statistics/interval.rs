@@ -1,24 +1,24 @@
-//! Intervals of rates, and of the difference of two.
+//! Confidence intervals of rates, and of the difference of two rates.
 
 use super::{Count, ln_factorial::LnFactorials};
 
-/// Probability outside an interval on either side: it holds the true value in 95 of 100 experiments.
+/// Probability outside an interval on either side: the interval contains the true value in 95 of 100 experiments.
 const TAIL: f64 = 0.025;
-/// The quantile of the normal distribution at `1 - TAIL`.
+/// Quantile of the normal distribution at `1 - TAIL`.
 const Z: f64 = 1.959_963_984_540_054;
 /// Number of halvings after which a number between 0 and 1 does not change any more.
 const HALVINGS: usize = 1_100;
 
-/// An interval.
+/// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Its lower end.
+    /// Lower end.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end.
     pub high: f64,
 }
 
-/// The exact interval of a rate after Clopper and Pearson, at 95 %. Without a trial it is everything.
+/// Returns the exact interval of a rate by Clopper and Pearson, at 95 %. Without trials it is 0 to 1.
 pub fn clopper_pearson(count: Count) -> Interval {
     let Count { seen, trials } = count;
     let ln = LnFactorials::up_to(trials);
@@ -36,7 +36,7 @@ pub fn clopper_pearson(count: Count) -> Interval {
     }
 }
 
-/// Number between 0 and 1 above which `holds` becomes false.
+/// Returns the number between 0 and 1 above which `holds` becomes false.
 fn root(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {
@@ -49,8 +49,8 @@ fn root(holds: impl Fn(f64) -> bool) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The interval of the difference of two rates, the first less the second, at 95 %: Newcombe's hybrid of Wilson's score intervals, without
-/// correction for continuity. Without a trial in one of them it is everything, -1 to 1.
+/// Returns the interval of the first rate minus the second, at 95 %: Newcombe's hybrid of Wilson's score intervals, without
+/// correction for continuity. If one rate has no trials, it is -1 to 1.
 pub fn newcombe(first: Count, second: Count) -> Interval {
     let (Some(p), Some(q)) = (first.rate(), second.rate()) else { return Interval { low: -1.0, high: 1.0 } };
     let (of_p, of_q) = (wilson(p, first.trials), wilson(q, second.trials));
@@ -61,7 +61,7 @@ pub fn newcombe(first: Count, second: Count) -> Interval {
     }
 }
 
-/// Wilson's score interval of a rate.
+/// Returns Wilson's score interval of a rate.
 fn wilson(rate: f64, trials: u32) -> Interval {
     let n = f64::from(trials);
     let (square, scale) = (Z * Z, 1.0 + Z * Z / n);

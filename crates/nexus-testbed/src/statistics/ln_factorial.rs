@@ -1,6 +1,7 @@
 //! Logarithms of factorials.
 
-/// The logarithms of `0!` to `most!`, each exact to some ten units of the last place: sums, with the error of each addition carried along.
+/// Logarithms of `0!` to `most!`, each exact to about ten units of the last place. The sums compensate the error of each
+/// addition.
 pub(super) struct LnFactorials(Vec<f64>);
 
 impl LnFactorials {
@@ -18,7 +19,7 @@ impl LnFactorials {
         Self(all)
     }
 
-    /// The logarithm of the number of ways to choose `few` of `many`.
+    /// Returns the logarithm of the number of ways to choose `few` of `many`.
     pub(super) fn choose(&self, many: u32, few: u32) -> f64 {
         self.0[many as usize] - self.0[few as usize] - self.0[(many - few) as usize]
     }

@@ -1,7 +1,7 @@
-//! Exact tests and intervals of counts, for the significance of a difference of two rates, without a table of
-//! any distribution.
+//! Exact tests and intervals of counts, for the significance of a difference of two rates. They use no table of a
+//! distribution.
 //!
-//! All results are equal to SciPy's to 1e-9, which a test checks against a table that SciPy made.
+//! All results equal SciPy's to 1e-9, which a test checks against a table from SciPy.
 
 mod fisher;
 mod interval;
@@ -10,7 +10,7 @@ mod ln_factorial;
 pub use fisher::FisherExact;
 pub use interval::{Interval, clopper_pearson, newcombe};
 
-/// Number of times that something was seen, and number of trials.
+/// Number of observations, and number of trials.
 ///
 /// ```
 /// use nexus_testbed::statistics::{Count, FisherExact, clopper_pearson};
@@ -27,22 +27,22 @@ pub struct Count {
 }
 
 impl Count {
-    /// `seen` of `trials`; `None` if there are more of them than trials.
+    /// Creates the count `seen` of `trials`; `None` if `seen` is greater.
     pub fn new(seen: u32, trials: u32) -> Option<Self> {
         (seen <= trials).then_some(Self { seen, trials })
     }
 
-    /// Number of times that it was seen.
+    /// Returns the number of observations.
     pub fn seen(self) -> u32 {
         self.seen
     }
 
-    /// Number of trials.
+    /// Returns the number of trials.
     pub fn trials(self) -> u32 {
         self.trials
     }
 
-    /// The share, 0 to 1. `None` without a trial.
+    /// Returns the rate, 0 to 1. `None` without trials.
     pub fn rate(self) -> Option<f64> {
         (self.trials > 0).then(|| f64::from(self.seen) / f64::from(self.trials))
     }

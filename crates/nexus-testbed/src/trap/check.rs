@@ -1,4 +1,4 @@
-//! From files to a trap: everything that can be known of one before anything runs.
+//! Checks the files of a trap, before anything runs.
 
 use std::collections::BTreeSet;
 
@@ -8,18 +8,18 @@ use nexus_tasks::{ProbeDraft, ProbeFile};
 use super::{Answer, Trap, TrapSource, file::TrapFile, folder::TrapFiles};
 use crate::trap_error::TrapError;
 
-/// Longest text of `trap.yaml` that people and agents read, in bytes.
+/// Maximum length of a text in `trap.yaml` for people and agents, in bytes.
 const MOST_TEXT_BYTES: usize = 4 << 10;
-/// Longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const MOST_NAME_BYTES: usize = 40;
-/// Longest run of a program of a trap, in seconds.
+/// Maximum time limit of a trap's program, in seconds.
 const MOST_SECONDS: u64 = 600;
-/// Most claims. Source: those of a handoff.
+/// Maximum number of claims. Source: the limit of a handoff.
 const MOST_CLAIMS: usize = 64;
-/// Longest expected output of the ground truth, in bytes. Source: more of an output is not kept whole.
+/// Maximum length of the ground truth's expected output, in bytes. Source: a longer output is not stored completely.
 const MOST_EXPECTED_BYTES: usize = 32 << 10;
 
-/// Checks the files of a trap. `origin` names it in errors: its folder.
+/// Checks the files of a trap, and returns the trap. `origin` names the trap in errors: its folder.
 pub(super) fn check(origin: &str, files: &TrapFiles) -> Result<Trap, TrapError> {
     let yaml = format!("{origin}/trap.yaml");
     let Some(text) = files.get("trap.yaml") else {
@@ -151,7 +151,7 @@ fn below(files: &TrapFiles, folder: &str) -> TrapFiles {
     files.iter().filter_map(inside).collect()
 }
 
-/// The files of a program that is laid into a tree.
+/// Returns the files of a program that is copied into a tree.
 fn programs(origin: &str, files: &TrapFiles, folder: &str) -> Result<Vec<ProbeFile>, TrapError> {
     let program = |(path, content): (String, Vec<u8>)| match String::from_utf8(content) {
         Ok(content) => Ok(ProbeFile { path, content }),
@@ -160,7 +160,7 @@ fn programs(origin: &str, files: &TrapFiles, folder: &str) -> Result<Vec<ProbeFi
     below(files, folder).into_iter().map(program).collect()
 }
 
-/// Returns true if `path` is `other` or below it, by names as file systems may compare them.
+/// Returns true if `path` is `other` or is below it. Compares names as file systems may do, without case.
 fn is_below(path: &str, other: &str) -> bool {
     let fold = |path: &str| path.split('/').map(folded_name).collect::<Vec<_>>();
     other == "." || fold(path).starts_with(&fold(other.trim_end_matches('/')))
@@ -194,7 +194,7 @@ fn answers(trap: &Trap, answer: Answer) -> Result<(), TrapError> {
     Ok(())
 }
 
-/// The programs of the probe and of the ground truth lie where neither the project nor an agent has a file.
+/// Checks that the programs of the probe and the ground truth use paths that neither the project nor an agent's answer has.
 fn apart(trap: &Trap) -> Result<(), TrapError> {
     let trees = [None, Some(Answer::Planted), Some(Answer::Right)].map(|answer| trap.tree(answer));
     let taken: BTreeSet<&str> = trees.iter().flat_map(|tree| tree.keys().copied()).collect();

@@ -3,7 +3,7 @@
 use nexus_tasks::BriefDraft;
 use serde::Deserialize;
 
-/// The file `trap.yaml`, before it is checked.
+/// The file `trap.yaml`, unchecked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TrapFile {
@@ -22,7 +22,7 @@ pub(super) struct TrapFile {
     pub(super) seconds: u64,
 }
 
-/// A claim of the handoff that goes with the planted answer, and with the right one.
+/// A claim of the handoff. It goes with the planted answer and with the right one.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrapClaim {

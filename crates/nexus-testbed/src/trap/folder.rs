@@ -1,4 +1,4 @@
-//! Reading a trap's folder, which may be a stranger's.
+//! Reads a trap's folder, which may come from an unknown author.
 
 use std::{
     collections::BTreeMap,
@@ -14,13 +14,13 @@ use crate::trap_error::TrapError;
 /// Files by their paths from the trap's folder.
 pub(super) type TrapFiles = BTreeMap<String, Vec<u8>>;
 
-/// Bounds of a trap: it is a small project. Source: our own choice.
+/// Limits of a trap, which is a small project. Source: our own choice.
 const MOST_FILES: usize = 500;
 const MOST_FILE_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 8 << 20;
 const MOST_LEVELS: usize = 16;
 
-/// Reads all files of a folder. No link is followed, and nothing but files and folders is read.
+/// Reads all files of a folder. Fails for links, and for anything but files and folders.
 pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
     let fault = |place: &str, problem: String| {
         let path = if place.is_empty() { folder.to_owned() } else { folder.join(place) };
@@ -46,7 +46,7 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
                 return Err(fault(&place, "a trap must not contain git's own files".to_owned()));
             }
             let kind = entry.file_type().map_err(|error| failed(&place, &error))?;
-            // Python leaves this folder after an author tries a program.
+            // Skip the folder that Python leaves after an author tries a program.
             if kind.is_dir() && name != "__pycache__" {
                 folders.push((format!("{place}/"), level + 1));
             } else if kind.is_file() {

@@ -21,18 +21,18 @@ use crate::trap_error::TrapError;
 use file::TrapFile;
 use folder::TrapFiles;
 
-/// The traps that are part of this library: the paths and contents of their files, by name.
+/// The traps of this library: the paths and contents of their files, by name.
 type BuiltIn = &'static [(&'static str, &'static [(&'static str, &'static [u8])])];
 
 const BUILT_IN: BuiltIn = include!(concat!(env!("OUT_DIR"), "/traps.rs"));
 
-/// A trap that was read and checked. `docs/reference/traps.md` describes its contents.
+/// A checked trap. `docs/reference/traps.md` describes its contents.
 ///
-/// Its claims are not proved yet: see [`Trap::prove`].
+/// It is not proved yet: see [`Trap::prove`].
 #[derive(Clone, PartialEq)]
 pub struct Trap {
     origin: String,
-    /// `None` for one of this library's.
+    /// Folder of the trap. `None` for a trap of this library.
     folder: Option<PathBuf>,
     fingerprint: String,
     file: TrapFile,
@@ -41,7 +41,7 @@ pub struct Trap {
     truth: ProbeDraft,
 }
 
-/// The project's files, and what the answers make of them.
+/// Files of the project, and the changes of the answers.
 #[derive(Clone, Debug, PartialEq)]
 struct TrapSource {
     base: TrapFiles,
@@ -60,7 +60,7 @@ impl TrapSource {
     }
 }
 
-/// Answer that the reviewers get.
+/// An answer that the reviewers get.
 #[derive(
     Clone,
     Copy,
@@ -76,17 +76,17 @@ impl TrapSource {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The wrong answer, of which every claim is true.
+    /// The wrong answer. Every claim about it is true.
     Planted,
     /// The right answer.
     Right,
 }
 
 impl Answer {
-    /// Both, the planted one first.
+    /// Both answers, the planted one first.
     pub const ALL: [Self; 2] = [Self::Planted, Self::Right];
 
-    /// Its name: `planted`, `right`.
+    /// Returns the name: `planted`, `right`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Planted => "planted",
@@ -111,7 +111,7 @@ impl FromStr for Answer {
 }
 
 impl Trap {
-    /// The traps of this library, in the order of their names.
+    /// Returns the traps of this library, sorted by name.
     ///
     /// # Errors
     ///
@@ -124,12 +124,12 @@ impl Trap {
         BUILT_IN.iter().map(trap).collect()
     }
 
-    /// Reads the trap in a folder. Nothing in it is run. It blocks.
+    /// Reads the trap in a folder. Runs nothing in it. It blocks.
     ///
     /// # Errors
     ///
-    /// [`TrapError`] with the place: what cannot be read, is too large, is a link, is missing in `trap.yaml` or unknown there, leads out of
-    /// its folder, or lies where an agent may write.
+    /// [`TrapError`] with the place of the fault: an unreadable file, a file that is too large, a link, a missing or unknown
+    /// key of `trap.yaml`, a path that leads out of the folder, or a path that an agent may write.
     pub fn load(folder: impl AsRef<Path>) -> Result<Self, TrapError> {
         let folder = folder.as_ref();
         let trap = check::check(&folder.display().to_string(), &folder::read(folder)?)?;
@@ -172,73 +172,73 @@ impl Trap {
         Ok(traps)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
-    /// Kind of the planted mistake: `inclusive_exclusive`.
+    /// Returns the kind of the planted mistake: `inclusive_exclusive`.
     pub fn kind(&self) -> &str {
         &self.file.kind
     }
 
-    /// The planted mistake, and why it is easy to miss. For people alone.
+    /// Returns the planted mistake, and why it is easy to miss. For people only.
     pub fn about(&self) -> &str {
         self.file.about.trim()
     }
 
-    /// Goal that a caller would set.
+    /// Returns the goal that a caller would set.
     pub fn goal(&self) -> &str {
         self.file.goal.trim()
     }
 
-    /// Source of the trap: its folder, or `built-in NAME`.
+    /// Returns the source of the trap: its folder, or `built-in NAME`.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// The folder that it was read from. `None` for a trap of this library's, whose files are in this program.
+    /// Returns the folder of the trap. `None` for a trap of this library, whose files are in this program.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// The SHA-256 of its files, in hexadecimal: what an experiment knows it by.
+    /// Returns the SHA-256 of the files, in hexadecimal digits. It identifies the trap in an experiment.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// The program that runs the project's tests, and its arguments.
+    /// Returns the program that runs the project's tests, with its arguments.
     pub fn test_command(&self) -> &[String] {
         &self.file.test_command
     }
 
-    /// Longest run of one program, in seconds.
+    /// Returns the time limit of one program, in seconds.
     pub fn seconds(&self) -> u64 {
         self.file.seconds
     }
 
-    /// Bounds of the task.
+    /// Returns the brief of the task.
     pub fn brief(&self) -> &BriefDraft {
         &self.file.brief
     }
 
-    /// Claims of the handoff.
+    /// Returns the claims of the handoff.
     pub fn claims(&self) -> &[TrapClaim] {
         &self.file.claims
     }
 
-    /// The program that a reviewer runs who asks the question. Scripted reviewers alone have it.
+    /// Returns the program that a probing reviewer would run. Only scripted reviewers have it.
     pub fn probe(&self) -> &ProbeDraft {
         &self.probe
     }
 
-    /// The paths that an answer adds, changes or removes.
+    /// Returns the paths that an answer adds, changes or removes.
     pub fn changed(&self, answer: Answer) -> Vec<&str> {
         let (files, removes) = self.source.of(answer);
         files.keys().map(String::as_str).chain(removes.iter().map(String::as_str)).collect()
     }
 
-    /// The files of the project, or of an answer.
+    /// Returns the files of the project, or of an answer.
     pub fn tree(&self, answer: Option<Answer>) -> BTreeMap<&str, &[u8]> {
         let mut tree: BTreeMap<&str, &[u8]> =
             self.source.base.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
@@ -252,18 +252,18 @@ impl Trap {
         tree
     }
 
-    /// The program of the ground truth.
+    /// Returns the program of the ground truth.
     pub(crate) fn truth(&self) -> &ProbeDraft {
         &self.truth
     }
 
-    /// Output that is expected on the right answer.
+    /// Returns the expected output on the right answer.
     pub(crate) fn expected(&self) -> &str {
         &self.file.truth.expected
     }
 }
 
-/// Without what no agent may read: the planted and the right answer, the probe, and the ground truth.
+/// Hides the secrets from agents: both answers, the probe, and the ground truth.
 impl fmt::Debug for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trap")
