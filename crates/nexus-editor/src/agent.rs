@@ -27,14 +27,14 @@ use crate::{
     setup::{AcpOptions, Setup},
 };
 
-/// Most requests of a client that run at once. Source: our own bound.
+/// Maximum number of concurrent requests of a client. Source: our own bound.
 const MAX_REQUESTS: usize = 256;
-/// Lines that are read and not looked at yet.
+/// Maximum number of lines that were read and not handled yet.
 const QUEUED_LINES: usize = 4;
 /// Longest time for writing finished answers at the end.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Why the serving of a client ended.
+/// Reason why serving a client ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AcpEnd {
@@ -44,11 +44,11 @@ pub enum AcpEnd {
     InputFailed(io::Error),
     /// The output cannot be written: its reader is gone, or the disk is full.
     OutputFailed(io::Error),
-    /// `ended` was done.
+    /// The future `ended` completed.
     Asked,
 }
 
-/// Nexus as an agent of the protocol. Clones share the configuration; each client that is served has sessions of its own.
+/// Nexus as an agent of the protocol. Clones share the configuration. Each served client has its own sessions.
 #[derive(Clone, Debug)]
 pub struct AcpAgent(Arc<Setup>);
 
@@ -72,8 +72,8 @@ impl AcpAgent {
         }))
     }
 
-    /// Serves one client, until its input ends, the output cannot be written or `ended` is done. Turns that run then are cancelled; when this
-    /// returns, none of their processes is left.
+    /// Serves one client, until its input ends, the output cannot be written, or `ended` completes. Then cancels running
+    /// turns. When this returns, none of their processes is left.
     pub async fn serve(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
@@ -91,7 +91,7 @@ impl AcpAgent {
                 biased;
                 () = &mut ended => break AcpEnd::Asked,
                 written = &mut writing => break AcpEnd::OutputFailed(failure(written)),
-                // Finished requests are dropped.
+                // Remove finished requests from the set.
                 Some(_) = work.join_next() => continue,
                 line = lines.recv() => line,
             };
@@ -155,7 +155,7 @@ fn read(line: &MessageLine, out: &Outgoing, at_work: usize) -> Option<Incoming> 
     }
 }
 
-/// Reads lines until the input ends or cannot be read, none of them while too much waits to be written.
+/// Reads lines until the input ends or fails. Pauses while too much output waits to be written.
 fn read_lines(
     input: impl AsyncRead + Send + Unpin + 'static,
     out: Outgoing,
@@ -175,7 +175,7 @@ fn read_lines(
     (reading, lines)
 }
 
-/// Why the writing ended.
+/// Returns the reason why writing ended.
 fn failure(written: Result<io::Result<()>, tokio::task::JoinError>) -> io::Error {
     match written {
         Ok(Err(error)) => error,

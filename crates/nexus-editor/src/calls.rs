@@ -1,4 +1,4 @@
-//! The tool calls of one prompt: what updates and permission requests both know of them.
+//! Tool calls of one prompt, shared by updates and permission requests.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::diff::SeenContent;
 /// Tool calls of one prompt that have not ended.
 #[derive(Debug)]
 pub(crate) struct OpenCalls {
-    /// Prefix of every id: ids are unique in a session, but a turn's own ids only within the turn.
+    /// Prefix of every id. The client's ids are unique in a session, but a turn's own ids only within the turn.
     prefix: String,
     open: Vec<OpenCall>,
-    /// Calls with a permission request before their first event: name and id.
+    /// Names and ids of calls whose permission request came before their first event.
     ahead: Vec<(String, ToolCallId)>,
     next_ahead: u64,
 }
@@ -28,7 +28,7 @@ pub(crate) struct OpenCall {
     pub(crate) name: String,
     pub(crate) effects: Effects,
     pub(crate) arguments: Option<Value>,
-    /// The files that it names, as they were before.
+    /// Files that the call names, with their content before the call.
     pub(crate) before: Vec<(PathBuf, SeenContent)>,
     /// True after a permission request.
     is_asked: bool,
@@ -39,7 +39,7 @@ impl OpenCalls {
         Self { prefix, open: Vec::new(), ahead: Vec::new(), next_ahead: 0 }
     }
 
-    /// A call began. Also says whether the client knows it already.
+    /// Adds a call that has begun. Returns its id, and true if the client knows the id already.
     pub(crate) fn begin(&mut self, call: &CallId, name: &str, effects: Effects) -> (ToolCallId, bool) {
         let ahead = self.ahead.iter().position(|(asked, _)| asked == name);
         let known = ahead.map(|place| self.ahead.remove(place).1);
@@ -61,14 +61,14 @@ impl OpenCalls {
         self.open.iter_mut().find(|open| open.call == *call)
     }
 
-    /// A call ended.
+    /// Removes and returns a call that has ended.
     pub(crate) fn end(&mut self, call: &CallId) -> Option<OpenCall> {
         let place = self.open.iter().position(|open| open.call == *call)?;
         Some(self.open.remove(place))
     }
 
-    /// Returns the call of a permission request: the first with this name and these arguments that had no
-    /// request yet. A call whose arguments are still unknown counts only if no other call has its name.
+    /// Returns the call of a permission request: the first with this name and these arguments that had no request yet. A
+    /// call with unknown arguments counts only if no other call has its name.
     pub(crate) fn asked(&mut self, name: &str, arguments: &Value) -> Option<ToolCallId> {
         let is_open = |open: &OpenCall| open.name == name && !open.is_asked;
         let fits = |open: &OpenCall| is_open(open) && open.arguments.as_ref() == Some(arguments);
@@ -90,7 +90,7 @@ impl OpenCalls {
         id
     }
 
-    /// The ids of the calls that have not ended, which are forgotten.
+    /// Removes all calls that have not ended, and returns their ids.
     pub(crate) fn end_all(&mut self) -> Vec<ToolCallId> {
         let open = self.open.drain(..).map(|call| call.id);
         open.chain(self.ahead.drain(..).map(|(_, id)| id)).collect()

@@ -1,8 +1,8 @@
-//! Text as a client is given it: without what a terminal would obey, and within bounds.
+//! Text for a client: without control characters for a terminal, and within limits.
 
 use nexus_core::visible::Visible;
 
-/// Longest title, in characters.
+/// Maximum length of a title, in characters.
 const TITLE_CHARACTERS: usize = 120;
 
 /// Returns a text without control characters, except line breaks and tabs.
@@ -10,7 +10,7 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }
 
-/// One line for a list: the first that is not blank, its beginning. What is left out is marked by an ellipsis.
+/// Returns one line for a list: the beginning of the first line that is not blank. An ellipsis marks omitted text.
 pub(crate) fn title(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let shown = Visible(lines.next().unwrap_or_default()).to_string();
@@ -22,7 +22,7 @@ pub(crate) fn title(text: &str) -> String {
     title
 }
 
-/// The beginning of a text that is longer than `most` bytes, which says so.
+/// Returns a text. One that is longer than `most` bytes is cut, and ends with a note.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! One client: its messages, and the sessions that it has open.
+//! The connection of one client: its messages, and its open sessions.
 
 mod sessions;
 
@@ -46,23 +46,23 @@ use crate::{
     setup::{Setup, blocking},
 };
 
-/// One client.
+/// Connection of one client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     setup: Arc<Setup>,
     out: Outgoing,
-    /// `None` until the client has introduced itself.
+    /// Capabilities of the client. `None` until the client has introduced itself.
     client: Mutex<Option<ClientCapabilities>>,
     sessions: Mutex<HashMap<ConversationName, Arc<Session>>>,
-    /// The sessions whose prompts came under these ids, each written as JSON.
+    /// Sessions of the running prompts, by the JSON of their request ids.
     prompts: Mutex<HashMap<String, Arc<Session>>>,
-    /// Prefix of this connection's ids: a client may still have ids of an earlier connection.
+    /// Prefix of this connection's ids, because a client may still have ids of an earlier connection.
     prefix: String,
     /// Number of prompts so far.
     prompted: AtomicU64,
 }
 
-/// Answer, and the updates that follow it.
+/// Answer of a request, and the updates to send after it.
 type AnswerAndUpdates = Result<(Value, Vec<(SessionClient, SessionUpdate)>), Error>;
 
 /// Future of an answer.
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Takes a message. The returned future does the rest of the work; run it to its end, beside others.
+    /// Handles a message. The returned future does the rest of the work; run it to completion, concurrently with others.
     pub(crate) fn receive(self: &Arc<Self>, message: Incoming) -> Option<BoxFuture<'static, ()>> {
         match message {
             Incoming::Response { id, outcome } => self.out.answered(&id, outcome),
@@ -142,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Begins a request. What must happen in the order in which requests come happens here, the rest in the work.
+    /// Begins a request. Work that depends on the order of requests happens here, and the rest in the returned future.
     fn requested(self: &Arc<Self>, id: &Value, method: &str, value: Value) -> Result<AnswerFuture, Error> {
         if method == "initialize" {
             let answer = self.initialize(&params(value)?);
@@ -238,7 +238,7 @@ impl Connection {
         value: &str,
         is_mode: bool,
     ) -> Result<AnswerFuture, Error> {
-        // Read here, as what comes next may be the prompt that this is for.
+        // Read the configuration here and not in the future: the next message may be the prompt that this option is for.
         let router = configured(&self.setup)?;
         let most = self.setup.options.access;
         match option {
@@ -286,7 +286,7 @@ impl Connection {
         Ok(Box::pin(async move {
             let client = this.client(&session);
             let outcome = prompt(&this.setup, &client, &running, prefix, request.prompt).await;
-            // Before the answer: a client may send the next prompt as soon as it has that.
+            // Release these before the answer: a client may send the next prompt as soon as it has the answer.
             drop((listed, running));
             answered(&outcome?, Vec::new())
         }))
@@ -340,8 +340,8 @@ impl Drop for ListedPrompt {
     }
 }
 
-/// Takes the servers out of the parameters of a session. They are read one by one, so that an unreadable one does not
-/// refuse the session.
+/// Removes the servers from the parameters of a session. They are parsed one by one, so that an unreadable server does not
+/// fail the session.
 fn without_servers(mut value: Value) -> (Value, Value) {
     let servers = match &mut value {
         Value::Object(object) => object.insert("mcpServers".to_owned(), json!([])).unwrap_or_default(),

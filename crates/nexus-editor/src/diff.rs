@@ -1,4 +1,4 @@
-//! Changes of a file by a call, made or proposed. In doubt no diff is shown rather than a wrong one.
+//! Changes to a file by a call, made or proposed. If the change is uncertain, it shows no diff.
 
 use std::{
     io::{self, Read as _},
@@ -13,22 +13,22 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-/// Largest text of which a diff is shown, in bytes. Source: our own bound.
+/// Maximum size of a text for a diff, in bytes. Source: our own bound.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// The files below a folder, none of which is reached by a link that leads out of it.
+/// Access to the files below a folder. Does not follow a link that leads out of it.
 #[derive(Debug)]
 pub(crate) struct Files {
     files: Option<ScopedFiles>,
     redactor: Redactor,
 }
 
-/// Content of a file, as far as it is known.
+/// Content of a file, if it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SeenContent {
     Absent,
     Text(String),
-    /// It is elsewhere, too large, no text, or cannot be read.
+    /// The file is elsewhere, too large, not a text, or unreadable.
     Unknown,
 }
 
@@ -67,8 +67,7 @@ impl Files {
         }
     }
 
-    /// Returns the change that a call proposes, as far as its arguments show it: a whole text, or replacements
-    /// of texts.
+    /// Returns the change that a call proposes, if its arguments show it: a whole text, or replacements in texts.
     pub(crate) fn proposed(&self, paths: &[PathBuf], arguments: &Value) -> Option<ToolCallContent> {
         let [path] = paths else { return None };
         let before = self.look(path);

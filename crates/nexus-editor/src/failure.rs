@@ -1,15 +1,15 @@
-//! End of a turn in the protocol's terms.
+//! Ends of turns as stop reasons and errors of the protocol.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode, StopReason};
 use nexus_conversations::{ConversationError, ConversationErrorKind};
 use nexus_core::{ErrorKind, FinishReason, TurnError, TurnResult, error::Limit};
 use serde_json::json;
 
-/// The stop reason of a turn; `last` is why its last message ended, where that is known.
+/// Returns the stop reason of a turn. `last`: the finish reason of its last message, if known.
 ///
 /// # Errors
 ///
-/// The turn failed, and no stop reason says so.
+/// The turn failed, and no stop reason describes the failure.
 pub(crate) fn stop_reason(
     outcome: &Result<TurnResult, TurnError>,
     last: Option<&FinishReason>,
@@ -29,7 +29,7 @@ pub(crate) fn stop_reason(
     }
 }
 
-/// A failed turn as an error of the protocol.
+/// Converts a failed turn to an error of the protocol.
 fn said(error: &TurnError) -> Error {
     let code = if needs_login(error) { ErrorCode::AuthRequired } else { ErrorCode::InternalError };
     let remedy = if needs_login(error) { remedy(ErrorKind::Unauthenticated) } else { remedy(error.kind()) };
@@ -76,7 +76,7 @@ fn remedy(kind: ErrorKind) -> Option<&'static str> {
     })
 }
 
-/// A failure of the kept conversation as an error of the protocol.
+/// Converts a failure of the stored conversation to an error of the protocol.
 pub(crate) fn of_conversation(error: &ConversationError) -> Error {
     let kind = match error.kind {
         ConversationErrorKind::InUse => "in_use",
@@ -89,7 +89,7 @@ pub(crate) fn of_conversation(error: &ConversationError) -> Error {
     Error::new(ErrorCode::InternalError.into(), error.to_string()).data(json!({ "kind": kind }))
 }
 
-/// The configuration cannot be used.
+/// Returns the error for a configuration that cannot be used.
 pub(crate) fn of_configuration(message: impl Into<String>) -> Error {
     Error::new(ErrorCode::InternalError.into(), message).data(json!({ "kind": "configuration" }))
 }

@@ -1,22 +1,22 @@
-//! One message of the client, classified by the rules of JSON-RPC 2.0.
+//! Parses one message of the client, by the rules of JSON-RPC 2.0.
 
 use agent_client_protocol_schema::v1::Error;
 use nexus_core::lenient_json::{self, CheckedMessage};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A message.
+/// A parsed message.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Incoming {
-    /// Wants an answer under its id, which is a text, a whole number or `null`.
+    /// A request, with an id for its answer. The id is a text, a whole number or `null`.
     Request { id: Value, method: String, params: Value },
-    /// Wants none.
+    /// A notification, which has no answer.
     Notification { method: String, params: Value },
-    /// The answer to a request of ours.
+    /// The answer to a request of Nexus.
     Response { id: Value, outcome: Result<Value, Error> },
 }
 
-/// A malformed line: the id to answer under, which is `null` if it is unknown, and the reason.
+/// A malformed line: the id for the answer, which is `null` if it is unknown, and the reason.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) id: Value,
@@ -24,10 +24,10 @@ pub(crate) struct Refused {
 }
 
 impl Incoming {
-    /// Reads a line.
+    /// Parses a line.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<Refused>> {
         let CheckedMessage { value, flaw } = lenient_json::read_message(line).map_err(|error| {
-            // Without the line itself: it is the client's, and may be long.
+            // Do not quote the line: it may be long, and its content is private.
             let reason = format!("the line is not valid JSON: {error}");
             let id = lenient_json::request_id(line).unwrap_or_default();
             Box::new(Refused { id, error: with_reason(Error::parse_error(), reason) })
@@ -50,7 +50,7 @@ impl Incoming {
             (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
             (Some(_), _) => Err(invalid(answer_to, "`method` must be a text")),
             (None, Some(id)) => match (object.remove("result"), object.remove("error")) {
-                // Its answers are permissions.
+                // Reject an unreliable answer: the client's answers are permissions.
                 (Some(_), None) if flaw.is_some() => {
                     let flaw = flaw.unwrap_or_default();
                     let reason = format!("the JSON of the answer is unreliable: {flaw}");
@@ -68,15 +68,15 @@ impl Incoming {
     }
 }
 
-/// The parameters of a method.
+/// Parses the parameters of a method.
 pub(crate) fn params<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
-    // A method whose parameters may all be missing may come without any.
+    // If all parameters of a method are optional, `params` may be missing.
     let value = if value.is_null() { Value::Object(serde_json::Map::new()) } else { value };
     serde_json::from_value(value)
         .map_err(|error| with_reason(Error::invalid_params(), format!("the parameters do not fit: {error}")))
 }
 
-/// An error with words of ours in place of its usual ones.
+/// Adds a reason to an error, in place of its usual message.
 pub(crate) fn with_reason(mut error: Error, reason: impl Into<String>) -> Error {
     error.message = reason.into();
     error

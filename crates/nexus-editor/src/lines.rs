@@ -1,14 +1,14 @@
-//! Lines of the input, within a bound.
+//! Reads lines of bounded length.
 
 use std::io;
 
 use nexus_core::message_line::{LineCollector, MessageLine};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 
-/// Longest line that is read, in bytes: room for pictures, which arrive in base64. Source: our own bound.
+/// Maximum length of a line, in bytes: enough for pictures, which arrive in base64. Source: our own bound.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// Reads the next line that is not blank; `None` at the end of the input. A last line without an end of line counts.
+/// Reads the next line that is not blank; `None` at the end of the input. The last line needs no line end.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The modes and options of a session: types of the configuration, and access levels.
+//! Modes and options of a session: types of the configuration, and access levels.
 
 use agent_client_protocol_schema::v1::{
     SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
@@ -7,12 +7,12 @@ use agent_client_protocol_schema::v1::{
 use nexus_core::{AccessSupport, ExecutionBackend as _, ToolAccess};
 use nexus_router::{ExplainedTarget, Router};
 
-/// The option that is the mode, for clients that show options in place of modes.
+/// Id of the option for the mode, for clients that show options and no modes.
 pub(crate) const MODE: &str = "mode";
-/// The option that is the access level.
+/// Id of the option for the access level.
 pub(crate) const ACCESS: &str = "access";
 
-/// Every level, from the least.
+/// Every access level, lowest first, with its name and description.
 const LEVELS: [(ToolAccess, &str, &str); 4] = [
     (ToolAccess::ScopedOnly, "Text only", "No tools"),
     (ToolAccess::ReadOnly, "Read only", "The vendor's own tools, limited to reading"),
@@ -51,7 +51,7 @@ pub(crate) fn check_kind(router: &Router, kind: &str) -> Result<(), String> {
     router.binding(kind).map(drop).map_err(|error| format!("{error}; the modes are: {}", known()))
 }
 
-/// The modes, of which `current` is set.
+/// Returns the modes, with `current` as the selected one.
 pub(crate) fn modes(router: &Router, current: &str) -> SessionModeState {
     let modes = kinds(router).into_iter().map(|kind| {
         let description = description(router, &kind);
@@ -60,7 +60,7 @@ pub(crate) fn modes(router: &Router, current: &str) -> SessionModeState {
     SessionModeState::new(current.to_owned(), modes.collect())
 }
 
-/// The options: the mode again, and the access level up to `most`.
+/// Returns the options: the mode, and the access levels up to `most`.
 pub(crate) fn options(
     router: &Router,
     current: &str,
@@ -83,13 +83,14 @@ pub(crate) fn options(
     ]
 }
 
-/// The access level of this name, up to `most`.
+/// Returns the access level with this name, if it is at most `most`.
 pub(crate) fn level(name: &str, most: ToolAccess) -> Option<ToolAccess> {
     let mut levels = LEVELS.iter().map(|(level, ..)| *level);
     levels.find(|level| *level <= most && level.as_str() == name)
 }
 
-/// The highest level up to `wanted` that the backend which would take a turn of the type keeps; `wanted` if it keeps none of them.
+/// Returns the highest level up to `wanted` that the backend of the type can enforce. Returns `wanted` if it can enforce
+/// none.
 pub(crate) fn kept_level(router: &Router, kind: &str, wanted: ToolAccess) -> ToolAccess {
     let Ok(backend) = router.backend(kind) else { return wanted };
     let access = backend.capabilities().access;

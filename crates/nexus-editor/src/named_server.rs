@@ -1,24 +1,24 @@
-//! One entry of a client's `mcpServers`. An entry that cannot be read costs its own server and not the session.
+//! An entry of a client's `mcpServers`. An unreadable entry affects only its own server, not the session.
 
 use agent_client_protocol_schema::v1::McpServerStdio;
 use serde_json::{Map, Value, json};
 
 use crate::client_text::cut;
 
-/// Bytes of a client's own text that a reason quotes.
+/// Maximum length of a client's text that an error quotes, in bytes.
 const QUOTED_BYTES: usize = 100;
 
-/// One named server.
+/// A server that the client named.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NamedServer {
     /// A program to start.
     Stdio(McpServerStdio),
-    /// A server that this program cannot start: its name and the reason, for a person.
+    /// A server that Nexus cannot start: its name and the reason, for a person.
     Refused(String),
 }
 
 impl NamedServer {
-    /// Reads a list of servers, or an object that has them by name.
+    /// Reads a list of servers, or an object with servers by name.
     pub(crate) fn read_all(servers: Value) -> Vec<Self> {
         match servers {
             Value::Null => Vec::new(),
@@ -52,7 +52,7 @@ impl NamedServer {
     }
 }
 
-/// Reads an object as a program to start. `args` and `env` may be missing, and `env` may be an object.
+/// Parses an object as a program to start. `args` and `env` may be missing, and `env` may be an object.
 fn stdio(name: &str, mut server: Map<String, Value>) -> Result<McpServerStdio, String> {
     match server.remove("type") {
         None | Some(Value::Null) => {}
@@ -110,7 +110,7 @@ fn text_of(name: &str, value: &Value) -> Result<String, String> {
     plain_text(value).ok_or_else(reason)
 }
 
-/// Returns a string, or a number or `true` and `false` as the client wrote them.
+/// Returns the text of a string. Returns a number or a boolean as the client wrote it.
 fn plain_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

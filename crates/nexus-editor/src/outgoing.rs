@@ -1,4 +1,4 @@
-//! Output to the client: lines in one order, and requests that wait for answers.
+//! Output to the client: lines in order, and requests that wait for answers.
 
 use std::{
     collections::HashMap,
@@ -19,27 +19,28 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// From how many bytes that wait to be written on a turn waits, too. Source: our own bound.
+/// Size of the unwritten output from which a turn waits, in bytes. Source: our own bound.
 pub(crate) const TURN_WAITS_BYTES: usize = 1 << 20;
-/// From how many bytes that wait to be written on no more input is read: a client that asks and does not read costs no more than this and
-/// one line. Source: our own bound, far above the other one, so that a cancellation is read while a turn waits.
+/// Size of the unwritten output from which no more input is read, in bytes. It bounds the memory for a client that sends
+/// requests but does not read answers. Source: our own bound, far above the one for turns, so that a cancellation is read
+/// while a turn waits.
 pub(crate) const INPUT_WAITS_BYTES: usize = 16 << 20;
 
-/// The way to the client. Clones lead to the same one.
+/// Sends messages to the client. Clones share one queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing(Arc<ClientLink>);
 
-/// Link to the client that clones share.
+/// Queue and open requests, which clones share.
 #[derive(Debug)]
 struct ClientLink {
     lines: mpsc::UnboundedSender<Option<Vec<u8>>>,
     queue: Mutex<QueuedBytes>,
-    /// Requests of ours that have no answer yet.
+    /// Requests of Nexus without an answer yet.
     asked: Mutex<HashMap<i64, oneshot::Sender<Result<Value, Error>>>>,
     next_id: AtomicI64,
 }
 
-/// Bytes that are not written yet, and the tasks that wait for room.
+/// Number of unwritten bytes, and the tasks that wait for room.
 #[derive(Debug, Default)]
 struct QueuedBytes {
     bytes: usize,
@@ -75,7 +76,8 @@ enum ResponseOutcome<'m> {
 }
 
 impl Outgoing {
-    /// The way to the client that reads from `output`, and what writes there until the last line is written, or one cannot be.
+    /// Creates the queue to a client that reads from `output`, and the future that writes there. The future ends after the
+    /// last line, or when a line cannot be written.
     pub(crate) fn new(output: impl AsyncWrite + Unpin) -> (Self, impl Future<Output = io::Result<()>>) {
         let (lines, waiting) = mpsc::unbounded_channel();
         let outgoing = Self(Arc::new(ClientLink {
@@ -113,12 +115,12 @@ impl Outgoing {
         outcome
     }
 
-    /// Has the writing end after the lines that wait.
+    /// Ends the writing after the lines in the queue.
     pub(crate) fn finish(&self) {
         let _nobody_writes = self.0.lines.send(None);
     }
 
-    /// Ready if fewer than `most` bytes wait. Otherwise wakes the task once that is the case.
+    /// Returns `Ready` if fewer than `most` bytes are unwritten. Otherwise wakes the task when this is the case.
     pub(crate) fn poll_below(&self, most: usize, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.0.queue);
         if queue.is_closed || queue.bytes < most {
@@ -130,7 +132,7 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Waits until fewer than `most` bytes wait.
+    /// Waits until fewer than `most` bytes are unwritten.
     pub(crate) async fn below(&self, most: usize) {
         poll_fn(|context| self.poll_below(most, context)).await;
     }
@@ -168,7 +170,7 @@ impl Outgoing {
         serde_json::from_value(answer?).map_err(Error::into_internal_error)
     }
 
-    /// Takes the answer to a request of ours. One to a request that was never made, or is not waited for any more, is dropped.
+    /// Passes an answer to the request that waits for it. Drops an answer without a waiting request.
     pub(crate) fn answered(&self, id: &Value, outcome: Result<Value, Error>) {
         let sender = id.as_i64().and_then(|id| lock(&self.0.asked).remove(&id));
         match sender {
@@ -203,7 +205,7 @@ impl QueuedBytes {
     }
 }
 
-/// Request without an answer yet.
+/// Removes a request from the open ones when it is dropped.
 struct OpenRequest<'o> {
     outgoing: &'o Outgoing,
     id: i64,
@@ -217,7 +219,7 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-/// A panic elsewhere leaves what is behind the lock whole: nothing in between can be seen.
+/// Locks a mutex even if it is poisoned: no code of this crate panics with a half-made change.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

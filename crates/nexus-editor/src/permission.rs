@@ -1,4 +1,4 @@
-//! Asks the person through the client to allow a call. A missing answer counts as a refusal.
+//! Asks the user through the client to allow a call. A missing answer counts as a refusal.
 
 use std::{
     path::PathBuf,
@@ -24,16 +24,16 @@ use crate::{
     updates::{locations, output_text},
 };
 
-/// The options. "Always" is missing, because nothing would store that choice.
+/// Ids of the options. There is no "always", because nothing would store that choice.
 const ALLOW: &str = "allow";
 const REJECT: &str = "reject";
 
-/// Number and length of the waits for the event of the call: the event goes through a queue, and the permission
-/// request does not.
+/// Number of waits for the event of the call, and length of each. The event goes through a queue, but the permission request
+/// does not.
 const LOOKS: u32 = 10;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Inputs of a turn's permission requests.
+/// Inputs for the permission requests of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
     pub(crate) client: SessionClient,
@@ -43,7 +43,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Decides on the calls of a turn, each within this time.
+    /// Returns the approver for the calls of a turn. It waits for each answer up to `within`.
     pub(crate) fn approver(self, within: Duration) -> Approver {
         Approver::new(move |request| {
             let asking = self.clone();
@@ -68,7 +68,7 @@ impl Asking {
             .locations(locations(&files))
             .raw_input(request.arguments.clone());
         let diff = self.files.proposed(&files, &request.arguments);
-        // The title has a line of it; what is allowed is the whole.
+        // The title shows only one line, but the person must see the whole command.
         let command = request.arguments.get("command").and_then(Value::as_str);
         let whole = command.or(request.title.as_deref()).filter(|text| title(text) != text.trim());
         let content: Vec<_> = diff.into_iter().chain(whole.and_then(output_text)).collect();

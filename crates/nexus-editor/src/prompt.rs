@@ -1,4 +1,4 @@
-//! The prompt of a client, as a prompt of a turn.
+//! Conversion of a client's prompt to a turn.
 
 use std::fmt::Write as _;
 
@@ -11,16 +11,16 @@ use nexus_core::{PromptBlock, visible::Visible};
 
 use crate::incoming::with_reason;
 
-/// Most bytes of a prompt's texts together. Source: our own bound, above the limit of every model.
+/// Maximum total size of a prompt's texts, in bytes. Source: our own bound, above the limit of every model.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
-/// The command that says who would run a prompt.
+/// Command that explains which backend would run a prompt.
 const EXPLAIN: &str = "/explain";
 
-/// The command that starts the client's MCP servers again.
+/// Command that starts the client's MCP servers again.
 const SERVERS: &str = "/servers";
 
-/// The commands that a prompt may begin with.
+/// Returns the commands with which a prompt may begin.
 pub(crate) fn commands() -> Vec<AvailableCommand> {
     let input = UnstructuredCommandInput::new("a type of nexus.yaml; default: the type of the session");
     vec![
@@ -37,14 +37,14 @@ pub(crate) fn commands() -> Vec<AvailableCommand> {
     ]
 }
 
-/// Request of a prompt.
+/// Action that a prompt asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Asked {
-    /// Explain which backend would run a prompt of this type, or of the session's.
+    /// Explain which backend would run a prompt of this type. `None`: the type of the session.
     Explain(Option<String>),
-    /// To start the client's MCP servers again.
+    /// Start the client's MCP servers again.
     Servers,
-    /// A turn.
+    /// Run a turn.
     Turn(Vec<PromptBlock>),
 }
 

@@ -26,7 +26,7 @@ use crate::{
     updates::Updates,
 };
 
-/// Answers a prompt, whose ids begin with `prefix`.
+/// Answers a prompt. The ids of its messages and calls begin with `prefix`.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ pub(crate) async fn prompt(
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
 }
 
-/// Returns the tools of the client's servers. Reports missing servers to the person.
+/// Returns the tools of the client's servers. Reports missing servers to the user.
 async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
     let session = &running.session;
     let (tools, faults) = session.servers.tools(&session.cwd).await;
@@ -106,7 +106,7 @@ async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
     tools
 }
 
-/// Starts the client's servers again that did not start, and says which are there.
+/// Starts the client's servers again that did not start, and reports the running ones.
 async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptResponse {
     let session = &running.session;
     let looking = async {
@@ -126,7 +126,7 @@ async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptRespo
     PromptResponse::new(StopReason::EndTurn)
 }
 
-/// The request of a turn. What the backend cannot keep of the access level is given up, and the person told.
+/// Returns the request of a turn. Lowers the access level to one that the backend can enforce, and tells the user.
 fn request(
     client: &SessionClient,
     running: &RunningPrompt,
@@ -151,7 +151,7 @@ fn request(
     request
 }
 
-/// Keeps beside the conversation what it does not keep, and tells the person where a turn is not stored.
+/// Stores the record of the session, and tells the user if a turn is not stored.
 async fn keep(
     setup: &Arc<Setup>,
     client: &SessionClient,
@@ -165,14 +165,14 @@ async fn keep(
             let is_first = {
                 let mut state = lock(&session.state);
                 let is_first = state.title.is_none();
-                // The first words stay.
+                // The title is the beginning of the first prompt, so keep it.
                 state.title.get_or_insert_with(|| title.clone());
                 is_first
             };
             if is_first {
                 client.update(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
             }
-            // The record may be missing: an earlier write failed, or another program deleted it.
+            // Write the record if it is missing: an earlier write failed, or another program deleted it.
             blocking(setup, move |setup| {
                 if is_first || !setup.records.has(&session.name) {
                     session.store(&setup.records);
@@ -209,17 +209,17 @@ fn facts(turn: &ConversationOutcome) -> Value {
 
 /// Explains which backend would run a prompt of this type.
 async fn explained(router: &Router, kind: &str) -> Result<String, Error> {
-    // Another process may have armed one.
+    // Read the holds again: another process may have written one.
     router.refresh_holds().await;
     let explanation = router.explain(kind).map_err(|error| of_configuration(error.to_string()))?;
     let text = client_text::harmless(&explanation.to_string());
-    // Longer than any in the text.
+    // The fence must be longer than any run of backticks in the text.
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     Ok(format!("{fence}text\n{text}\n{fence}\n"))
 }
 
-/// The texts of a prompt.
+/// Returns the texts of a prompt.
 fn said(blocks: &[PromptBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
         PromptBlock::Text { text } => Some(text.as_str()),

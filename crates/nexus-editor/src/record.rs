@@ -1,4 +1,4 @@
-//! Stored facts about a session, beside its conversation.
+//! Stored data about a session, in addition to its conversation.
 
 use std::{
     fs, io,
@@ -9,20 +9,20 @@ use nexus_conversations::ConversationName;
 use nexus_core::ToolAccess;
 use serde::{Deserialize, Serialize};
 
-/// Largest file, in bytes. Source: our own bound; a path has at most 4 KiB.
+/// Maximum size of a record, in bytes. Source: our own bound; a path has at most 4 KiB.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Stored facts about a session, beside its conversation.
+/// Stored data about a session, in addition to its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
     pub(crate) cwd: PathBuf,
-    /// The type of the configuration.
+    /// Type of the configuration.
     pub(crate) mode: String,
     pub(crate) access: ToolAccess,
     pub(crate) title: String,
 }
 
-/// The records of a home, a file each: `acp/NAME.json`, of the conversation NAME.
+/// The records of a home: the file `acp/NAME.json` belongs to the conversation NAME.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionRecords {
     folder: PathBuf,
@@ -64,14 +64,14 @@ impl SessionRecords {
         }
     }
 
-    /// The sessions that have a record.
+    /// Returns the names of all sessions with a record.
     pub(crate) fn names(&self) -> Vec<ConversationName> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let stem = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok();
         entries.filter_map(stem).collect()
     }
 
-    /// Names that differ in case only are one conversation.
+    /// Returns the path of a record. Names that differ only in case have one path, because they are one conversation.
     fn path(&self, name: &ConversationName) -> PathBuf {
         self.folder.join(format!("{}.json", name.as_str().to_ascii_lowercase()))
     }

@@ -18,8 +18,8 @@ use crate::client_text;
 /// Longest part of a server's error text that the model reads, in bytes.
 const FAULT_BYTES: usize = 1_000;
 
-/// Calls a tool, and waits for its answer for as long as there is progress at least every `within`. Dropping the future tells the
-/// server that the answer is not wanted any more.
+/// Calls a tool, and waits for its answer as long as there is progress at least every `within`. Dropping the future tells
+/// the server that the answer is no longer needed.
 pub(crate) async fn call(
     peer: Peer<RoleClient>,
     tool: String,
@@ -53,9 +53,9 @@ pub(crate) async fn call(
     }
 }
 
-/// A call whose answer is waited for. Dropped, it is taken back.
+/// A call without an answer. Dropping it cancels the call.
 struct Unanswered {
-    /// `None` once it was answered.
+    /// `None` after the answer.
     peer: Option<Peer<RoleClient>>,
     id: RequestId,
 }
@@ -65,7 +65,7 @@ impl Drop for Unanswered {
         if let (Some(peer), Ok(runtime)) = (self.peer.take(), tokio::runtime::Handle::try_current()) {
             let params = CancelledNotificationParam::new(Some(self.id.clone()), None);
             let notification = CancelledNotification::new(params);
-            // A server that has ended gets no cancellation.
+            // Ignore an error: a server that has ended needs no cancellation.
             runtime.spawn(async move { drop(peer.send_notification(notification.into()).await) });
         }
     }
@@ -75,7 +75,8 @@ fn fault(reason: &str) -> ToolResult {
     ToolResult::error(client_text::cut(reason, FAULT_BYTES))
 }
 
-/// Returns what the model reads of a result. A structured value follows its summary, unless one of the texts has it already.
+/// Returns the text of a result for the model. A structured value follows the other content, unless one of the texts has it
+/// already.
 fn result_of(result: CallToolResult) -> ToolResult {
     let is_shown = |value: &Value| {
         result.content.iter().any(|content| match content {
@@ -100,7 +101,7 @@ fn shown(content: ContentBlock) -> ToolContent {
     match content {
         ContentBlock::Text(text) => ToolContent::text(text.text),
         ContentBlock::Image(image) => ToolContent::Image { media_type: image.mime_type, data: image.data },
-        // A resource or the like, as the protocol writes it.
+        // Show a resource, or other content, in the JSON of the protocol.
         other => {
             serde_json::to_value(other).map_or_else(|_| ToolContent::text("(not shown)"), ToolContent::json)
         }

@@ -1,4 +1,4 @@
-//! One MCP server that a client named: a process of ours, and the connection to it.
+//! One MCP server of a client: its process and the connection to it.
 
 use std::{borrow::Cow, io, path::Path, sync::Arc, time::Duration};
 
@@ -21,15 +21,13 @@ use tokio::time::timeout;
 
 use crate::client_text::cut;
 
-/// Time that a server has from its start to its list of tools. Source: our own bound; some are downloaded
-/// first.
+/// Longest time from the start of a server to its list of tools. Source: our own bound; some servers are downloaded first.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// Time that a server has to end after its input was closed.
+/// Longest time for a server to end after its input was closed.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// Bytes of a server's error output that a message quotes.
+/// Maximum length of a server's error output in a message, in bytes.
 const COMPLAINT_BYTES: usize = 300;
-/// Variables that a server gets of our environment, beside `PATH` and the language: the paths of a person's
-/// files.
+/// Variables of our environment that a server gets, in addition to `PATH` and the language: paths of the user's files.
 const VARIABLES: [&str; 9] = [
     "HOME",
     "USER",
@@ -42,7 +40,7 @@ const VARIABLES: [&str; 9] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub(crate) struct ServerProcess {
     pub(crate) service: RunningService<RoleClient, ()>,
@@ -51,11 +49,11 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a server in a folder, and asks it for its tools.
+    /// Starts a server in a folder, and requests its list of tools.
     ///
     /// # Errors
     ///
-    /// Why it is not there, for a person.
+    /// Reason why it is not available, for a person.
     pub(crate) async fn start(server: &McpServerStdio, folder: &Path) -> Result<Self, String> {
         let process = Arc::new(spawn(server, folder)?);
         let connecting = async {
@@ -81,12 +79,12 @@ impl ServerProcess {
         }
     }
 
-    /// Returns true while it runs.
+    /// Returns true while the server runs.
     pub(crate) fn is_running(&self) -> bool {
         !self.service.is_closed() && !self.service.is_transport_closed()
     }
 
-    /// Ends it, with all that it started.
+    /// Ends the server and all processes that it started.
     pub(crate) async fn stop(&self) {
         self.process.stop(stopping()).await;
     }
@@ -114,8 +112,8 @@ fn spawn(server: &McpServerStdio, folder: &Path) -> Result<Process, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Reads a line of a server. An answer that cannot be read is an error, so that its request does not wait for ever. Other
-/// lines are passed over: some servers write a greeting first.
+/// Parses a line of a server. An unreadable answer becomes an error, so that its request does not wait for ever. Other
+/// unreadable lines are skipped, because some servers write a greeting first.
 fn message(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
     let error = match lenient_json::from_slice(line) {
         Ok((message, repairs)) => {
@@ -132,7 +130,7 @@ fn message(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
     serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "error": problem })).ok()
 }
 
-/// Lines of JSON to a process and from it.
+/// Transport of JSON lines to a process and from it.
 struct ProcessTransport {
     process: Arc<Process>,
 }

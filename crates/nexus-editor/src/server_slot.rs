@@ -10,27 +10,27 @@ use tokio::{
 
 use crate::server_process::ServerProcess;
 
-/// Longest start that is tried again with each prompt. Source: our own bound, what a person waits for unasked.
+/// Longest start of a server that is repeated at each prompt. Source: our own bound on an unrequested wait.
 const SHORT_START: Duration = Duration::from_secs(5);
-/// Longest time for a server that is given up during its start to end.
+/// Longest time for a server to end that is stopped during its start.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// One server of a session.
+/// State of one server of a session.
 #[derive(Debug)]
 pub(crate) enum ServerSlot {
-    /// It was not started yet, or is to be started again.
+    /// The server has not been started, or will be started again.
     Empty,
-    /// It starts, whether or not a prompt waits for it.
+    /// The server is starting, even if no prompt waits for it.
     Starting(ServerStart),
     Running(ServerProcess),
-    /// It took long and did not start: no prompt waits for it again unasked.
+    /// The start took long and failed. It is not repeated unless the user asks for it.
     SetAside {
-        /// Why it did not start, and how to try again.
+        /// Reason of the failure, and how to try again.
         reason: String,
     },
 }
 
-/// A start that is under way. Dropped, it is given up.
+/// A running start. Dropping it stops the start.
 #[derive(Debug)]
 pub(crate) struct ServerStart {
     task: JoinHandle<Result<ServerProcess, String>>,
@@ -38,11 +38,11 @@ pub(crate) struct ServerStart {
 }
 
 impl ServerSlot {
-    /// Starts the server if it does not run. Dropping the future leaves a start that has begun under way.
+    /// Starts the server if it does not run. A start that has begun continues if the future is dropped.
     ///
     /// # Errors
     ///
-    /// Why it does not run, for a person.
+    /// Reason why the server does not run, for a person.
     pub(crate) async fn fill(&mut self, wanted: &McpServerStdio, folder: &Path) -> Result<(), String> {
         match self {
             Self::Running(server) if server.is_running() => return Ok(()),
@@ -83,7 +83,7 @@ impl ServerSlot {
         }
     }
 
-    /// The server, if it was started. It may have ended.
+    /// Returns the server, if it was started. It may have ended since.
     pub(crate) fn running(&self) -> Option<&ServerProcess> {
         match self {
             Self::Running(server) => Some(server),
@@ -91,13 +91,13 @@ impl ServerSlot {
         }
     }
 
-    /// Ends the server, with all that it started.
+    /// Ends the server and all processes that it started.
     pub(crate) async fn stop(&mut self) {
         match self {
             Self::Running(server) => server.stop().await,
             Self::Starting(start) => {
                 start.task.abort();
-                // Its process ends as the task is dropped.
+                // The aborted task ends the process when it is dropped, so wait for the task.
                 let _ = timeout(GIVE_UP_WITHIN, &mut start.task).await;
             }
             Self::Empty | Self::SetAside { .. } => {}

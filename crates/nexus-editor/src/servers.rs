@@ -1,4 +1,4 @@
-//! The MCP servers that a client names for a session, as tools of its turns.
+//! The MCP servers that a client names for a session, and their tools in its turns.
 
 use std::{collections::HashSet, path::Path, time::Duration};
 
@@ -11,21 +11,21 @@ use tokio::sync::Mutex;
 
 use crate::{client_text::cut, named_server::NamedServer, server_call::call, server_slot::ServerSlot};
 
-/// Longest name of a tool, in characters: what every vendor takes.
+/// Maximum length of a tool's name, in characters. Source: all vendors accept names of this length.
 const MAX_NAME: usize = 64;
-/// Most servers of a session. Source: our own bound.
+/// Maximum number of servers of a session. Source: our own bound.
 const MAX_SERVERS: usize = 32;
-/// Most bytes of the descriptions and schemas of a session's tools together: each turn shows them to its model.
+/// Maximum total size of the descriptions and schemas of a session's tools, in bytes. Each turn shows them to its model.
 /// Source: our own bound.
 const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 
-/// The servers of a session: started with its first prompt, and kept until it is closed.
+/// Servers of a session. They start with its first prompt, and run until the session is closed.
 #[derive(Debug)]
 pub(crate) struct Servers {
     wanted: Vec<McpServerStdio>,
     /// Names of the servers that cannot be started, with the reasons.
     refused: Vec<String>,
-    /// Time limit of a call without progress.
+    /// Longest time of a call without progress.
     call_within: Duration,
     state: Mutex<ServerSlots>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct Servers {
 struct ServerSlots {
     /// One slot for each wanted server, in the same order.
     slots: Vec<ServerSlot>,
-    /// Problems that the person knows already. For a server that does not start, its number: the reason may be
+    /// Problems that were already reported. A server that does not start is listed by its number, because the reason may be
     /// worded differently each time.
     told: HashSet<String>,
 }
 
 impl Servers {
-    /// Creates the servers of the `mcpServers` of a client.
+    /// Creates the servers from the `mcpServers` of a client.
     pub(crate) fn new(named: Value, call_within: Duration) -> Self {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         for server in NamedServer::read_all(named) {
@@ -57,8 +57,8 @@ impl Servers {
         Self { wanted, refused, call_within, state: Mutex::new(ServerSlots { slots, told: HashSet::new() }) }
     }
 
-    /// The tools of the servers, which are started if they do not run; and what the person is to know of them
-    /// and was not told yet. Dropping the future leaves the servers that it started to the next one.
+    /// Starts the servers that do not run, and returns their tools, with the problems that were not reported yet. If the
+    /// future is dropped, the next call continues the starts.
     pub(crate) async fn tools(&self, folder: &Path) -> (Toolbox, Vec<String>) {
         let ServerSlots { slots, told } = &mut *self.state.lock().await;
         let starting = self.wanted.iter().zip(slots.iter_mut());
@@ -69,7 +69,7 @@ impl Servers {
         for (number, (wanted, started)) in self.wanted.iter().zip(started).enumerate() {
             let key = server_key(number);
             match started {
-                // If it ends later and does not start again, report that again.
+                // The server runs. If it ends later and does not start again, report the problem again.
                 Ok(()) => {
                     told.remove(&key);
                 }
@@ -122,7 +122,7 @@ impl Servers {
         (named, slots.iter().filter_map(ServerSlot::running).filter(|server| server.is_running()).count())
     }
 
-    /// Ends them, with all that they started.
+    /// Ends the servers and all processes that they started.
     pub(crate) async fn stop(&self) {
         let slots = &mut self.state.lock().await.slots;
         join_all(slots.iter_mut().map(|slot| slot.stop())).await;
@@ -139,7 +139,7 @@ async fn answer_of(peer: Peer<RoleClient>, tool: String, arguments: Value, withi
     call(peer, tool, arguments, within).await.within(MAX_ANSWER_BYTES)
 }
 
-/// A name that says whose tool it is, and that no other tool has.
+/// Returns a unique name for a tool that contains the name of its server.
 fn name_of(server: &str, tool: &str, names: &mut HashSet<String>) -> String {
     let plain = |text: &str| -> String {
         let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');

@@ -1,4 +1,4 @@
-//! A session that is open on a connection.
+//! An open session of a connection.
 
 use std::{
     path::PathBuf,
@@ -17,36 +17,36 @@ use crate::{
     servers::Servers,
 };
 
-/// A session that is open on a connection.
+/// An open session of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) name: ConversationName,
     pub(crate) cwd: PathBuf,
-    /// The MCP servers that the client named.
+    /// MCP servers that the client named.
     pub(crate) servers: Servers,
     pub(crate) state: Mutex<SessionState>,
-    /// Held while the record is written, so that the last state is what stays.
+    /// Locked while the record is written, so that the newest state is written last.
     writing: Mutex<()>,
 }
 
 /// Mutable state of a session.
 #[derive(Debug)]
 pub(crate) struct SessionState {
-    /// The type of the configuration that takes the next prompt.
+    /// Type of the configuration for the next prompt.
     pub(crate) mode: String,
     pub(crate) access: ToolAccess,
-    /// The first words; `None` until a prompt was stored.
+    /// Beginning of the first prompt. `None` until a prompt is stored.
     pub(crate) title: Option<String>,
     /// The reduced access level that was last reported to the person, and its mode.
     pub(crate) told_level: Option<(String, ToolAccess)>,
     running: Option<PromptSignals>,
 }
 
-/// Signals of a running prompt: to cancel it, and that it has ended.
+/// Signals of a running prompt.
 #[derive(Clone, Debug)]
 struct PromptSignals {
     cancel: CancelToken,
-    /// Cancelled once the prompt is answered.
+    /// Cancelled when the prompt has been answered.
     done: CancelToken,
 }
 
@@ -63,11 +63,11 @@ impl Session {
         Self { name, cwd, servers, state: Mutex::new(state), writing: Mutex::new(()) }
     }
 
-    /// Begins a prompt, or what no prompt may run beside, which ends when what is returned is dropped.
+    /// Begins a prompt, or another action that no prompt may overlap. It ends when the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// Another one runs.
+    /// Another prompt or action is running.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<RunningPrompt, Error> {
         let mut state = lock(&self.state);
         if state.running.is_some() {
@@ -78,14 +78,14 @@ impl Session {
         Ok(RunningPrompt { session: Arc::clone(self), cancel, done })
     }
 
-    /// Cancels the prompt that runs, if one does.
+    /// Cancels the running prompt, if there is one.
     pub(crate) fn cancel(&self) {
         if let Some(running) = &lock(&self.state).running {
             running.cancel.cancel();
         }
     }
 
-    /// Waits until no prompt runs.
+    /// Waits until no prompt is running.
     pub(crate) async fn idle(&self) {
         let done = lock(&self.state).running.as_ref().map(|running| running.done.clone());
         if let Some(done) = done {
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// Writes the record, if the session has a prompt that is stored. Blocks.
+    /// Writes the record, if a prompt of the session is stored. Blocks.
     pub(crate) fn store(&self, records: &SessionRecords) {
         let _writing = lock(&self.writing);
         let record = {
@@ -107,7 +107,7 @@ impl Session {
     }
 }
 
-/// A prompt that runs in a session.
+/// A running prompt of a session.
 #[derive(Debug)]
 pub(crate) struct RunningPrompt {
     pub(crate) session: Arc<Session>,
@@ -122,7 +122,7 @@ impl Drop for RunningPrompt {
     }
 }
 
-/// The session has a prompt that runs.
+/// Returns the error for a session with a running prompt.
 fn busy() -> Error {
     with_reason(
         Error::invalid_request(),

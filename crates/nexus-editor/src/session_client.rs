@@ -1,4 +1,4 @@
-//! The client, as one session talks to it.
+//! Messages from one session to the client.
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, Meta, Notice, NoticeSeverity, SessionId, SessionNotification, SessionUpdate,
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{client_text::harmless, outgoing::Outgoing};
 
-/// The client, as one session talks to it.
+/// The client from the point of view of one session.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionClient {
     pub(crate) out: Outgoing,
@@ -25,8 +25,8 @@ impl SessionClient {
         self.out.notify("session/update", &SessionNotification::new(self.session.clone(), update));
     }
 
-    /// Sends the person a message outside of the answer: as a notice, or as a thought to a client without
-    /// notices. `data` has the same content for programs.
+    /// Sends a message to the user outside of the answer: as a notice, or as a thought if the client has no notices. `data`
+    /// has the same content for programs.
     pub(crate) fn notice(&self, severity: NoticeSeverity, text: &str, data: Value) {
         let (text, meta) = (harmless(text), meta(data));
         self.update(match self.shows_notices {

@@ -1,4 +1,4 @@
-//! The sessions that are kept, in pages.
+//! Stored sessions, in pages.
 
 use std::{
     collections::HashMap,
@@ -11,12 +11,13 @@ use nexus_conversations::{ConversationError, ConversationSummary, Conversations}
 
 use crate::{record::SessionRecords, setup::is_unknown};
 
-/// Most sessions of a page. Source: our own bound.
+/// Maximum number of sessions in a page. Source: our own bound.
 const PAGE: usize = 50;
-/// The last moment that has four digits of a year, in milliseconds since 1970-01-01 00:00 UTC.
+/// Last time whose year has four digits, in milliseconds since 1970-01-01 00:00 UTC.
 const LAST_MOMENT_MS: u64 = 253_402_300_799_999;
 
-/// A page of the kept sessions, the last changed first. A record whose conversation was deleted elsewhere is removed. Blocks.
+/// Returns a page of the stored sessions, last changed first. Removes a record whose conversation another program deleted.
+/// Blocks.
 ///
 /// # Errors
 ///
@@ -26,7 +27,7 @@ pub(crate) fn list(
     records: &SessionRecords,
     request: &ListSessionsRequest,
 ) -> Result<ListSessionsResponse, ConversationError> {
-    // Before the conversations: a session that is stored meanwhile has its conversation by then.
+    // Read the records before the conversations: a session that is stored meanwhile then has a conversation.
     let recorded = records.names();
     let known = conversations.list()?;
     let mut summaries: HashMap<String, ConversationSummary> = known
@@ -89,7 +90,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn moment(ms: u64) -> Option<String> {
-    // Later ones cannot be written.
+    // RFC 3339 cannot express later times.
     (ms <= LAST_MOMENT_MS).then(|| nexus_files::rfc3339::millis(UNIX_EPOCH + Duration::from_millis(ms)))
 }
 

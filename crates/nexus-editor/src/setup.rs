@@ -46,21 +46,21 @@ impl Default for AcpOptions {
 }
 
 impl AcpOptions {
-    /// Sets the type that a new session begins with.
+    /// Sets the type of a new session.
     #[must_use]
     pub fn with_kind(mut self, kind: Option<String>) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Sets the access level that a new session begins with, above which no client can set one.
+    /// Sets the access level of a new session, which is also the maximum for clients.
     #[must_use]
     pub fn with_access(mut self, access: ToolAccess) -> Self {
         self.access = access;
         self
     }
 
-    /// Sets how long a call of a tool of the client's MCP servers may take without a word of progress.
+    /// Sets the longest time of a call of a client's MCP tool without progress.
     #[must_use]
     pub fn with_tool_call_within(mut self, within: Duration) -> Self {
         self.tool_call_within = within;
@@ -80,11 +80,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// The router with the configuration as its file has it now. Blocks.
+    /// Returns the router with the current configuration file. Blocks.
     ///
     /// # Errors
     ///
-    /// What is wrong with the configuration, and where.
+    /// Problem of the configuration, with its place.
     pub(crate) fn router(&self) -> Result<Router, String> {
         let mut router = lock(&self.router);
         match &*router {
@@ -108,7 +108,7 @@ impl fmt::Debug for Setup {
     }
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a blocking thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     setup: &Arc<Setup>,
     work: impl FnOnce(&Setup) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Display of a tool call, by words that the tools of all vendors share.
+//! Display of a tool call, by names that the tools of all vendors share.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::client_text::title;
 
-/// Most paths of a call that are used. Source: our own bound.
+/// Maximum number of paths of a call that are used. Source: our own bound.
 const MAX_PATHS: usize = 16;
 
-/// Arguments that are a path.
+/// Names of arguments that contain a path.
 const PATH_KEYS: [&str; 9] = [
     "path",
     "file_path",
@@ -23,7 +23,7 @@ const PATH_KEYS: [&str; 9] = [
     "absolute_path",
     "relative_path",
 ];
-/// Arguments that say best what a call is for.
+/// Names of arguments that describe a call best.
 const TELLING_KEYS: [&str; 7] = ["command", "cmd", "pattern", "query", "url", "description", "prompt"];
 
 /// Parts of a name that identify the kind of a tool; the first match counts.
@@ -49,7 +49,7 @@ pub(crate) fn kind(name: &str, effects: Option<Effects>) -> ToolKind {
     }
 }
 
-/// The same of a call that waits for an approval.
+/// Returns the kind of a call that waits for an approval.
 pub(crate) fn kind_of_action(name: &str, action: ApprovalAction) -> ToolKind {
     match (action, kind(name, None)) {
         (ApprovalAction::Read, by_name @ ToolKind::Search) => by_name,
@@ -62,7 +62,7 @@ pub(crate) fn kind_of_action(name: &str, action: ApprovalAction) -> ToolKind {
     }
 }
 
-/// A line that says what a call does: `Bash: ls -la`.
+/// Returns a line that describes a call: `Bash: ls -la`.
 pub(crate) fn call_title(name: &str, arguments: Option<&Value>) -> String {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
@@ -83,7 +83,7 @@ pub(crate) fn call_title(name: &str, arguments: Option<&Value>) -> String {
     }
 }
 
-/// The files that a call names, absolute.
+/// Returns the absolute paths of the files that a call names.
 pub(crate) fn paths(cwd: &Path, arguments: &Value) -> Vec<PathBuf> {
     let keyed = PATH_KEYS.iter().filter_map(|key| arguments.get(key)?.as_str().map(str::to_owned));
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn paths(cwd: &Path, arguments: &Value) -> Vec<PathBuf> {
     paths
 }
 
-/// The paths of `changes`: a list of objects with a `path`, or an object of paths.
+/// Returns the paths in `changes`: a list of objects with a `path`, or an object with paths as keys.
 fn changes(arguments: &Value) -> Vec<String> {
     match arguments.get("changes") {
         Some(Value::Array(changes)) => {
@@ -107,7 +107,7 @@ fn changes(arguments: &Value) -> Vec<String> {
     }
 }
 
-/// A path without `.`, and without a `..` that can be taken away.
+/// Returns a path without `.`, and without each `..` that can be resolved by its text.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! The events of a turn, as updates of its session.
+//! Conversion of a turn's events to updates of its session.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -30,10 +30,10 @@ use crate::{
     tool_calls::{call_title, kind, paths},
 };
 
-/// Bytes of an output that are shown. Source: our own bound.
+/// Maximum size of a shown output, in bytes. Source: our own bound.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
-/// Takes the events of a turn and tells the client.
+/// Receives the events of a turn, and sends updates to the client.
 #[derive(Debug)]
 pub(crate) struct Updates {
     client: SessionClient,
@@ -41,11 +41,11 @@ pub(crate) struct Updates {
     cwd: PathBuf,
     calls: Arc<Mutex<OpenCalls>>,
     files: Arc<Files>,
-    /// Text that the client has of each unfinished message.
+    /// Text of each unfinished message that was already sent.
     said: HashMap<MessageId, String>,
-    /// The messages that have ended, of which the client was shown something.
+    /// Ended messages of which the client was shown a part.
     ended: HashSet<MessageId>,
-    /// Why the last message ended, where that is known.
+    /// Finish reason of the last message, if known.
     pub(crate) finish: Option<FinishReason>,
 }
 
@@ -61,7 +61,7 @@ impl Updates {
         Self { client, prefix, cwd, calls, files, said: HashMap::new(), ended: HashSet::new(), finish: None }
     }
 
-    /// The turn is over: what has no end yet gets one.
+    /// Ends the updates of a turn: calls without an end become failed.
     pub(crate) fn end(&mut self) {
         for id in lock(&self.calls).end_all() {
             self.change(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed));
@@ -105,7 +105,7 @@ impl Updates {
         }
     }
 
-    /// Deltas may be missing: of a backend that sends none, or where the queue was full.
+    /// Sends the rest of a message. Deltas are missing if a backend sends none, or if the queue was full.
     fn message_ended(&mut self, ended: &MessageEnded) {
         let said = self.said.remove(&ended.message).unwrap_or_default();
         match ended.text.strip_prefix(&said) {
@@ -178,7 +178,7 @@ impl Updates {
         self.change(call.id, fields);
     }
 
-    /// Reports events that concern the person but are not part of the answer.
+    /// Reports events to the user that are not part of the answer.
     fn told_beside(&self, event: &TurnEvent) {
         let (severity, text, data) = match event {
             TurnEvent::Queued(queued) => (

@@ -1,4 +1,4 @@
-//! The sessions of a client: begun, opened again, listed and deleted.
+//! Sessions of a client: creating, opening, listing and deleting them.
 
 use std::{
     path::{Path, PathBuf},
@@ -28,17 +28,17 @@ use crate::{
     setup::{Setup, blocking, is_unknown},
 };
 
-/// Most sessions that a client may have open. Source: our own bound.
+/// Maximum number of open sessions of a client. Source: our own bound.
 const MAX_SESSIONS: usize = 1_000;
 
 /// Prefix of the names of sessions that were created here.
 const OWN_NAMES: &str = "acp-";
 
-/// A session that is not open yet, as a client asks for it.
+/// A client's request to open a session again.
 struct Reopening {
     id: SessionId,
     cwd: PathBuf,
-    /// The MCP servers, as the client wrote them.
+    /// MCP servers in the client's own JSON.
     servers: Value,
 }
 
@@ -93,9 +93,9 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    /// Opens a stored session with the folder that the client names now, or an open session again.
+    /// Opens a stored session, or an open session again, in the folder that the client names now.
     async fn reopen(&self, asked: Reopening) -> Result<(Router, Arc<Session>, Conversation), Error> {
-        // A replaced session must not begin another prompt.
+        // Find an open session of this id first: the replaced session must not begin another prompt.
         let open = self.session(&asked.id).ok();
         let replaced = open.as_ref().map(Session::begin).transpose()?;
         let unknown = not_found(&asked.id);
@@ -126,7 +126,7 @@ impl Connection {
             (None, None) if is_unreadable => (None, ToolAccess::ScopedOnly.min(options.access), None),
             (None, None) => (None, options.access, None),
         };
-        // A type that is gone from the configuration leaves the session its others.
+        // If the stored type is missing in the configuration, use the default type and keep the rest.
         let mode = match mode.filter(|mode| modes::check_kind(&router, mode).is_ok()) {
             Some(mode) => mode,
             None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
@@ -145,11 +145,11 @@ impl Connection {
     /// Deletes a session with its conversation. The protocol requires success for a missing session.
     pub(super) async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> AnswerAndUpdates {
         let open = self.session(&request.session_id).ok();
-        // No prompt begins in it any more.
+        // From here on, no prompt can begin in the session.
         let deleting = open.as_ref().map(Session::begin).transpose()?;
         let done = || answered(&DeleteSessionResponse::new(), Vec::new());
         let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
-        // The list from which this removes has only sessions of editors, no other conversations.
+        // Only sessions of editors are in the list that the client sees. Do not delete other conversations.
         let (of_hold, is_open) = (name.clone(), open.is_some());
         let held = blocking(&self.setup, move |setup| {
             let is_session =
@@ -158,7 +158,7 @@ impl Connection {
             match held {
                 _ if !is_session => Ok(None),
                 Ok(held) => Ok(Some(Some(held))),
-                // They are deleted all the same.
+                // Delete an unreadable conversation, too.
                 Err(error) if is_unknown(&error) || error.kind == ConversationErrorKind::Damaged => {
                     Ok(Some(None))
                 }
@@ -167,7 +167,7 @@ impl Connection {
         })
         .await??;
         let Some(held) = held else { return done() };
-        // First, since only the name has the handle.
+        // Forget the vendor's conversation first: only the stored name has the handle.
         if let Some(handle) = held.as_ref().and_then(|held| held.resume()) {
             let forgotten = match blocking(&self.setup, Setup::router).await? {
                 Ok(router) => router.forget(handle).await.map(drop).map_err(|error| error.to_string()),
@@ -201,7 +201,7 @@ impl Connection {
         done()
     }
 
-    /// Opens a session, in place of one of the same name, whose servers end first.
+    /// Opens a session. Replaces a session of the same name, and ends that session's servers first.
     async fn open(&self, session: Session) -> Result<Arc<Session>, Error> {
         let session = Arc::new(session);
         let former = {
