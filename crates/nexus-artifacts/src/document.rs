@@ -32,7 +32,7 @@ pub struct Section {
     pub start: usize,
     /// Byte range of the content.
     pub body: Range<usize>,
-    /// True if the section is no tag, or the tag is closed.
+    /// True for a heading, and for a tag that is closed.
     pub is_closed: bool,
 }
 

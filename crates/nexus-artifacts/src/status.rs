@@ -33,7 +33,7 @@ pub fn criteria(verification: &Artifact) -> Vec<CriterionResult> {
 }
 
 /// Returns the status of a milestone with these criteria. Failed: a criterion failed. Otherwise deferred: a criterion is
-/// deferred or undecided, or there are no criteria. Otherwise verified.
+/// deferred or undecided, or the list is empty. Otherwise verified.
 pub fn follows(criteria: &[CriterionResult]) -> MilestoneStatus {
     let is_any = |status| criteria.iter().any(|criterion| criterion.status == status);
     if is_any(CriterionStatus::Fail) {

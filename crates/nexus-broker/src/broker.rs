@@ -137,8 +137,8 @@ struct LocalWork {
     clock: Option<ClockWatch>,
 }
 
-/// A time during which this process takes no message of an agent. It ends by the clock or by the time that this
-/// process has seen pass, whichever comes first: a clock that steps back does not extend it.
+/// A time during which this process takes no message of an agent. It ends by the clock or by the measured time, at the
+/// earlier of the two: a clock that steps back does not extend it.
 struct Suspension {
     until: SystemTime,
     latest: Instant,
@@ -198,7 +198,7 @@ impl SendOptions {
 pub struct Sent {
     /// Id of the message.
     pub message_id: EnvelopeId,
-    /// Tells a new message from one that was sent before.
+    /// Distinguishes a new message from one that was sent before.
     pub outcome: PutOutcome,
     /// Time at which the target is expected to get the message.
     pub reach: Reach,

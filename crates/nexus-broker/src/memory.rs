@@ -229,8 +229,8 @@ impl MemoryIndex {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Finds messages in the sessions of agents that `may_read` allows, best match first. Messages with all of the words
-    /// come first; if there are none, messages with some of them. Blocks.
+    /// Finds messages in the sessions of agents that `may_read` allows, best match first. Returns messages with all of the
+    /// words, or else messages with some of them. Blocks.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ impl CloseSignals {
 }
 
 /// Returns the step after a round, counted from 1. `ratifies` is the arbiter's answer. Below the minimum number of rounds
-/// the debate continues, and at the maximum it closes, whatever the arbiter answers. In between it closes if it is settled
+/// the debate continues, and at the maximum it closes, with any answer of the arbiter. In between it closes if it is settled
 /// and the arbiter ratifies that.
 pub fn decide(round: u32, bounds: RoundBounds, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
     let closes =

@@ -223,7 +223,7 @@ fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) 
         .filter(|relevance| relevance.relevant)
         .map(|relevance| &relevance.agent)
         .collect();
-    // Pinned agents count as relevant, whatever the framer's judgement.
+    // Pinned agents count as relevant, even if the framer judges otherwise.
     let counts = |agent: &String| relevant.contains(&agent) || rules.pins.contains(agent);
     let sits = draft.panelists.iter().filter_map(|panelist| panelist.registered.as_ref()).any(counts);
     if !relevant.is_empty() && !sits {

@@ -49,7 +49,7 @@ pub struct PositionDraft {
 /// Positions of one panelist: one for each claim.
 pub type Positions = BTreeMap<String, Stance>;
 
-/// Checks that there is one position on each claim.
+/// Checks that each claim has one position.
 pub(crate) fn positions(faults: &mut Faults, frame: &Frame, drafts: &[PositionDraft]) -> Positions {
     let mut positions = Positions::new();
     for (at, draft) in drafts.iter().enumerate() {

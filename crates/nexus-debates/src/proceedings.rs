@@ -41,7 +41,7 @@ pub struct DebateRound {
     pub rebuttals: Vec<(String, Rebuttal)>,
     /// Counts of the round.
     pub signals: CloseSignals,
-    /// Judgement of the arbiter. `None` if it has not been asked, or is never asked.
+    /// Judgement of the arbiter. `None` if the engine did not request it.
     pub judgement: Option<JudgementDraft>,
 }
 

@@ -61,7 +61,7 @@ impl RawWords {
         raw
     }
 
-    /// Ends the current word, if there is one.
+    /// Ends the current word, unless it is empty.
     fn end_word(&mut self) {
         let at = self.letters.len();
         if self.bounds.last() != Some(&at) {
@@ -70,7 +70,7 @@ impl RawWords {
         }
     }
 
-    /// Returns the first run of [`COPIED_WORDS`] words that `text` contains too, whatever its spaces and punctuation.
+    /// Returns the first run of [`COPIED_WORDS`] words that `text` contains too. Spaces and punctuation do not count.
     pub(crate) fn shared_with(&self, text: &SearchedText) -> Option<String> {
         let first = self.bounds.windows(COPIED_WORDS + 1).position(|run| {
             let letters = &self.letters[run[0]..run[COPIED_WORDS]];

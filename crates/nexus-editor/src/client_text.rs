@@ -22,7 +22,7 @@ pub(crate) fn title(text: &str) -> String {
     title
 }
 
-/// Returns a text. One that is longer than `most` bytes is cut, and ends with a note.
+/// Cuts a text that is longer than `most` bytes, and appends a note.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -24,7 +24,7 @@ use crate::{
     updates::{locations, output_text},
 };
 
-/// Ids of the options. There is no "always", because nothing would store that choice.
+/// Ids of the options. "Always" is missing, because nothing would store that choice.
 const ALLOW: &str = "allow";
 const REJECT: &str = "reject";
 

@@ -126,7 +126,7 @@ async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptRespo
     PromptResponse::new(StopReason::EndTurn)
 }
 
-/// Returns the request of a turn. Lowers the access level to one that the backend can enforce, and tells the user.
+/// Returns the request of a turn. Lowers the access level to one that the backend can enforce, and reports that to the user.
 fn request(
     client: &SessionClient,
     running: &RunningPrompt,

@@ -78,7 +78,7 @@ impl Session {
         Ok(RunningPrompt { session: Arc::clone(self), cancel, done })
     }
 
-    /// Cancels the running prompt, if there is one.
+    /// Cancels the running prompt, if any.
     pub(crate) fn cancel(&self) {
         if let Some(running) = &lock(&self.state).running {
             running.cancel.cancel();

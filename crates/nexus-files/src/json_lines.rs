@@ -72,8 +72,8 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// # Errors
     ///
-    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the line would be too long, or could not be read back, such as deeply nested
-    /// data. [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file. Otherwise the error of the file system. The
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the line would be too long, or its JSON cannot be parsed again, such as deeply
+    /// nested data. [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file. Otherwise the error of the file system. The
     /// log is then unchanged.
     pub fn append(&self, value: &T) -> io::Result<u64> {
         let line = self.line(value)?;
@@ -102,8 +102,9 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     fn line(&self, value: &T) -> io::Result<Vec<u8>> {
         let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
         let line = serde_json::to_vec(value).map_err(|error| refused(error.to_string()))?;
-        serde_json::from_slice::<T>(&line)
-            .map_err(|error| refused(format!("it could not be read back: {error}")))?;
+        serde_json::from_slice::<T>(&line).map_err(|error| {
+            refused(format!("its JSON cannot be parsed into the same type again: {error}"))
+        })?;
         if line.len() as u64 + 1 >= self.max_line_bytes {
             let (bytes, most) = (line.len(), self.max_line_bytes);
             return Err(refused(format!("it has {bytes} bytes, but a line must have less than {most}")));

@@ -33,7 +33,7 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 /// A program's access to a fleet. Clones share it; the connection ends with the last of them.
 ///
 /// It connects at the first use, and reconnects by itself. A separate thread serves the connection. So a dropped turn can be
-/// stopped, whatever runtime polled it.
+/// stopped, on any runtime that polled it.
 #[derive(Clone)]
 pub struct Fleet(pub(crate) Arc<FleetCore>);
 

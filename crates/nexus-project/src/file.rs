@@ -200,7 +200,7 @@ impl FolderLock {
     /// [`InUse`](ProjectErrorKind::InUse) after that time; errors of the file system.
     pub fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
         // Create the lock with the default mode of new files: every user who may write to the folder may lock it. An
-        // existing file is no problem.
+        // existing file stays.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let locked = FileLock::lock(path, patience.left());
         match locked.map_err(ProjectError::at(path))? {

@@ -217,7 +217,7 @@ impl ProjectFolder {
         FolderLock::take(&self.state_path(".lock"), self.patience)
     }
 
-    /// Moves the plan, and the tasks if given, to the history as a cycle, and starts `next_plan` if there is one. Does all
+    /// Moves the plan, and the tasks if given, to the history as a cycle, and starts `next_plan` if it is given. Does all
     /// of it, or nothing.
     pub(crate) fn archive(
         &self,

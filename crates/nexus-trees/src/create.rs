@@ -226,8 +226,8 @@ impl Tree {
     }
 }
 
-/// Returns the target of the ref that retains a base. `None` if git does not open the repository: then there is no ref to
-/// remove.
+/// Returns the target of the ref that retains a base. `None` if git does not open the repository: then no ref has to be
+/// removed.
 fn pinned(git: &Git, person: &Repository, pin: &str) -> Result<Option<CommitId>, TreeError> {
     match person.read_ref(git, pin) {
         Err(error) if error.kind() == TreeErrorKind::Git => match person.object_format(git) {

@@ -37,7 +37,7 @@ pub struct TreeEntry {
     pub id: String,
 }
 
-/// A patch for `git apply`, with every byte that differs. All files are treated as text, whatever their content and
+/// A patch for `git apply`, with every byte that differs. All files are treated as text, with any content and
 /// attributes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Patch(Vec<u8>);

@@ -16,7 +16,7 @@
 //! - **Readers** need no lock and never wait. They see a whole status: the old one or the new one.
 //! - **Writers**, threads and processes, take turns: [`Workspace::update`] reads, changes and writes under one lock of the
 //!   operating system, so that no change is lost. The system releases the lock of a process that dies.
-//! - **Events** are numbered from 1 without a gap, whichever process appends them.
+//! - **Events** are numbered from 1 without a gap, even if several processes append.
 //! - **Links** have two sides: [`Workspace::link`] and [`Workspaces::create`] change both workspaces. A reader finds one
 //!   side without the other only between these writes, and after a crash until one of the two is opened.
 //! - **After a crash** nothing needs a repair: open the workspace and read. An unfinished status is ignored, and removed

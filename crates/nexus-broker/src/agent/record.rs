@@ -19,30 +19,31 @@ pub(crate) const MOST_UNENDED: usize = 256;
 /// Time after its last heartbeat for which a turn counts as running.
 pub const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
 
-/// An agent, as the store has it: a document of its kind, under its name.
+/// An agent in its stored form: a document of kind `agent`, under its name.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentDocument {
-    /// Its name, as in an [`Address`](crate::Address).
+    /// Name of the agent, as in an [`Address`](crate::Address).
     pub name: String,
-    /// The type of `nexus.yaml` whose backends run its turns.
+    /// Type of `nexus.yaml` whose backends run the agent's turns.
     pub kind: String,
     /// Text that precedes the prompt of each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Folder in which it works. `None`: it works in no folder and has only its tools.
+    /// Folder in which the agent works. `None`: it works in no folder and has only its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// Access level of its turns in the folder.
+    /// Access level of the agent's turns in the folder.
     #[schemars(with = "String")]
     pub access: ToolAccess,
-    /// The machine whose brokers run its turns, as its folder and its sessions are there. `None`: any that shares the store.
+    /// Machine whose brokers run the agent's turns, because its folder and its sessions are there. `None`: any machine that
+    /// shares the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// The agent that started it. `None` for those of the configuration.
+    /// Agent that started this one. `None` for an agent of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
-    /// Number of managers above it.
+    /// Number of managers above the agent.
     #[serde(default)]
     pub depth: u32,
     /// Agents that it may write to, and workers that it may start.
@@ -50,19 +51,19 @@ pub struct AgentDocument {
     pub scope: AgentScope,
     /// Current status.
     pub status: AgentStatus,
-    /// Task that it works on.
+    /// Task that the agent works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// Progress that it reported last.
+    /// Last progress that the agent reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ProgressReport>,
-    /// The turn that is running.
+    /// Running turn of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
-    /// The newest 256 messages with a turn that began and has no stored end: no second turn begins with them.
+    /// The newest 256 messages whose turn has begun and has no stored end. No second turn begins with one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unended: Vec<EnvelopeId>,
-    /// Its tree, which is kept until it is landed or cleaned.
+    /// Tree of a worker. It exists until it is landed or cleaned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<WorkerTree>,
     /// Time of the last write to this record. RFC 3339, UTC.
@@ -79,26 +80,27 @@ pub struct AgentDocument {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentScope {
-    /// Names of further agents that it may write to. A `*` at the end stands for any rest.
+    /// Names of further agents that it may write to. A `*` at the end matches any rest.
     pub may_write_to: Vec<String>,
-    /// Names of further agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
+    /// Names of further agents whose sessions it may search, in addition to its own and those of its workers. A `*` at the
+    /// end matches any rest.
     pub may_search: Vec<String>,
     /// Maximum number of workers at a time. 0, the default, allows none.
     pub max_workers: u32,
     /// Maximum depth of workers below it. 1 lets it have workers that have no workers of their own.
     pub max_depth: u32,
-    /// The types of `nexus.yaml` that its workers may be of. Empty is its own alone.
+    /// Types of `nexus.yaml` for its workers. If empty, workers have the agent's own type.
     pub worker_kinds: Vec<String>,
 }
 
 impl AgentScope {
-    /// Returns true if it may write to an agent that is neither its manager nor its worker.
+    /// Returns true if the agent may write to another one that is neither its manager nor its worker.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         matches(&self.may_write_to, name)
     }
 
-    /// Returns true if it may search the sessions of an agent that is not its worker.
+    /// Returns true if the agent may search the sessions of another one that is not its worker.
     #[must_use]
     pub fn allows_search(&self, name: &str) -> bool {
         matches(&self.may_search, name)
@@ -137,7 +139,7 @@ pub struct ProgressReport {
     /// Share of the work that is done, from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
-    /// More about it.
+    /// Details of the progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
 }
@@ -147,24 +149,24 @@ pub struct ProgressReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// It has work, and has not begun.
+    /// The agent has work, and has not begun it.
     Assigned,
-    /// It is there, and has nothing to do.
+    /// The agent is ready, and has no work.
     Started,
-    /// A turn of it is running.
+    /// A turn of the agent is running.
     Working,
-    /// It said that it waits for something.
+    /// The agent reported that it waits for something.
     Blocked,
-    /// Its task is done.
+    /// The agent reported that its task is done.
     Done,
-    /// Its last turn failed, or was lost.
+    /// The last turn failed, or was lost.
     Failed,
-    /// Its manager, or a person, stopped it. It takes no further message.
+    /// The agent's manager, or a person, stopped it. It takes no further messages.
     Stopped,
 }
 
 impl AgentStatus {
-    /// Its name, as in the record.
+    /// Returns the name of the status, as in the record.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -184,12 +186,12 @@ impl AgentStatus {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BegunTurn {
-    /// The message that it handles.
+    /// Message that the turn handles.
     pub message_id: EnvelopeId,
-    /// Further messages that it took.
+    /// Further messages that the turn took.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<EnvelopeId>,
-    /// The broker that runs it.
+    /// Broker that runs the turn.
     pub broker: String,
     /// Start time. RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
@@ -202,14 +204,14 @@ pub struct BegunTurn {
 }
 
 impl BegunTurn {
-    /// Returns true if its broker sent a heartbeat recently. The clocks of two machines may differ, in both
+    /// Returns true if the turn's broker sent a heartbeat recently. The clocks of two machines may differ, in both
     /// directions.
     pub(crate) fn is_alive(&self, now: SystemTime) -> bool {
         let apart = now.duration_since(self.heartbeat_at).unwrap_or_else(|ahead| ahead.duration());
         apart < HEARTBEAT_LASTS
     }
 
-    /// Every message that it has.
+    /// Returns every message of the turn.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &EnvelopeId> {
         std::iter::once(&self.message_id).chain(&self.taken)
     }
@@ -219,14 +221,14 @@ impl BegunTurn {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerTree {
-    /// The folder that holds it: `.tree`, and `work` with the files.
+    /// Folder that contains the tree in `.tree`, and its files in `work`.
     pub workspace: PathBuf,
-    /// The repository that it is of.
+    /// Repository of the tree.
     pub project: PathBuf,
-    /// Its commits, each on the one before, newest last.
+    /// Commits of the worker, newest last. Each has the one before as its parent.
     #[serde(default)]
     pub commits: Vec<String>,
-    /// The refs of the repository that keep them, one for each commit.
+    /// Refs of the repository that retain the commits, one for each commit.
     #[serde(default)]
     pub refs: Vec<String>,
     /// True if the newest commit is on the branch of the repository.

@@ -31,7 +31,7 @@ pub enum MessagePriority {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Envelope {
-    /// Tells it from every other.
+    /// Id of the message.
     pub message_id: EnvelopeId,
     /// Creation time: RFC 3339, UTC, to the millisecond.
     #[serde(with = "rfc3339::as_millis")]
@@ -44,18 +44,17 @@ pub struct Envelope {
     /// Priority among the waiting messages.
     #[serde(default)]
     pub priority: MessagePriority,
-    /// Time after which the message need not be handled any more.
+    /// Time after which the message should not be handled any more.
     #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
-    /// Number of turns of agents that began each other before this message: one more than that of the message
-    /// whose turn sent it, 0 from a caller. A trigger's message has the number of the report that fired it. If
-    /// a turn created the trigger for the next minute, it has the number of a message of that turn. Otherwise
-    /// it has 0. Set by the broker.
+    /// Number of turns before this message, each of which began the next. It is one more than that of the message whose turn
+    /// sent this one, and 0 from a caller. A trigger's message has the number of the report that fired it. If a turn created
+    /// the trigger for the next minute, it has the number of a message of that turn. Otherwise it has 0. The broker sets it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
-    /// The message that all turns began with which led to this one. None for a message that begins them, such as that of a caller. Set by the
-    /// broker.
+    /// First message of the chain of turns that led to this one. None for a first message, such as that of a caller. The
+    /// broker sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<EnvelopeId>,
     /// Content.

@@ -26,7 +26,7 @@ pub enum Payload {
         /// Folder of the work.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         working_directory: Option<PathBuf>,
-        /// The tools without which it cannot be done.
+        /// Names of tools that the task needs. An agent without them rejects it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         required_tools: Vec<String>,
         /// Keys that this version does not know.
@@ -43,7 +43,7 @@ pub enum Payload {
         #[serde(default, deserialize_with = "percent", skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 100))]
         percent: Option<u8>,
-        /// More about it.
+        /// Details of the progress.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         details: Option<String>,
         /// Keys that this version does not know.
@@ -56,7 +56,7 @@ pub enum Payload {
         task_id: String,
         /// Summary of the work, in a few sentences.
         summary: String,
-        /// Files that were made, below the working directory.
+        /// Files that the agent created, below the working directory.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<PathBuf>,
         /// Answer of the agent.
@@ -79,9 +79,9 @@ pub enum Payload {
     },
     /// Something failed.
     Error {
-        /// Failure, for programs.
+        /// Code of the failure, for programs.
         code: String,
-        /// Failure, for people.
+        /// Description of the failure, for people.
         message: String,
         /// The message that could not be handled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,9 +90,9 @@ pub enum Payload {
         #[serde(flatten)]
         other: Map<String, Value>,
     },
-    /// Something said.
+    /// A text message.
     Message {
-        /// What.
+        /// Text of the message.
         content: String,
         /// The message that this one answers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ pub enum Payload {
     Trigger {
         /// Id of the trigger.
         trigger_id: String,
-        /// For which of its times, or which of its events.
+        /// Name of the occurrence: the time or event for which the trigger fired.
         occurrence: String,
         /// Work to do.
         action: String,
@@ -187,20 +187,20 @@ impl Payload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReportedStatus {
-    /// It was read.
+    /// The agent has read the task.
     Received,
-    /// It is being done.
+    /// The agent works on the task.
     InProgress,
-    /// It waits for something.
+    /// The agent waits for something.
     Blocked,
-    /// It is done.
+    /// The task is done.
     Completed,
-    /// It is given up.
+    /// The agent has given up the task.
     Failed,
 }
 
 impl ReportedStatus {
-    /// Its name, as in the payload.
+    /// Returns the name of the status, as in the payload.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -20,12 +20,12 @@ pub const MAX_ACTION_BYTES: usize = 16 << 10;
 const MAX_ID_BYTES: usize = 64;
 
 name_type! {
-    /// Tells one trigger from every other: 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, beginning with a letter or a digit.
+    /// Id of a trigger: 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`. It begins with a letter or a digit.
     pub struct TriggerId: check_id => BrokerError;
 }
 
 impl TriggerId {
-    /// A new one.
+    /// Creates a random id.
     #[must_use]
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string().into())
@@ -59,9 +59,9 @@ impl JsonSchema for TriggerId {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trigger {
-    /// Tells it from every other.
+    /// Id of the trigger.
     pub id: TriggerId,
-    /// The agent whose it is. Its firings are sent in this agent's name.
+    /// Agent that owns the trigger. Firings are sent in this agent's name.
     pub agent: String,
     /// Condition for firing: `type`, and the `schedule` of that type. An unknown type is rejected.
     #[serde(flatten)]
@@ -72,13 +72,13 @@ pub struct Trigger {
     /// [`agent`](Self::agent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Address>,
-    /// The session that made it.
+    /// Session that created the trigger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Address>,
     /// Priority of its firings.
     #[serde(default)]
     pub priority: MessagePriority,
-    /// True if it fires.
+    /// True if the trigger may fire.
     #[serde(default = "yes")]
     pub enabled: bool,
     /// Next time of a `cron` or `at` trigger: RFC 3339, UTC. None if it has no further time.
@@ -93,21 +93,22 @@ pub struct Trigger {
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub created_at: SystemTime,
-    /// The time up to which it is decided what fires, of `cron` and `at`: RFC 3339, UTC. The next occurrence is the first after it.
-    /// Left out: [`created_at`](Self::created_at).
+    /// For `cron` and `at`: time of the last decided occurrence, which fired or was skipped. RFC 3339, UTC. The next
+    /// occurrence is the first after it. If missing: [`created_at`](Self::created_at).
     #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub decided_until: Option<SystemTime>,
-    /// The number in the store's log up to which it is decided what fires, of `completion`.
+    /// For `completion`: number of the last log entry that was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_in_log: Option<u64>,
-    /// The state of the files that was last decided on, of `file`.
+    /// For `file`: last decided state of the files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_state: Option<String>,
-    /// The [`hops`](crate::Envelope::hops) of its firings: of `at`, where a turn made it for the next minute. Else 0.
+    /// [`hops`](crate::Envelope::hops) of the firings. Not 0 only for `at`, if a turn created the trigger for the next
+    /// minute.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
-    /// The [`root`](crate::Envelope::root) of its firings, where they have `hops`.
+    /// [`root`](crate::Envelope::root) of the firings, if they have `hops`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<EnvelopeId>,
     /// Keys that this version does not know.
@@ -142,7 +143,7 @@ impl Trigger {
         Ok(trigger)
     }
 
-    /// Its document.
+    /// Returns the trigger as a document.
     #[must_use]
     pub fn to_value(&self) -> Value {
         // Every part serialises to JSON: keys are texts, and all numbers exist in JSON.
@@ -165,7 +166,7 @@ impl Trigger {
         self.schedule.check()
     }
 
-    /// The time up to which it is decided what fires. None if it does not fire by the clock.
+    /// Returns the time up to which occurrences were decided. None if the trigger does not fire by the clock.
     pub(super) fn decided(&self) -> Option<SystemTime> {
         let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
         timed.then(|| self.decided_until.unwrap_or(self.created_at))
@@ -184,9 +185,9 @@ impl Trigger {
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct NewTrigger {
-    /// Its id. A random one by default.
+    /// Id of the trigger. A random one by default.
     pub id: TriggerId,
-    /// The agent whose it is.
+    /// Agent that owns the trigger.
     pub agent: String,
     /// Condition for firing.
     pub schedule: TriggerSchedule,
@@ -194,7 +195,7 @@ pub struct NewTrigger {
     pub action: String,
     /// Recipient of a firing.
     pub target: Option<Address>,
-    /// The session that makes it.
+    /// Session that creates the trigger.
     pub session: Option<Address>,
     /// Priority of its firings.
     pub priority: MessagePriority,
@@ -203,7 +204,7 @@ pub struct NewTrigger {
 }
 
 impl NewTrigger {
-    /// A trigger of a random id and normal priority, whose firings go to the manager of the agent.
+    /// Describes a trigger with a random id and normal priority. Its firings are sent to the manager of the agent.
     pub fn new(agent: impl Into<String>, schedule: TriggerSchedule, action: impl Into<String>) -> Self {
         Self {
             id: TriggerId::random(),

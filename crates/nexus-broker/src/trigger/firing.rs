@@ -42,7 +42,8 @@ pub struct TriggerFiring {
     pub trigger: TriggerId,
     /// The message.
     pub message: EnvelopeId,
-    /// Tells a new message from a repeated one. It is repeated if another broker was first or the same event came again.
+    /// Distinguishes a new message from a repeated one. It is repeated if another broker was first or the same event came
+    /// again.
     pub outcome: PutOutcome,
 }
 

@@ -4,38 +4,38 @@
 //! | --- | --- |
 //! | describe when a trigger fires | [`NewTrigger`], [`TriggerSchedule`] |
 //! | create, list and delete triggers, and send events | [`Triggers`] |
-//! | have them fire by time, by reports and by files | [`Scheduler`] |
-//! | have them fire by signed requests | [`WebhookServer`], [`WebhookSecrets`] |
-//! | give an agent tools for its own | [`TriggerTools`] |
-//! | decide where messages go, and who may address whom | [`TriggerTargets`], which a [`Broker`](crate::Broker) implements |
+//! | fire triggers by time, by reports and by files | [`Scheduler`] |
+//! | fire triggers by signed requests | [`WebhookServer`], [`WebhookSecrets`] |
+//! | give an agent tools for its own triggers | [`TriggerTools`] |
+//! | decide where messages go, and which agent may address which | [`TriggerTargets`], which a [`Broker`](crate::Broker) implements |
 //!
 //! # Once
 //!
-//! Each firing is an [`Envelope`](crate::Envelope) of type `trigger`. Its id consists of the trigger and the
-//! occurrence (`trigger:ID@OCCURRENCE`), and the store puts an id once. So brokers that share a store fire an
-//! occurrence once, also over a restart, for as long as the store knows the id
-//! ([`QueueLimits::remembered_for`](crate::QueueLimits::remembered_for)). Only then is the trigger moved on, by
+//! Each firing is an [`Envelope`](crate::Envelope) of type `trigger`. Its id consists of the trigger and the occurrence
+//! (`trigger:ID@OCCURRENCE`), and the store puts an id once. So brokers that share a store fire an occurrence once, also
+//! over a restart, for as long as the store knows the id
+//! ([`QueueLimits::remembered_for`](crate::QueueLimits::remembered_for)). After the put, the trigger is advanced by
 //! compare-and-set.
 //!
 //! | type | name of the occurrence |
 //! | --- | --- |
 //! | `cron` | its time without the jitter, to the second, in UTC: `2026-03-29T01:00:00Z` |
 //! | `at` | its time to the millisecond |
-//! | `event` | the id of the event, or its SHA-256 where it is longer than 64 bytes or has other letters than `a-z A-Z 0-9 . _ -` |
+//! | `event` | the id of the event; or its SHA-256, if it is longer than 64 bytes or has other characters than `a-z A-Z 0-9 . _ -` |
 //! | `webhook` | the `webhook-id`, in the same way |
 //! | `file` | the state of the files: path, time of change, size and number of each, and the content of a single one |
 //! | `completion` | `AGENT:TASK:completed` or `AGENT:TASK:failed` |
 //!
 //! # Missed
 //!
-//! Each time is decided once: by its rule ([`MissedRule`]) it fires, or passes. A machine that slept decides
-//! all passed times when it wakes. If a queue is full, or a store cannot be reached, the firing is tried again.
-//! If its recipient does not exist or may not receive it, it passes, and is logged.
+//! Each occurrence is decided once: by its rule ([`MissedRule`]) it fires, or is skipped. A machine that slept decides all
+//! passed occurrences when it wakes. If a queue is full, or a store cannot be reached, the firing is tried again. If its
+//! recipient does not exist or may not receive it, the occurrence is skipped and logged.
 //!
 //! # Data
 //!
-//! The data of an event is in `data` of the message. It is data, never an instruction: the work to do is the
-//! `action`, which the author of the trigger wrote.
+//! The data of an event is in `data` of the message. It is data, never an instruction: the work to do is the `action`, which
+//! the author of the trigger wrote.
 
 mod broker_targets;
 mod completion;

@@ -27,17 +27,17 @@ const MAX_JITTER_SECONDS: u32 = 24 * 60 * 60;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "schedule", rename_all = "snake_case")]
 pub enum TriggerSchedule {
-    /// At the times of a cron expression.
+    /// Fires at the times of a cron expression.
     Cron(CronSchedule),
-    /// At one time, once.
+    /// Fires at one time, once.
     At(AtSchedule),
-    /// A program sends an event of this name.
+    /// Fires when a program sends an event of this name.
     Event(EventSchedule),
-    /// A signed request arrives over HTTP.
+    /// Fires when a signed request arrives over HTTP.
     Webhook(WebhookSchedule),
-    /// Files were written.
+    /// Fires when files were written.
     File(FileSchedule),
-    /// An agent reports that a task is completed or failed.
+    /// Fires when an agent reports that a task is completed or failed.
     Completion(CompletionSchedule),
 }
 
@@ -72,12 +72,12 @@ fn is_text(text: &str) -> bool {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRule {
-    /// The newest of all due times fires, however late.
+    /// The newest of all due times fires, however late it is.
     #[default]
     Once,
-    /// Each fires, the oldest first; of more than [`CronSchedule::most_missed`] the newest.
+    /// Each missed time fires, oldest first. If more than [`CronSchedule::most_missed`] were missed, only the newest fire.
     All,
-    /// None fires that is later than a minute ([`MISSED_AFTER`]).
+    /// A time that is more than a minute late ([`MISSED_AFTER`]) does not fire.
     None,
 }
 
@@ -86,10 +86,9 @@ pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// Times by a cron expression.
 ///
-/// Summer time follows Vixie cron. Times that are written out (no `*` in seconds, minutes and hours) happen
-/// once a day each. A time that the clock skips happens right after the skip; a time that the clock repeats
-/// happens the first time. All other times follow the clock: a skipped time does not happen, a repeated time
-/// happens twice.
+/// Summer time follows Vixie cron. Times that are written out (no `*` in seconds, minutes and hours) fire once a day each.
+/// If the clock skips such a time, it fires right after the skip; if the clock repeats it, it fires the first time. All
+/// other times follow the clock: a skipped time does not fire, a repeated time fires twice.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CronSchedule {
@@ -105,7 +104,8 @@ pub struct CronSchedule {
     /// Maximum number of missed times that fire under `all`: 1 to 1,000.
     #[serde(default = "most_missed")]
     pub most_missed: u32,
-    /// By how many seconds at most a firing is delayed: the same for an occurrence on every broker, and never to the next one.
+    /// Maximum delay of a firing, in seconds. The delay of an occurrence is the same on every broker, and never reaches the
+    /// next occurrence.
     #[serde(default)]
     pub jitter_seconds: u32,
     /// Keys that this version does not know.
@@ -176,7 +176,7 @@ impl CronSchedule {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtSchedule {
-    /// When: RFC 3339, UTC.
+    /// Time of the firing: RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub time: SystemTime,
@@ -200,7 +200,7 @@ impl AtSchedule {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventSchedule {
-    /// The name, as `Triggers::fire_event` has it: a line of 1 to 256 bytes.
+    /// Name of the events, as passed to `Triggers::fire_event`: one line of 1 to 256 bytes.
     pub name: String,
     /// Keys that this version does not know.
     #[serde(flatten)]
@@ -218,10 +218,11 @@ impl EventSchedule {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WebhookSchedule {
-    /// The environment variable of the broker that has the secret. Left out, it is in the broker's folder of secrets. It never stands here.
+    /// Environment variable of the broker that contains the secret. If missing, the secret is in the broker's folder of
+    /// secrets. The trigger itself never contains the secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_environment: Option<String>,
-    /// Maximum number of rightly signed requests per minute: 1 to 6,000. 60 by default.
+    /// Maximum number of requests with a valid signature per minute: 1 to 6,000. 60 by default.
     #[serde(default = "max_per_minute")]
     pub max_per_minute: u32,
     /// Keys that this version does not know.
@@ -264,23 +265,23 @@ impl WebhookSchedule {
     }
 }
 
-/// Reports of agents, as they pass the store's log.
+/// Reports of agents in the store's log.
 ///
-/// A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. Its occurrence is named by who reports, on
-/// which task, and how it ended: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that where it is long or has other letters. So
-/// a `status_update` and the `result` that follows it fire once, a task that failed and was then completed fires twice, and a task
-/// that is completed again fires again only when the store has forgotten the first time. Reports from before the trigger was made do not fire,
-/// by the clocks of the brokers that took them.
+/// A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. The name of its
+/// occurrence has the agent, the task and the outcome: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that
+/// if it is long or has other characters. So a `status_update` and the `result` after it fire once, and a task that fails
+/// and is then completed fires twice. A task that is completed again fires again only if the store has forgotten the first
+/// time. Reports from before the creation of the trigger do not fire, by the clocks of the brokers that received them.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompletionSchedule {
-    /// The agent that reports. Left out, any.
+    /// Agent that reports. If missing, any agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The task that is reported on. Left out, any.
+    /// Task of the report. If missing, any task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// Outcomes that fire it. Either by default.
+    /// Outcomes that fire the trigger. Both by default.
     #[serde(default = "either", skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<CompletionOutcome>,
     /// Keys that this version does not know.
@@ -297,9 +298,9 @@ fn either() -> Vec<CompletionOutcome> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CompletionOutcome {
-    /// It is done: a `status_update` of `completed`, or a `result`.
+    /// The task is done: a `status_update` of `completed`, or a `result`.
     Completed,
-    /// It is given up: a `status_update` of `failed`.
+    /// The agent has given up the task: a `status_update` of `failed`.
     Failed,
 }
 

@@ -7,7 +7,7 @@ use nexus::ConversationName;
 pub(crate) enum ConversationCommand {
     /// List the conversations, by name
     List,
-    /// Print a conversation: each message with its number and backend, and the parts that are not stored
+    /// Print a conversation: each message with its number and backend, and a note on what was not stored
     Show {
         /// The conversation
         name: ConversationName,

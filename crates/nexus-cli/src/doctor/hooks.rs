@@ -15,14 +15,15 @@ use serde_json::Value;
 use super::finding::Finding;
 use crate::output::printable;
 
-/// Time limit of a hook line. Source: our own bound; a program waits a minute or more, but a person does not.
+/// Time limit of a hook command. Source: our own bound; a program waits a minute or more, but a person does not.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause between two checks of a running hook line.
+/// Pause between two checks if a hook command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Largest answer that is read, in bytes.
+/// Maximum size of an answer, in bytes.
 const MOST_ANSWER: u64 = 1 << 20;
 
-/// Starts every installed line with a temporary project, so that the real project does not change.
+/// Runs every hook command in the settings of this project's programs, with an example call in a temporary project. The real
+/// project does not change.
 pub(super) fn hooks() -> Vec<Finding> {
     let Ok(here) = env::current_dir() else { return Vec::new() };
     let project = ProjectFolder::find(&here);
@@ -73,7 +74,7 @@ impl Example {
         Ok(Self(folder))
     }
 
-    /// Starts a line as its program does, in the folder of the real project.
+    /// Runs a hook command as its program does, in the folder of the real project. The input names the temporary project.
     fn trial(&self, harness: &Harness, event: HookEvent, line: &str, folder: &Path) -> Result<(), String> {
         let input = harness.example_of_an_edit(self.0.path()).to_string();
         let (code, answer) = run(line, folder, &input)?;

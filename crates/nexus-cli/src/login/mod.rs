@@ -39,20 +39,20 @@ pub(crate) enum LoginEvent {
     },
     /// The person enters a code on any device.
     EnterCode {
-        /// The page where it is entered.
+        /// The page where the person enters `user_code`.
         url: String,
-        /// The page with the code already in it.
+        /// A page that already has the code, if the vendor offers one.
         complete_url: Option<String>,
-        /// The code.
+        /// The code that the person enters.
         user_code: String,
-        /// Lifetime of the code.
+        /// Lifetime of the code, in seconds.
         expires_in_seconds: u64,
         /// True if the command opens the page in a browser.
         starts_browser: bool,
     },
     /// A note for the person.
     Note {
-        /// In words.
+        /// Text of the note.
         text: String,
     },
     /// The person is logged in.

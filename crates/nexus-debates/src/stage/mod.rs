@@ -59,7 +59,7 @@ impl StageRun<'_> {
                 StageRecord::CrossExamining { panel: self.rebuttals(round).await? }
             }
             DebateState::CheckingClose { .. } => {
-                // At the maximum number of rounds the debate closes whatever the arbiter answers, so do not ask.
+                // At the maximum number of rounds the debate closes with any answer of the arbiter, so request none.
                 let judgement = match self.proceedings.is_at_ceiling() {
                     true => None,
                     false => Some(self.judgement().await?),

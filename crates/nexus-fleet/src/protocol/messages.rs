@@ -245,7 +245,7 @@ pub(crate) struct WorkerCard {
     pub(crate) version: u32,
     /// Random id of the worker's process.
     pub(crate) instance: String,
-    /// Backends that can start there, with the version of the program if there is one.
+    /// Backends that can start there, with the version of the program if it has one.
     pub(crate) backends: BTreeMap<String, Option<String>>,
     /// Maximum number of concurrent turns.
     pub(crate) slots: usize,

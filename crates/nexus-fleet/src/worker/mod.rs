@@ -472,7 +472,7 @@ impl Worker {
 /// Backends that a worker offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// Offered backends, with the version of the program if there is one: backends that can start, and backends that the
+    /// Offered backends, with the version of the program if it has one: backends that can start, and backends that the
     /// settings name.
     pub backends: BTreeMap<String, Option<String>>,
     /// Backends that cannot start, with the reasons.

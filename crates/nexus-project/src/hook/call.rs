@@ -125,7 +125,7 @@ impl HookCall<'_> {
         };
         match harness.use_of_files(&tool) {
             UseOfFiles::Edits => project.unreadable_edit(&tool, problem),
-            // No rule rejects these tools, whatever their arguments.
+            // No rule rejects these tools, with any arguments.
             UseOfFiles::Reads | UseOfFiles::Unknown => HookReply::default(),
         }
     }

@@ -197,7 +197,7 @@ impl ProjectFolder {
                 files_touched: files,
             });
             match logged {
-                // Ignore this in a read-only project: the answer to each tool is no place to report it.
+                // Ignore this in a read-only project: every answer to a tool would repeat it.
                 Err(error) if error.kind == ProjectErrorKind::PermissionDenied => {}
                 logged => drop(noted(&mut reply, "the call in the log of tools", logged)?),
             }

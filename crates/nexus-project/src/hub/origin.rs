@@ -23,7 +23,7 @@ pub(super) struct SkillOrigin {
     pub(super) files: BTreeMap<String, String>,
 }
 
-/// Returns a description of the difference between a skill and its original from the hub. `None` if there is none.
+/// Returns a description of the difference between a skill and its original from the hub. `None` if they are equal.
 pub(super) fn difference(folder: &Path) -> Result<Option<String>, ProjectError> {
     let Some(origin) = read_origin(folder)? else { return Ok(Some("it is your own".to_owned())) };
     let changed = changed(folder, &origin);

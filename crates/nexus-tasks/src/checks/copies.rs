@@ -132,10 +132,10 @@ impl Drop for RunFolder {
     }
 }
 
-/// Outputs of earlier runs of the same tree that are present when tests begin.
+/// Build outputs that are present in a test copy when the tests begin. Earlier runs of the same tree left them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Only the caches that the settings name.
+    /// Only the caches that the settings name, in `sandbox.caches`.
     Clean,
     /// Everything that the earlier runs built.
     Built,

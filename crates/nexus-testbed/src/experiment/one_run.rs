@@ -83,7 +83,7 @@ struct Finished {
 }
 
 impl Finished {
-    /// Returns the reason for a turn that could not be recorded, if there is one. Such a turn did not run, so its agent was
+    /// Returns the reason for a turn that could not be recorded, if the run has one. Such a turn did not run, so its agent was
     /// not silent. Reviews and tasks store only the text of a failure.
     fn unrecorded(&self) -> Option<String> {
         let words = AgentFailure::Unrecorded { message: String::new() }.to_string();

@@ -20,12 +20,11 @@ const TYPES: [[&str; 3]; 4] = [
 /// Reserved names of tiers and types: they name other parts of Nexus, which people and agents read about in the same texts.
 const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 
-/// The tiers and types of agents: those that are built in, and the caller's.
+/// The tiers and types of agents: the built-in ones, and the registered ones.
 ///
-/// A name stands for one thing, for programs and for people: what is registered can neither have the name of a tier or
-/// type that is there, nor one that could be taken for it (other case, other hyphens, `0` for `o`). What is built in
-/// never changes its meaning; a custom type is replaced by [`AgentTypes::with_replaced_type`] alone, so that two parts of
-/// a program that chose one name by accident find out.
+/// A name identifies one tier or type, for programs and for people. A new name must differ from every existing one, and must not
+/// look like one (other case, other hyphens, `0` for `o`). Built-in tiers and types never change. Only
+/// [`AgentTypes::with_replaced_type`] replaces a custom type, so that two parts of a program notice if they chose the same name.
 ///
 /// ```
 /// use nexus_core::{Overlay, ParticipantScope, scope::Brief};
@@ -56,7 +55,7 @@ const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It can be read from a file, which says what it adds to what is built in:
+/// It can be parsed from a file with the additions to the built-in tiers and types:
 ///
 /// ```
 /// let types: nexus_work::AgentTypes = serde_json::from_str(r#"{

@@ -192,7 +192,7 @@ impl<T> AssignmentRun<'_, T> {
         let recorded_as = recording.as_ref().map(|recording| recording.id().to_owned());
         self.unrecorded.extend(recording.and_then(|recording| recording.end(&outcome).err()));
         self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome, recorded_as });
-        // A submission counts, whatever happens after it.
+        // A submission counts, even if the turn failed after it.
         match ((self.assignment.answer)(), failure) {
             (Some(answer), _) => Ok(Some(answer)),
             (None, Some(failure)) => Err(failure),

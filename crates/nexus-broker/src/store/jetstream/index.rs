@@ -18,7 +18,7 @@ pub(super) struct IndexedMessage {
     pub(super) priority: u8,
     pub(super) made_at: i64,
     pub(super) expires_at: Option<i64>,
-    /// Sequence number of the last progress record. 0: there is none.
+    /// Sequence number of the last progress record. 0: no record exists.
     pub(super) revision: u64,
     /// Progress. `None`: never taken.
     pub(super) state: Option<MessageProgress>,

@@ -68,7 +68,7 @@ impl Requests {
         self.stream.message(number).await.map_err(fault::request("a message of the stream"))
     }
 
-    /// Returns the last message on a subject, if there is one.
+    /// Returns the last message on a subject. `None` if it has no message.
     pub(super) async fn last(&self, on: &str) -> Result<Option<StreamMessage>, BrokerError> {
         self.stream.last(on).await.map_err(fault::request("the last message on a subject"))
     }

@@ -178,7 +178,8 @@ fn identity(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }
 
-/// Returns the hash of a file's content. None if the file is no regular file any more, or is larger than is read.
+/// Returns the hash of a file's content. None if the path no longer names a regular file, or if the file is larger than is
+/// read.
 fn content(path: &Path) -> io::Result<Option<String>> {
     let mut options = fs::OpenOptions::new();
     options.read(true);

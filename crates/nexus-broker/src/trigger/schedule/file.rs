@@ -13,28 +13,29 @@ use crate::error::BrokerError;
 /// Shortest and longest quiet time, in milliseconds.
 const QUIET_MILLISECONDS: std::ops::RangeInclusive<u64> = 50..=3_600_000;
 
-/// A file, or the files of a folder, which fire when they were written and are quiet.
+/// A file, or the files of a folder. They fire when they were written and have been quiet.
 ///
-/// The unit is the state of the file, or of all files of the folder that fit: path, time of change, size and number of each, and the SHA-256 of a
-/// single file of up to 64 MiB. A change of the state fires when nothing has changed for the quiet time, however often it changed before; what
-/// changes for ever never fires. The state is also the name of the occurrence, so two brokers that watch the same files fire once.
+/// The unit is the state of the file, or of all matching files of the folder: path, time of change, size and number of each,
+/// and the SHA-256 of a single file of up to 64 MiB. A change of the state fires when nothing has changed for the quiet
+/// time, however often it changed before. Files that never stop changing never fire. The state is also the name of the
+/// occurrence, so two brokers that watch the same files fire once.
 ///
-/// | what happens | what follows |
+/// | event | result |
 /// | --- | --- |
 /// | a file is written, appended to or touched, once or 1,000 times | fires once it is quiet |
 /// | another file takes its name, as editors save | one change, as the name has another file |
 /// | a file comes and goes within the quiet time | nothing |
-/// | a file is deleted | nothing, or with `deleted` a firing; one of its name that comes later is a change |
-/// | the mode or a name that is not looked at changes | nothing |
-/// | the folder is missing, or goes | it is looked for every two seconds; what is in it when it is there is a change |
+/// | a file is deleted | nothing, or with `deleted` a firing; a later file of its name is a change |
+/// | the mode or a name that does not match changes | nothing |
+/// | the folder is missing, or is deleted | it is looked for every two seconds; its content when it appears is a change |
 /// | a change while no broker ran | fires once when one runs again, for a folder without a list of files; not if files were only deleted and none is left |
-/// | a network file system | the system does not tell of the changes of other machines: set `poll_milliseconds` |
-/// | a link | a single file is followed; links in a folder are passed over |
-/// | more than 10,000 files that fit, or folders 32 deep | nothing fires, and the log says so |
+/// | a network file system | the system does not report the changes of other machines: set `poll_milliseconds` |
+/// | a link | a single file is followed; links in a folder are skipped |
+/// | more than 10,000 matching files, or folders 32 deep | nothing fires, and a warning is logged |
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileSchedule {
-    /// An absolute path. It need not be there yet.
+    /// Absolute path. It need not exist yet.
     pub path: PathBuf,
     /// True if `path` is a folder.
     #[serde(default)]
@@ -43,20 +44,21 @@ pub struct FileSchedule {
     /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// True if folders below it are watched, too.
+    /// True if the folders below it are watched, too.
     #[serde(default)]
     pub recursive: bool,
-    /// For how long nothing may change before it fires, in milliseconds: 50 to 3,600,000. 500 by default.
+    /// Time without a change before it fires, in milliseconds: 50 to 3,600,000. 500 by default.
     #[serde(default = "quiet_milliseconds")]
     pub quiet_milliseconds: u64,
     /// Interval between two looks, in milliseconds, where the system does not report changes, as on a network
     /// file system: 100 to 3,600,000. By default, the system reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_milliseconds: Option<u64>,
-    /// True if it fires for a deleted file.
+    /// True if a deleted file fires, too.
     #[serde(default)]
     pub deleted: bool,
-    /// The machine whose path it is: brokers of another name leave it alone. Left out, every broker of the store looks at its own.
+    /// Machine of the path: brokers with another machine name ignore the trigger. If missing, every broker of the store
+    /// watches the path on its own machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
     /// Keys that this version does not know.

@@ -18,14 +18,14 @@ const NEW_KEY_BYTES: usize = 32;
 /// Source of environment variables.
 type VariableSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The secrets of webhooks: a file each in a folder, or an environment variable.
+/// The secrets of webhooks: each in a file of a folder, or in an environment variable.
 ///
-/// A document never contains a secret: every program with access to the store reads documents, copies of the
-/// store have them, and `list` shows them. In JetStream they cross the network.
+/// A document never contains a secret: every program with access to the store reads documents, copies of the store have
+/// them, and `list` shows them. In JetStream they cross the network.
 ///
-/// The secrets are owner-only files, like this user's logins where there is no keyring. They are not in the
-/// keyring, because a broker may run where no user is signed in to unlock it. For several machines, copy the
-/// file, or put the secret into an environment variable, whose name the document has.
+/// The secrets are owner-only files, like this user's logins without a keyring. They are not in the keyring, because a
+/// broker may run while no user is signed in to unlock it. For several machines, copy the file, or put the secret into an
+/// environment variable and its name into the document.
 #[derive(Clone)]
 pub struct WebhookSecrets {
     folder: PathBuf,

@@ -39,7 +39,7 @@ use crate::error::BrokerErrorKind;
 
 /// Prefix of the path of a webhook.
 const PATH: &str = "/hooks/";
-/// Longest time to send the last answers after the server was told to end.
+/// Longest time to send the last answers after `ended` has completed.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Maximum size of the head of a request, in bytes. Source: the smallest limit that hyper accepts.
 const MAX_HEAD_BYTES: usize = 16 << 10;

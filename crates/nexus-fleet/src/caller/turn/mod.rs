@@ -110,7 +110,7 @@ struct RemoteTurn<'b> {
 /// Items in order, up to the first that must be fetched from the object store.
 #[derive(Default)]
 struct ArrivedItems {
-    /// Items behind the one that `fetching` fetches.
+    /// Items after the item that `fetching` fetches.
     waiting: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
 }

@@ -58,7 +58,8 @@ impl Tasks {
             })
             .await?;
             self.0.unsettled.remove(&task);
-            // A commit that was decided before the call may have completed the task.
+            // `recover` may have carried out a commit that was decided before this call. If it completed the task, the
+            // follow-ups of the task start now.
             self.0.follow_up_recovered(&task);
         }
         Ok(read(&task, ReportParts::read).await?.report(None))
