@@ -79,7 +79,7 @@ words! {
         Fail = "Fail",
         /// The criterion is deferred.
         Defer = "Defer",
-        /// Not decided.
+        /// The criterion is undecided.
         Pending = "Pending",
     }
 }
@@ -259,9 +259,9 @@ pub struct SlicePlan {
 pub struct TaskPlan {
     /// The task.
     pub id: SliceTaskId,
-    /// Its slice.
+    /// Slice of the task.
     pub slice: SliceId,
-    /// Its milestone.
+    /// Milestone of the task.
     pub milestone: MilestoneId,
     /// The word `execute`.
     #[serde(rename = "type")]
@@ -285,9 +285,9 @@ pub struct TaskPlan {
 pub struct TaskSummary {
     /// The task.
     pub id: SliceTaskId,
-    /// Its slice.
+    /// Slice of the task.
     pub slice: SliceId,
-    /// Its milestone.
+    /// Milestone of the task.
     pub milestone: MilestoneId,
     /// The word `summary`.
     #[serde(rename = "type")]

@@ -36,11 +36,11 @@ const OVERLAP: f64 = 0.6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningAgreement {
-    /// The same words.
+    /// The reasons have the same words.
     Identical,
-    /// Many words in common.
+    /// The reasons share many words.
     Overlapping,
-    /// Few words in common.
+    /// The reasons share few words.
     Orthogonal,
     /// Fewer than two outputs give a reason.
     Unknown,

@@ -76,7 +76,7 @@ pub struct BrokerOptions {
 }
 
 impl BrokerOptions {
-    /// The defaults, with the system's clock.
+    /// Creates the default options, with the system's clock.
     pub fn new(
         store: Arc<dyn BrokerStore>,
         router: Router,
@@ -354,7 +354,7 @@ impl Broker {
         there.is_none() || here.is_none() || there == here
     }
 
-    /// Every agent.
+    /// Returns every agent.
     pub async fn agents(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         self.directory().all().await
     }

@@ -108,7 +108,7 @@ fn one() -> u32 {
     1
 }
 
-/// The most workers of one agent, and the deepest nesting. Source: our own bounds.
+/// Limits of the number of workers of one agent, and of their nesting. Source: our own bounds.
 const MOST_WORKERS: u32 = 64;
 const MOST_DEPTH: u32 = 8;
 

@@ -55,7 +55,7 @@ pub enum Continuity {
 pub struct ConversationOutcome {
     /// Result of the turn itself.
     pub outcome: Result<TurnResult, TurnError>,
-    /// Its continuity with the earlier turns.
+    /// Continuity of the turn with the earlier turns.
     pub continuity: Continuity,
     /// True if the turn is stored; false if it failed before any message or call. After an error the earlier
     /// turns are intact.

@@ -65,11 +65,11 @@ impl Conversations {
         self.hold_within(name, Duration::ZERO)
     }
 
-    /// [`Conversations::hold`] that waits up to `patience` for other users of the name. Blocks meanwhile.
+    /// Like [`Conversations::hold`], but waits up to `patience` for other users of the name. Blocks meanwhile.
     ///
     /// # Errors
     ///
-    /// Those of [`Conversations::hold`].
+    /// Errors of [`Conversations::hold`].
     pub fn hold_within(
         &self,
         name: &ConversationName,

@@ -31,9 +31,9 @@ pub struct DebateStore {
 /// Fields of a debate in lists, in addition to its title, cost and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DebateDetails {
-    /// Its status.
+    /// Status of the debate.
     pub(crate) status: DebateStatusWord,
-    /// Its labels.
+    /// Labels of the debate.
     pub(crate) labels: BTreeMap<String, String>,
 }
 

@@ -354,7 +354,7 @@ fn configured(setup: &Setup) -> Result<Router, Error> {
     setup.router().map_err(of_configuration)
 }
 
-/// Error for a session that does not exist or is not open.
+/// Returns the error for a session that does not exist or is not open.
 fn not_found(id: &SessionId) -> Error {
     let shown: String = Visible(&id.0).to_string().chars().take(200).collect();
     with_reason(

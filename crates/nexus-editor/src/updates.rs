@@ -122,7 +122,7 @@ impl Updates {
         self.finish.clone_from(&ended.finish);
     }
 
-    /// A shown message cannot be withdrawn, so the person gets a notice.
+    /// Sends a notice about a void message, because a shown message cannot be withdrawn.
     fn message_voided(&mut self, voided: &MessageVoided) {
         let was_open = self.said.remove(&voided.message).is_some_and(|said| !said.is_empty());
         if self.ended.remove(&voided.message) || was_open {

@@ -183,14 +183,14 @@ impl Tree {
         }
     }
 
-    /// [`Tree::land`] for a branch that may have moved since: if it was not rewritten, it moves to a merge of
-    /// its commit and `tip`, with `time` and `message`. Files are merged line by line, as git does. If that
-    /// fails, the result is the patch with [`Conflict`](LandObstacle::Conflict). No merge driver of the project
-    /// runs. Without git 2.38, such a branch is [`BranchMoved`](LandObstacle::BranchMoved).
+    /// Like [`Tree::land`], for a branch that may have moved since. If the branch was not rewritten, it moves to a merge of
+    /// its commit and `tip`, with `time` and `message`. Files are merged line by line, as git does. If that fails, the
+    /// result is the patch with [`Conflict`](LandObstacle::Conflict). No merge driver of the project runs. Without git 2.38,
+    /// such a branch is [`BranchMoved`](LandObstacle::BranchMoved).
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::land`].
+    /// Errors of [`Tree::land`].
     pub fn land_merged(&self, tip: &CommitId, time: SystemTime, message: &str) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;

@@ -128,7 +128,8 @@ pub(super) fn place(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
     }
 }
 
-/// Keep the time of the file, because an index needs it: see [`copy_index`](super::uncommitted::copy_index).
+/// Copies the content and time of a file, and sets its mode. An index needs its time: see
+/// [`copy_index`](super::uncommitted::copy_index).
 fn fill(source: &mut File, file: &mut File, mode: u32) -> io::Result<()> {
     io::copy(source, file)?;
     file.set_modified(source.metadata()?.modified()?)?;

@@ -60,7 +60,7 @@ impl WorkspaceError {
         Self { kind, path: path.to_owned(), reason: reason.into(), source: None }
     }
 
-    /// Error of the operating system. `what` continues the path: "cannot be written".
+    /// Creates an error of the operating system. `what` continues the sentence after the path: "cannot be written".
     pub(super) fn from_io(path: &Path, what: &str, source: io::Error) -> Self {
         let fault = FileFault::of(&source);
         let kind = match fault {
@@ -80,12 +80,12 @@ impl WorkspaceError {
         Self { kind, path: path.to_owned(), reason, source: Some(source) }
     }
 
-    /// Kind of the failure.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> WorkspaceErrorKind {
         self.kind
     }
 
-    /// The file or the folder in question.
+    /// Returns the file or folder of the failure.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -10,11 +10,11 @@ use crate::{
     store::{DocumentKind, HandlingLease, QueueLimits, StoredDocument, Told},
 };
 
-/// The longest name of a queue and the longest key of a document, in bytes.
+/// Maximum length of a queue's name and of a document's key, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-/// The largest document, in bytes of its JSON.
+/// Maximum size of a document, in bytes of its JSON.
 const MAX_DOCUMENT_BYTES: usize = 512 << 10;
-/// The longest lease.
+/// Maximum length of a lease.
 const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Maximum number of messages in the outcome of one message.
 const MAX_OUTCOME: usize = 1_000;

@@ -172,7 +172,7 @@ impl CronSchedule {
     }
 }
 
-/// One time.
+/// Schedule for one time.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtSchedule {

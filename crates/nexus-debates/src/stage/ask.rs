@@ -146,7 +146,7 @@ impl StageRun<'_> {
         self.log(events).await;
     }
 
-    /// Ignore a failed write: only the log lacks the events.
+    /// Appends events to the log of the debate. Ignores a failed write: only the log lacks the events then.
     pub(super) async fn log(&self, events: Vec<DebateLogEvent>) {
         let debate = self.debate.clone();
         let _: Result<(), DebateError> =

@@ -101,7 +101,7 @@ impl WorkerContact {
     }
 }
 
-/// Failure of a turn whose worker is dead and stored no result.
+/// Returns the failure of a turn whose worker is dead and stored no result.
 pub(super) fn failure(worker: &str, pool: &str) -> Failure {
     let reason = format!(
         "the worker {worker} of the pool {pool} sent nothing for {} s, and stored no result",

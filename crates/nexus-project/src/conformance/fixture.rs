@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FixtureFile {
-    /// Their subject, for people.
+    /// Subject of the fixtures, for people.
     pub about: String,
     /// The fixtures.
     pub fixtures: Vec<Fixture>,
@@ -29,7 +29,7 @@ pub struct Fixture {
     /// The project before.
     #[serde(default)]
     pub precondition: Precondition,
-    /// Its steps, one after the other.
+    /// Steps, one after the other.
     pub steps: Vec<FixtureStep>,
 }
 
@@ -49,7 +49,7 @@ pub struct Precondition {
 pub struct Call {
     /// The tool's name, without a prefix.
     pub tool: String,
-    /// Its arguments.
+    /// Arguments of the tool.
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
@@ -103,7 +103,7 @@ pub struct Postcondition {
     pub result: BTreeMap<String, Expected>,
     /// Expected values of files, by path and JSONPath. `null`: the file must not exist.
     pub files: BTreeMap<String, Option<BTreeMap<String, Expected>>>,
-    /// One of these has to hold as well.
+    /// One of these postconditions must hold, too.
     pub any_of: Vec<Postcondition>,
     /// Calls that are made first, and what must hold of each.
     pub then: Vec<Then>,

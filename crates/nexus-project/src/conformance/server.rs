@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct ServerCommand {
     /// The program.
     pub program: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub arguments: Vec<String>,
     /// Prefix of the names of its tools.
     pub prefix: String,

@@ -74,7 +74,7 @@ pub struct HookInput {
 pub struct HookTool {
     /// Name of the tool.
     pub name: String,
-    /// Its use of files.
+    /// Effect of the tool on files.
     pub use_of_files: UseOfFiles,
     /// Files in the arguments of the tool. Relative paths start at the working directory.
     pub paths: Vec<PathBuf>,

@@ -31,19 +31,19 @@ const MAX_SHOWN_BYTES: u64 = MAX_FILE_BYTES;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FoundSkill {
-    /// Its name: that of its folder.
+    /// Name of the skill: the name of its folder.
     pub name: String,
-    /// Its kind.
+    /// Kind of the skill.
     pub kind: SkillKind,
     /// Purpose, from its SKILL.md.
     pub description: String,
-    /// Its folder.
+    /// Folder of the skill.
     pub folder: PathBuf,
     /// The hub and the version that it came from. `None`: it is a person's own.
     pub hub: Option<(String, String)>,
     /// Files from the hub that were changed since.
     pub changed: Vec<String>,
-    /// Why the record of its origin cannot be read. No command changes such a skill.
+    /// Reason why the record of its origin cannot be read. No command changes such a skill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged: Option<String>,
 }
@@ -54,7 +54,7 @@ pub struct FoundSkill {
 pub struct LeftOutSkill {
     /// The folder, or the link in its place.
     pub folder: PathBuf,
-    /// Why it is not a skill.
+    /// Reason why it is not listed as a skill.
     pub reason: String,
 }
 
@@ -63,26 +63,26 @@ pub struct LeftOutSkill {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum SkillChange {
-    /// It is installed now.
+    /// The skill was installed.
     Installed {
         /// The installed version.
         version: String,
     },
-    /// It is the hub's newest version now.
+    /// The skill was updated to the hub's newest version.
     Updated {
         /// The version before.
         from: String,
         /// The version now.
         to: String,
     },
-    /// Nothing had to change.
+    /// The skill was up to date.
     Unchanged,
-    /// It was left as it is.
+    /// The skill was left unchanged.
     Kept {
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// It was removed.
+    /// The skill was removed.
     Removed,
 }
 

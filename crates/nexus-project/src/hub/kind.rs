@@ -21,7 +21,7 @@ impl SkillKind {
     /// Every kind.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Connectors, Self::Guides];
 
-    /// Its folder.
+    /// Returns the name of the kind's folder.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

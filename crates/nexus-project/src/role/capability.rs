@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
-    /// It changes no file.
+    /// The role must not change files.
     NoFileEdit,
-    /// It adds no task.
+    /// The role must not add tasks.
     NoTaskCreate,
-    /// It changes no task.
+    /// The role must not change tasks.
     NoTaskUpdate,
-    /// It runs no command.
+    /// The role must not run commands.
     NoShellExec,
 }
 

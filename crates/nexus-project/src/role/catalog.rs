@@ -14,19 +14,19 @@ use super::{Capability, HarnessMap, RoleTools};
 /// A role: a kind of work in a project, and its restrictions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Role {
-    /// Its name.
+    /// Name of the role.
     pub name: &'static str,
-    /// Its kind of work.
+    /// Kind of the role's work.
     pub category: Category,
     /// Rule for resuming its agents.
     pub resume_tier: ResumeTier,
     /// Kind of model that it needs.
     pub model_tier: ModelTier,
-    /// Its restrictions.
+    /// Restrictions of the role.
     pub capabilities: BTreeSet<Capability>,
-    /// Its purpose: one sentence.
+    /// Purpose of the role: one sentence.
     pub description: &'static str,
-    /// Its prompt, which names no program and no tool.
+    /// Prompt of the role, which names no program and no tool.
     pub body: &'static str,
 }
 
@@ -46,7 +46,7 @@ pub enum Category {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeTier {
-    /// One agent goes on through a cycle.
+    /// One agent works through a whole cycle.
     Persistent,
     /// An agent is resumed for the same files, while no other agent changes them.
     Bounded,

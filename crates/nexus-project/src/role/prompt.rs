@@ -20,9 +20,9 @@ const MOST_NAMED: usize = 100;
 /// A file of what the project knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KnowledgeFile {
-    /// Its path, relative to the project.
+    /// Path of the file, relative to the project.
     pub path: String,
-    /// Its first heading or line.
+    /// First heading or line of the file.
     pub title: String,
 }
 

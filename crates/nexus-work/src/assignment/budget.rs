@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 /// submission is a paid call of a model.
 pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 
-/// The name in the schemas of tools, which must not change.
+/// Budget of all turns of a task together. A turn that would exceed it is stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-// Schemas of tools have had it by this name.
+// The schemas of tools have used this name since before the type was renamed.
 #[schemars(rename = "TaskBudget")]
 pub struct WorkBudget {
     /// Money, in US dollars, as far as the vendors tell what a turn costs.

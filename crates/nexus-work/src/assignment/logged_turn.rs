@@ -14,9 +14,9 @@ pub struct LoggedTurn {
     pub attempt: Option<u32>,
     /// Name of the agent.
     pub agent: String,
-    /// Its type.
+    /// Type of the agent.
     pub agent_type: String,
-    /// Its phase.
+    /// Phase of the agent.
     pub phase: String,
     /// Purpose of the turn: `work`, `reminder`, `afresh`.
     pub purpose: String,

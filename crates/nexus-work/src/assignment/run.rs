@@ -54,7 +54,7 @@ pub struct AgentTurn {
 /// Result of an agent's part.
 #[derive(Debug)]
 pub struct AgentReport<T> {
-    /// Its submission, or the reason for a missing one.
+    /// The submission, or the reason for a missing one.
     pub answer: Result<T, AgentFailure>,
     /// Turns in order: one, two, or three if the conversation of the second one was lost.
     pub turns: Vec<AgentTurn>,

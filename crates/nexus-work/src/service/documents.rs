@@ -163,7 +163,7 @@ impl<S: WorkspaceState> Workspace<S> {
         })
     }
 
-    /// Path of the file with the turns of the agents.
+    /// Returns the path of the file with the turns of the agents.
     pub fn turns_path(&self) -> PathBuf {
         self.path().join(TURNS)
     }

@@ -121,7 +121,7 @@ pub(super) enum Stage {
     Expired,
     /// This version, or an older one, could not read the message. It waits for a version that can.
     SetAside,
-    /// Its progress record cannot be read. This stage is never written.
+    /// The progress record cannot be read. This stage is never written.
     Unknown,
 }
 
