@@ -150,8 +150,7 @@ impl Broker {
                     awaited.extend(id);
                 }
                 Err(error) => {
-                    tracing::debug!(path = %path.display(), %error, "the mark of a waiting process \
-                    cannot be read")
+                    tracing::debug!(path = %path.display(), %error, "the mark of a waiting process cannot be read");
                 }
             }
         }

@@ -11,7 +11,6 @@ use super::{
     error::CheckError,
     loaded::{BaseFiles, Loaded, LoadedAs},
     missing,
-    output::CheckOutput,
     prepare::Prepare,
     runner::{Program, ProgramEnd, Ran},
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun},
