@@ -53,7 +53,10 @@ impl Broker {
     ) -> Result<String, BrokerError> {
         Address::agent(name)?;
         let Some(folder) = project_folder(agent) else {
-            return Err(BrokerError::invalid("the agent has no folder, so it cannot take locks", ""));
+            return Err(BrokerError::invalid(
+                "the agent has no folder, so it cannot take locks",
+                "set `folder` in its entry of `broker.agents`",
+            ));
         };
         let (key, file) = (key(&folder, name), folder.join(FOLDER).join(format!("{name}.lock")));
         let now = self.options().clock.now();

@@ -57,7 +57,7 @@ pub(crate) struct CheckedBackend {
     hold: Option<HeldBackend>,
 }
 
-/// Address that vendors of one panel share.
+/// Finding that several vendors of one panel have the same network address, so that their votes may come from one server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SharedPanelAddress {
     panel: String,

@@ -56,7 +56,7 @@ fn render_subcommands(command: &clap::Command, name: &str, page: &mut Vec<u8>) -
         man.render_description_section(&mut section)?;
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
-        // Subcommands become subsections, each with one heading.
+        // The subcommand is a section, so its own sections (description, synopsis, options) become subsections.
         page.extend_from_slice(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").as_bytes());
         render_subcommands(subcommand, &name, page)?;
     }

@@ -146,8 +146,8 @@ fn add_folded(letters: &mut String, character: char) {
     if let Some(folded) = ASCII.get(character as usize) {
         return letters.push_str(folded);
     }
-    // Take the prototype before the lowercase: a capital may look like another letter than its small form, as the Greek eta
-    // does.
+    // Find the look-alike (the prototype of Unicode TS 39) before lowercasing: a capital may look like another letter than
+    // its small form, as the Greek eta does.
     let own: Vec<char> = prototype(character).collect();
     match own.iter().all(char::is_ascii_alphanumeric) {
         true => own.into_iter().for_each(|letter| letters.extend(looks(letter.to_ascii_lowercase()))),

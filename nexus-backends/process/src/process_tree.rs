@@ -294,9 +294,9 @@ impl ProcessTree {
         }
         match carries(row.pid, RUN_MARKER, self.run.as_str()) {
             Some(shown) => shown,
-            // The environment is unreadable. Without a mark the process belongs to the run, unless its parent or its
-            // start time, which the caller has compared, show otherwise. If no start time is known, as in a sweep, only
-            // the mark counts.
+            // The environment is unreadable. If every process of the run has a mark, a process whose limits are readable
+            // and show no mark does not belong to it. Otherwise an orphan belongs to the run; the caller has compared its
+            // start time. If no start time is known, as in a sweep, only the mark counts.
             None if self.is_marked && mark.is_some() => Carries::No,
             None if self.oldest_start_ticks > 0 && row.is_orphan() => Carries::Yes,
             None => Carries::No,

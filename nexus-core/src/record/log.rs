@@ -50,7 +50,7 @@ pub enum LineFault {
     #[error("it is not UTF-8")]
     NotUtf8,
     /// The line is longer than any line of a record.
-    #[error("it has {bytes} bytes, more than any line of a record")]
+    #[error("it has {bytes} bytes; a line of a record has at most {MAX_READ_BYTES}")]
     TooLong {
         /// Length of the line.
         bytes: u64,

@@ -40,7 +40,7 @@ fn check_id(text: &str) -> Result<(), BrokerError> {
     }
     let shown: String = text.chars().take(80).collect();
     Err(BrokerError::invalid(
-        format!("{shown:?} is not an id of a trigger"),
+        format!("{shown:?} is not a valid trigger id"),
         "write 1 to 64 letters, digits, `.`, `_` and `-`, beginning with a letter or a digit",
     ))
 }

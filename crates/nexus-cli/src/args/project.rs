@@ -185,7 +185,7 @@ pub(crate) struct HookArgs {
     /// Name of the program, as in `nexus project install`
     #[arg(long, value_name = "NAME")]
     pub(crate) harness: String,
-    /// Folder of the project. Default: the project that contains the program's folder
+    /// Folder of the project. Default: the project that contains the folder in which the program works
     #[arg(long, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::{
     tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest, breaks_line, checked_text},
 };
 
-/// Result of a tag, in words for the model.
+/// Result of a message tag with an immediate effect, such as `[d]` or `[rule]`, as text for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineResult {
     /// The effect, and the model's next step.

@@ -19,7 +19,7 @@ pub(super) struct AgentEvidence {
 #[derive(Clone, Debug)]
 pub(super) struct TestNumbers(Arc<Mutex<u32>>);
 
-/// Evidence of the agent's own runs.
+/// Evidence of the agent's own tests and probes, and of the lines that it changed.
 #[derive(Debug, Default)]
 struct OwnEvidence {
     runs: StepEvidence,

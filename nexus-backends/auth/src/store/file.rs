@@ -143,7 +143,7 @@ impl TokenStore for FileStore {
             Err(Errno::NOENT) => false,
             Err(error) => return Err(failed(error)),
         };
-        // Remove the file last: a recovery would take a pending file without a main file for the login.
+        // Remove the main file last: a recovery would take a pending file without a main file for the login.
         for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
             unlinkat(&folder, name, AtFlags::empty()).map_err(failed)?;
         }

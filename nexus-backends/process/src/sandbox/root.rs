@@ -187,7 +187,7 @@ impl Sandbox {
                 }
             };
         }
-        // Close the folders last, because other mounts may be below them.
+        // Make the empty folders read-only last, so that mount points below them can still be created.
         Ok(closed.into_iter().fold(layout, Layout::closed))
     }
 

@@ -42,8 +42,8 @@ impl SandboxPolicy {
         logins: impl IntoIterator<Item = PathBuf>,
     ) -> Result<Self, Failure> {
         let access = request.tool_access;
-        // At the other levels there is nothing to hide from: without the program's tools nothing can read the folder.
-        // Without a sandbox nothing can be hidden.
+        // `ScopedOnly` has no tool of the program that could read the folder, and `Unrestricted` has no sandbox that could
+        // hide it.
         let hides = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite);
         let real = logins.into_iter().filter(|_| hides).filter_map(|folder| folder.canonicalize().ok());
         let mut hidden = real.map(|folder| written(&folder)).collect::<Result<Vec<_>, _>>()?;

@@ -26,8 +26,8 @@ pub(super) fn of_end(end: &wire::End, answer: Option<&str>, at_limit: bool) -> T
         }
         "refusal" => failed(ErrorKind::Refused, "the vendor's filter stopped the answer"),
         "max_tokens" => failed(ErrorKind::Incomplete, "the answer reached the output limit"),
-        // Without the line about the limit, a cancelled turn has another cause.
         "max_turn_requests" => model_calls(),
+        // The CLI also ends a turn as `cancelled` at its own limit; `at_limit` says that it reported the limit.
         "cancelled" if at_limit => model_calls(),
         // The caller did not cancel the turn. A call needed an approval, which ends the whole turn.
         "cancelled" => failed(ErrorKind::ApprovalRequired, "a tool call needed an approval"),
