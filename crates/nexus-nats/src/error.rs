@@ -174,10 +174,10 @@ mod tests {
         let of = |reason: &str| NatsError::of_absence("NEXUS_BROKER", &reason).to_string();
         let none =
             of("jetstream error: JetStream system temporarily unavailable (code 503, error code 10008)");
-        assert!(none.contains("no majority") && !none.contains("is not there"), "{none}");
+        assert!(none.contains("no majority") && !none.contains("does not exist"), "{none}");
         let slow = of("jetstream request timed out");
-        assert!(slow.contains("did not answer") && !slow.contains("is not there"), "{slow}");
+        assert!(slow.contains("did not answer") && !slow.contains("does not exist"), "{slow}");
         let missing = of("stream not found (code 404, error code 10059)");
-        assert!(missing.contains("NEXUS_BROKER is not there"), "{missing}");
+        assert!(missing.contains("NEXUS_BROKER does not exist"), "{missing}");
     }
 }
