@@ -339,12 +339,12 @@ fn models() -> ExitCode {
 fn model(conversation: &Conversation) -> Option<Reply> {
     let answers = conversation.tool_results();
     let call = |tool: &str, arguments| Some(Reply::call(SimCall::function(tool, arguments)));
-    if conversation.system.contains("Turn a goal into a brief") {
+    if conversation.system.contains("You turn a goal into a brief") {
         return call("submit_brief", brief());
     }
     let Some(brief) = answers.first() else { return call("read_my_brief", json!({})) };
     let path = brief.lines().find_map(|line| line.strip_prefix("> make ")).unwrap_or("nothing");
-    if conversation.system.contains("Do one step of a task") {
+    if conversation.system.contains("You do one step of a task") {
         return match answers.len() {
             1 => call("read_file", json!({ "path": "src/old-1.txt" })),
             2 => call("write_file", json!({ "path": path, "content": format!("{path} was made\n") })),

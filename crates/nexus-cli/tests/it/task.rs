@@ -112,7 +112,7 @@ fn bytes_that_are_no_text_are_in_the_patch_as_they_are() {
 #[test]
 fn what_is_asked_is_answered_on_the_command_line() {
     let asked = |conversation: &Conversation| {
-        let is_framing = conversation.system.contains("Turn a goal into a brief");
+        let is_framing = conversation.system.contains("You turn a goal into a brief");
         let is_answered = conversation.user_texts().concat().contains("the caller's answer to it");
         match is_framing && !is_answered {
             true => Some(Reply::call(nexus_testkit::sim::ToolCall::function(
@@ -139,7 +139,7 @@ fn a_step_that_is_interrupted_is_put_back_and_done_by_the_next_run() {
     let began = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = began.clone();
     let slow = move |conversation: &Conversation| {
-        let works = conversation.system.contains("Do one step of a task");
+        let works = conversation.system.contains("You do one step of a task");
         let is_first = works
             && !seen.swap(
                 works || seen.load(std::sync::atomic::Ordering::SeqCst),

@@ -56,7 +56,7 @@ impl Models {
 
 /// What a model does next: by what its tools answered. The trap whose problem it was given says which probe it knows.
 fn reply(script: Script, traps: &[Trap], conversation: &Conversation) -> Option<Reply> {
-    if !conversation.system.contains("Judge one step of a task") {
+    if !conversation.system.contains("You judge one step of a task") {
         return None;
     }
     let asked = conversation.user_texts().join("\n");

@@ -128,8 +128,8 @@ pub(super) fn without(
         } else {
             None
         };
-        let mut ranges: Vec<_> =
-            comma.map(|comma| comma..comma + 1).into_iter().chain([start..end]).collect();
+        let mut ranges: Vec<_> = comma.map(|comma| comma..comma + 1).into_iter().collect();
+        ranges.push(start..end);
         ranges.sort_by_key(|range| std::cmp::Reverse(range.start));
         ranges.into_iter().for_each(|range| text.replace_range(range, ""));
     }

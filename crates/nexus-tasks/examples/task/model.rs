@@ -32,13 +32,13 @@ pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
     let answers = conversation.tool_results();
     let call = |tool: &str, arguments| Some(Reply::call(ToolCall::function(tool, arguments)));
     let probe = || call("run_probe", json!({ "argv": ["sh", "sum.sh", "-1", "-2"] }));
-    if conversation.system.contains("Turn a goal into a brief") {
+    if conversation.system.contains("You turn a goal into a brief") {
         return match answers.len() {
             0 => call("read_file", json!({ "path": "sum.sh" })),
             _ => call("submit_brief", brief()),
         };
     }
-    if conversation.system.contains("Do one step of a task") {
+    if conversation.system.contains("You do one step of a task") {
         return match answers.as_slice() {
             [] => call("read_file", json!({ "path": "sum.sh" })),
             [file] => call(

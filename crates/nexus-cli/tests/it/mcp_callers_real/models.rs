@@ -12,9 +12,9 @@ use crate::support::debaters;
 
 /// How a prompt of ours begins, by the phase that it is for.
 pub(crate) const PHASES: [(&str, &str); 3] = [
-    ("orchestrate", "Turn a goal into a brief"),
-    ("implement", "Do one step of a task"),
-    ("review", "Judge one step of a task"),
+    ("orchestrate", "You turn a goal into a brief"),
+    ("implement", "You do one step of a task"),
+    ("review", "You judge one step of a task"),
 ];
 
 /// The lenses of the two seats. Each seat speaks and probes with words of its own, which hold its lens.

@@ -77,7 +77,7 @@ async fn a_large_project_is_refused_by_its_sizes_until_the_caller_allows_it() {
         fs::File::create(large.join(name)).unwrap().set_len(101 << 20).unwrap();
     }
     let request = TaskCreateRequest { project: large.clone(), ..world.request() };
-    let error = world.tasks.create_below(request.clone(), &[large.clone()]).await.unwrap_err();
+    let error = world.tasks.create_below(request.clone(), std::slice::from_ref(&large)).await.unwrap_err();
     assert_eq!(error.kind, TaskErrorKind::NeedsConsent, "{error}");
     assert!(error.message.contains("2 files of 202.0 MiB"), "{error}");
     assert!(error.advice.contains("`allow_large`"), "{error}");
