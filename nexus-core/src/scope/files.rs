@@ -52,7 +52,9 @@ const MAX_TRIES: usize = 16;
 /// No system reports that a folder is mounted at a second path. A rule with a path applies there too: the path is recognised by device and
 /// inode number, and a missing path by its deepest existing folder. A rule with a glob does not apply there. A folder that is written as a
 /// whole is searched for such mounts only if the rules have globs, or if the folder is a mount point itself.
-/// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path [`check_path`]: super::ParticipantScope::check_path
+///
+/// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path
+/// [`check_path`]: super::ParticipantScope::check_path
 #[derive(Clone, Debug)]
 pub struct ScopedFiles {
     policy: Option<Arc<PathPolicy>>,
