@@ -35,6 +35,10 @@ structure:
 prose:
     cargo xtask prose
 
+# Writes the generated pages and the picture of the book
+book:
+    cargo xtask book
+
 # How many crates does a dependent compile
 weight:
     cargo xtask weight

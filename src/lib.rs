@@ -230,7 +230,8 @@
 //!
 //! On by default: `claude`, `codex`, `grok` and `responses` (the vendors), `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools with a
 //! hand-written schema), `globs` (globs in rules for protected paths), `files` (`FileTools`, searching files of a scope) and `conversations`.
-//! Not on by default: `acp` (agents of the Agent Client Protocol), `keyring`, `fleet` and `mcp-server` (serving a session's tools).
+//! Not on by default: `acp` (agents of the Agent Client Protocol), `keyring` and `fleet`. The vendors' features bring `cli` (the driver of CLIs),
+//! `mcp-server` (serving a session's tools) and `login`; `responses` alone brings none of them.
 
 /// The Rust code of README.md and of the book, compiled and run by `cargo test --doc`.
 #[cfg(all(

@@ -198,7 +198,7 @@ impl SendOptions {
 pub struct Sent {
     /// Id of the message.
     pub message_id: EnvelopeId,
-    /// Distinguishes a new message from one that was sent before.
+    /// `Stored` for a new message. A message with an id that the store already has changes nothing.
     pub outcome: PutOutcome,
     /// Time at which the target is expected to get the message.
     pub reach: Reach,

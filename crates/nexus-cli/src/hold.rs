@@ -1,4 +1,4 @@
-//! `nexus hold`: backends that are suspended after a refusal of their vendor's.
+//! `nexus hold`: backends that are suspended because their vendor refused a turn.
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -74,7 +74,7 @@ pub(crate) async fn hold(
                     false => format!("{backend}: was not suspended"),
                 };
                 out.line(&ReleasedHold { backend: backend.clone(), released }, printable(&text));
-                // A store that cannot be written has said why.
+                // The store has logged why it cannot be written.
                 if router.refresh_holds().await.iter().any(|hold| hold.backend == backend) {
                     complain(printable(&format!("{backend} is still suspended")));
                     are_all_released = false;

@@ -49,7 +49,7 @@ impl HeldBackend {
 impl Readiness {
     /// Probes all backends at once, and reads their holds.
     pub(crate) async fn of_all(router: &Router) -> Vec<Self> {
-        // Another process may have armed one.
+        // Another process may have set a hold.
         let holds = router.refresh_holds().await;
         let now = SystemTime::now();
         let models = NamedModels::of(router);
@@ -89,7 +89,7 @@ pub(crate) fn release_advice(backend: &BackendId) -> String {
     format!("`nexus hold release {backend}` ends this")
 }
 
-/// NamedModels that the types name for each backend.
+/// Backends that types use, each with a note whether a type names a model for it.
 #[derive(Debug, Default)]
 struct NamedModels {
     /// True if some type names one, by the backends that types use.

@@ -7,10 +7,10 @@ use std::{
 
 /// Period of the limits.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Most lines of one place in the program within [`PERIOD`].
+/// Most lines of one origin within [`PERIOD`].
 const MAX_LINES: usize = 10;
 
-/// A place in the program that writes lines.
+/// File and line of the code that writes a warning.
 pub(crate) type LineOrigin = (&'static str, Option<u32>);
 
 /// Lines that were shown lately, by their origins.

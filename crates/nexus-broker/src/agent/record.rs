@@ -94,13 +94,13 @@ pub struct AgentScope {
 }
 
 impl AgentScope {
-    /// Returns true if the agent may write to another one that is neither its manager nor its worker.
+    /// Returns true if `may_write_to` names the receiver. The agent may write to its manager and its workers without it.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         matches(&self.may_write_to, name)
     }
 
-    /// Returns true if the agent may search the sessions of another one that is not its worker.
+    /// Returns true if `may_search` names the agent. The sessions of its own workers need no entry.
     #[must_use]
     pub fn allows_search(&self, name: &str) -> bool {
         matches(&self.may_search, name)

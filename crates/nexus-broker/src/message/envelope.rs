@@ -48,8 +48,8 @@ pub struct Envelope {
     #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
-    /// Number of turns before this message, each of which began the next. It is one more than that of the message whose turn
-    /// sent this one, and 0 from a caller. A trigger's message has the number of the report that fired it. If a turn created
+    /// Number of turns in the chain that led to this message. It is one more than the number of the message whose turn sent
+    /// this message. A message of a caller has 0. A trigger's message has the number of the report that fired it. If a turn created
     /// the trigger for the next minute, it has the number of a message of that turn. Otherwise it has 0. The broker sets it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
