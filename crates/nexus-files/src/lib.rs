@@ -58,7 +58,7 @@ pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::{FileLock, lacks_locks};
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};
-pub use text::{read_text, text_of, without_byte_order_mark};
+pub use text::{UTF_16, is_utf_16, read_text, text_of, without_byte_order_mark};
 pub use whole::{
     create_once, random_name, read_bounded, remove_unfinished, replace, sync_folder, unfinished,
 };

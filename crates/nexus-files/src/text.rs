@@ -5,6 +5,9 @@ use std::io::{self, Read};
 /// UTF-8 byte order mark, which some editors write before a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// Fault of a text that begins with a byte order mark of UTF-16. Its subject is the file.
+pub const UTF_16: &str = "it begins with a byte order mark of UTF-16: save it as UTF-8";
+
 /// Reads a text to its end, or up to `max_bytes`. Retains a UTF-8 byte order mark.
 ///
 /// # Errors
@@ -31,14 +34,17 @@ pub fn read_text(from: impl Read, max_bytes: u64) -> io::Result<String> {
 /// order mark.
 pub fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| {
-        let reason = match error.as_bytes() {
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                "it begins with a byte order mark of UTF-16: save it as UTF-8".to_owned()
-            }
-            _ => format!("byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1),
+        let reason = match is_utf_16(error.as_bytes()) {
+            true => UTF_16.to_owned(),
+            false => format!("byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1),
         };
         io::Error::new(io::ErrorKind::InvalidData, reason)
     })
+}
+
+/// Returns true if bytes begin with a byte order mark of UTF-16.
+pub fn is_utf_16(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff])
 }
 
 /// Returns a text without a leading byte order mark.

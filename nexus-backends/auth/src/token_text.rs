@@ -1,6 +1,7 @@
 //! Rules for a text that serves as a token in an HTTP header.
 
 use nexus_core::Secret;
+use nexus_files::{UTF_16, is_utf_16};
 
 /// Returns the token in a text, without surrounding white space, or the reason why the text is not a token.
 pub(crate) fn usable(text: &str) -> Result<Secret, &'static str> {
@@ -22,8 +23,5 @@ pub(crate) fn unusable(token: &str) -> Option<&'static str> {
 
 /// Returns the reason why bytes that are not UTF-8 cannot be a token.
 pub(crate) fn not_text(bytes: &[u8]) -> &'static str {
-    match bytes {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "it begins with a byte order mark of UTF-16: save it as UTF-8",
-        _ => "it is not text",
-    }
+    if is_utf_16(bytes) { UTF_16 } else { "it is not text" }
 }

@@ -82,14 +82,12 @@ fn load_bytes(
         return Err(report.into_error(&kept));
     }
     let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
+        Ok(text) => nexus_files::without_byte_order_mark(text),
         Err(error) => {
             let readable = String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default());
-            let message = match bytes {
-                [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                    "the file begins with a byte order mark of UTF-16: save it as UTF-8"
-                }
-                _ => "the file is not UTF-8: this byte is invalid",
+            let message = match nexus_files::is_utf_16(bytes) {
+                true => "the file begins with a byte order mark of UTF-16: save it as UTF-8",
+                false => "the file is not UTF-8: this byte is invalid",
             };
             report.add(end_of(&readable), message);
             return Err(report.into_error(&String::from_utf8_lossy(bytes)));
