@@ -10,10 +10,13 @@
 //!
 //! `cargo xtask book` writes the reference pages of the book that are generated; the gate compares them.
 //!
+//! `cargo xtask dist [BASE_URL]` builds the files of a release.
+//!
 //! `cargo xtask weight` counts the crates that a dependent compiles, and holds each count to a bound.
 
 mod book;
 mod circles;
+mod dist;
 mod layers;
 mod lines;
 mod links;
@@ -39,11 +42,12 @@ fn main() -> ExitCode {
         ["prose", "--list", below] => prose::run(Some(below)),
         ["prose", "--code-unchanged", base] => prose::code_unchanged(base),
         ["book"] => book::run(),
+        ["dist"] => dist::run(None),
+        ["dist", base_url] => dist::run(Some(base_url)),
         ["weight"] => weight::run(),
-        _ => {
-            Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | book | weight"
-                .to_owned())
-        }
+        _ => Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | book | \
+                 dist [BASE_URL] | weight"
+            .to_owned()),
     };
     match faults {
         Ok(0) => ExitCode::SUCCESS,

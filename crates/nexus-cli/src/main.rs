@@ -56,6 +56,7 @@ mod task;
 mod telemetry;
 mod testbed;
 mod trigger;
+mod uninstall;
 mod versions;
 mod warnings;
 mod worker;
@@ -198,6 +199,7 @@ async fn run(
         Command::Completions { shell } => Ok(manual::completions(out, shell)),
         Command::Manual => manual::manual(out),
         Command::Schema(command) => schema::schema(out, &command),
+        Command::Uninstall(arguments) => uninstall::uninstall(out, &arguments),
         Command::Acp(acp) => acp::acp(config, &acp).await,
         Command::Mcp(command) => mcp::mcp(config, command).await,
         Command::Hook(hook) => Ok(hook::hook(&hook)),

@@ -25,6 +25,7 @@ mod status;
 mod task;
 mod testbed;
 mod trigger;
+mod uninstall;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -52,6 +53,7 @@ pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 pub(crate) use trigger::{TriggerArgs, TriggerCommand};
+pub(crate) use uninstall::UninstallArgs;
 
 /// Runs agent turns on the vendors that nexus.yaml names.
 #[derive(Debug, Parser)]
@@ -191,6 +193,9 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
     },
     /// Print the manual page: `nexus manual > nexus.1`
     Manual,
+    /// Remove this command, if the installer of a release installed it
+    #[command(after_help = uninstall::HELP)]
+    Uninstall(UninstallArgs),
     /// Print JSON Schemas of the output of this command
     #[command(subcommand)]
     Schema(SchemaCommand),

@@ -47,6 +47,7 @@ use crate::{
     task::{TaskArtifactText, TaskRunEvent, TaskWatchEvent},
     testbed::{ListedTrap, ProvenTrap, TestbedEvent},
     trigger::{CreatedWebhook, DeletedTrigger, FiredEvent},
+    uninstall::Uninstalled,
     works::WorkReport,
 };
 #[cfg(feature = "login")]
@@ -222,6 +223,7 @@ outputs! {
     "trigger fire": Document [FiredEvent];
     "trigger list": List [Trigger];
     "trigger webhook": Document [CreatedWebhook];
+    "uninstall": Document [Uninstalled];
 }
 
 /// Commands without JSON output, each with the reason.

@@ -68,3 +68,4 @@ mod testbed;
 mod testbed_real;
 #[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
 mod texts;
+mod uninstall;

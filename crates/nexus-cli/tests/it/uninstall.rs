@@ -1,0 +1,110 @@
+//! `nexus uninstall`, on a prefix as the installer of a release leaves it.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use crate::support::text;
+
+const RECEIPT: &str = "folder .\nfolder bin\nfolder share\nfolder share/nexus\nfile bin/nexus\nfile share/manual\n\
+                       file share/nexus/installed\n";
+
+/// A user's home with an installed program and a home of Nexus.
+struct Installed {
+    folder: tempfile::TempDir,
+}
+
+impl Installed {
+    fn with_receipt(receipt: &str) -> Self {
+        let installed = Self { folder: tempfile::tempdir().unwrap() };
+        for folder in [".local/bin", ".local/share/nexus", ".nexus/holds"] {
+            fs::create_dir_all(installed.path(folder)).unwrap();
+        }
+        // A second name of the file, because the kernel reports the target of a link as the program.
+        let (program, name) = (env!("CARGO_BIN_EXE_nexus"), installed.path(".local/bin/nexus"));
+        fs::hard_link(program, &name).or_else(|_| fs::copy(program, &name).map(drop)).unwrap();
+        fs::write(installed.path(".local/share/nexus/installed"), receipt).unwrap();
+        fs::write(installed.path(".local/share/manual"), "").unwrap();
+        installed
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    fn uninstall(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(self.path(".local/bin/nexus"));
+        command.env_clear().env("HOME", self.folder.path()).stdin(Stdio::null());
+        command.arg("uninstall").args(arguments).output().unwrap()
+    }
+}
+
+#[test]
+fn what_the_installer_created_is_removed_and_nothing_else() {
+    let installed = Installed::with_receipt(RECEIPT);
+    fs::write(installed.path(".local/share/of-another-program"), "").unwrap();
+    let output = installed.uninstall(&["--yes"]);
+    assert!(output.status.success(), "{output:?}");
+    for removed in [".local/bin", ".local/share/manual", ".local/share/nexus"] {
+        assert!(!installed.path(removed).exists(), "{removed}");
+    }
+    assert!(installed.path(".local/share/of-another-program").exists());
+    assert!(installed.path(".nexus/holds").exists(), "the home has logins and tasks");
+    assert!(text(&output.stdout).contains(".nexus stays"), "{output:?}");
+}
+
+#[test]
+fn with_home_nothing_is_left() {
+    let installed = Installed::with_receipt(RECEIPT);
+    let output = installed.uninstall(&["--home", "--yes", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_dir(installed.folder.path()).unwrap().count(), 0, "{output:?}");
+}
+
+#[test]
+fn a_doubt_removes_nothing() {
+    let elsewhere = RECEIPT.replace("share/manual", "../.nexus/holds");
+    let absolute = RECEIPT.replace("share/manual", "/etc/passwd");
+    let garbled = RECEIPT.replace("file share/manual", "share/manual");
+    let cases: [(&str, &[&str], i32, &str); 5] = [
+        (RECEIPT, &[], 2, "confirm with --yes"),
+        (&elsewhere, &["--yes"], 1, "installed:6: not a line of this installer"),
+        (&absolute, &["--yes"], 1, "installed:6: not a line of this installer"),
+        (&garbled, &["--yes"], 1, "installed:6: not a line of this installer"),
+        (
+            "file bin/another\n",
+            &["--yes"],
+            1,
+            "was not installed by the installer of a release; remove that file",
+        ),
+    ];
+    for (receipt, arguments, code, words) in cases {
+        let installed = Installed::with_receipt(receipt);
+        let output = installed.uninstall(arguments);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(text(&output.stderr).contains(words), "{words}: {output:?}");
+        for path in
+            [".local/bin/nexus", ".local/share/manual", ".local/share/nexus/installed", ".nexus/holds"]
+        {
+            assert!(installed.path(path).exists(), "{path}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn a_home_that_may_have_files_of_others_is_not_removed() {
+    let installed = Installed::with_receipt(RECEIPT);
+    let documents = installed.path("documents");
+    fs::create_dir(&documents).unwrap();
+    fs::write(documents.join("letter"), "").unwrap();
+    for home in [documents.as_path(), installed.folder.path()] {
+        let mut command = Command::new(installed.path(".local/bin/nexus"));
+        command.env_clear().env("HOME", installed.folder.path()).env("NEXUS_HOME", home);
+        let output = command.args(["uninstall", "--home", "--yes"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("does not look like a home of Nexus alone"), "{output:?}");
+        assert!(documents.join("letter").exists() && installed.path(".local/bin/nexus").exists());
+    }
+}
