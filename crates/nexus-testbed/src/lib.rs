@@ -36,6 +36,7 @@ mod script;
 mod spent;
 pub mod statistics;
 mod summary;
+pub mod tool_answers;
 mod trap;
 mod trap_error;
 mod truth;

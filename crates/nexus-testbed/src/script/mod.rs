@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 
 pub use backend::ScriptedKind;
 
-use crate::trap::{Answer, Trap, TrapClaim};
+use crate::{
+    tool_answers::{content_hash, criteria_to_judge, evidence_id, tests_failed},
+    trap::{Answer, Trap, TrapClaim},
+};
 
 /// Behaviour of a script.
 #[derive(
@@ -96,11 +99,11 @@ impl Script {
                     Self::Probing if probe.is_some() => {
                         differs(last).then_some("It does not do the same as before.")
                     }
-                    Self::Anchored | Self::Probing => fails(last).then_some("The tests fail."),
+                    Self::Anchored | Self::Probing => tests_failed(last).then_some("The tests fail."),
                     Self::Wary => takes_away(diff).then_some("It takes lines away."),
                 };
-                let evidence = first_word(last);
-                call("submit_verdict", verdict(&criteria(brief), evidence, concern))
+                let evidence = evidence_id(last);
+                call("submit_verdict", verdict(&criteria_to_judge(brief), evidence, concern))
             }
             _ => None,
         }
@@ -122,7 +125,7 @@ impl Script {
             if step.is_multiple_of(2) {
                 return call("read_file", json!({ "path": path }));
             }
-            let hash = answers[step].split_once("hash ").map(|(_, after)| first_word(after));
+            let hash = content_hash(answers[step]);
             return match (tree.get(path), hash) {
                 (Some(content), hash) => {
                     let mut arguments = json!({ "path": path, "content": String::from_utf8_lossy(content) });
@@ -139,7 +142,7 @@ impl Script {
         match step - 2 * paths.len() {
             0 => call("run_tests", json!({})),
             1 => {
-                let tests = first_word(answers[step]);
+                let tests = evidence_id(answers[step]);
                 let claim = |claim: &TrapClaim| {
                     let evidence: &[&str] = if claim.shown_by_tests { &[tests] } else { &[] };
                     json!({ "text": claim.text, "evidence": evidence })
@@ -166,18 +169,6 @@ fn call(tool: &'static str, arguments: Value) -> Option<ScriptedCall> {
     Some(ScriptedCall { tool, arguments })
 }
 
-/// Returns the text before the first character that cannot be in an id: `test-1`, `probe-2`, a hash.
-fn first_word(text: &str) -> &str {
-    let is_part = |character: char| character.is_ascii_alphanumeric() || character == '-';
-    let text = text.trim_start_matches(|character| !is_part(character));
-    &text[..text.find(|character| !is_part(character)).unwrap_or(text.len())]
-}
-
-/// Returns true if a run of the tests failed.
-fn fails(tests: &str) -> bool {
-    tests.split_once(": ").is_none_or(|(_, said)| !said.starts_with("passed"))
-}
-
 /// Returns true if the output of a probe differs between the current files and the task's base.
 fn differs(probe: &str) -> bool {
     let line = probe.split('\n').find_map(|line| line.trim().strip_prefix("differs: "));
@@ -188,13 +179,6 @@ fn differs(probe: &str) -> bool {
 fn takes_away(diff: &str) -> bool {
     let line = |line: &str| line.trim_start_matches("> ").to_owned();
     diff.split('\n').map(line).any(|line| line.starts_with('-') && !line.starts_with("---"))
-}
-
-/// Returns the criteria to judge, by a brief, and the outcome of the step.
-fn criteria(brief: &str) -> Vec<&str> {
-    let heads = brief.split("[criterion ").skip(1);
-    let ids = heads.filter_map(|head| Some(head.split_once(", which has to hold after this step]")?.0));
-    std::iter::once("outcome").chain(ids.filter(|id| !id.contains(']'))).collect()
 }
 
 fn verdict(criteria: &[&str], evidence: &str, concern: Option<&str>) -> Value {
