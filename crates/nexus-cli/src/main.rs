@@ -18,6 +18,8 @@ mod config;
 mod conversation;
 mod core_dump;
 mod debate;
+#[cfg(feature = "demo")]
+mod demo;
 mod doctor;
 mod explain;
 #[cfg(feature = "login")]
@@ -195,6 +197,8 @@ async fn run(
         Command::Debate(command) => debate::debate(out, config, command).await,
         Command::Task(command) => task::task(out, config, command).await,
         Command::Testbed(command) => testbed::testbed(out, command).await,
+        #[cfg(feature = "demo")]
+        Command::Demo(args) => demo::demo(args).await,
         Command::Doctor => doctor::doctor(out, config).await,
         Command::Completions { shell } => Ok(manual::completions(out, shell)),
         Command::Manual => manual::manual(out),

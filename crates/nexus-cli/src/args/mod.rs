@@ -7,6 +7,8 @@ mod artifact;
 mod broker;
 mod conversation;
 mod debate;
+#[cfg(feature = "demo")]
+mod demo;
 mod fleet;
 mod hold;
 #[cfg(feature = "login")]
@@ -39,6 +41,8 @@ pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArti
 pub(crate) use broker::{BrokerCommand, SendArgs};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
+#[cfg(feature = "demo")]
+pub(crate) use demo::{DEMO_ADDRESS, DemoArgs, DemoCommand, DemoHomeArgs, DemoServerArgs, DemoTaskArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
 pub(crate) use hold::HoldCommand;
 #[cfg(feature = "login")]
@@ -98,6 +102,10 @@ pub(crate) enum Command {
     /// Let a panel debate a question: first each panelist alone, then against the best case for each other position
     #[command(subcommand)]
     Debate(DebateCommand),
+    /// Try a whole task on simulated vendors: no login, no network, a few seconds
+    #[cfg(feature = "demo")]
+    #[command(after_help = demo::DEMO_HELP)]
+    Demo(DemoArgs),
     /// Delete the conversations that `nexus run --keep FILE` stored at the backends. The record in the file stays
     Forget {
         /// The file

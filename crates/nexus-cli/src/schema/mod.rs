@@ -229,6 +229,12 @@ outputs! {
 /// Commands without JSON output, each with the reason.
 const WITHOUT: &[(&str, &str)] = &[
     ("acp", "it uses the Agent Client Protocol with an editor"),
+    #[cfg(feature = "demo")]
+    ("demo server", "it serves until it is stopped"),
+    #[cfg(feature = "demo")]
+    ("demo task", "it shows commands to a person"),
+    #[cfg(feature = "demo")]
+    ("demo turn", "it shows commands to a person"),
     ("hook", "it answers the program that starts it, in JSON of that program"),
     ("mcp debate", "it uses the Model Context Protocol with a client"),
     ("mcp project", "it uses the Model Context Protocol with a client"),
@@ -239,6 +245,8 @@ const WITHOUT: &[(&str, &str)] = &[
 
 /// Returns the reason why a command has no JSON output. `None` if it has JSON output.
 pub(crate) fn reason_for_none(command: &str) -> Option<&'static str> {
+    // Without a subcommand, the demo shows a task.
+    let command = if command == "demo" { "demo task" } else { command };
     WITHOUT.iter().find(|(name, _)| *name == command).map(|(_, reason)| *reason)
 }
 

@@ -22,6 +22,8 @@ mod conversation;
 mod debate;
 #[path = "../../../nexus-debates/examples/debate/model.rs"]
 mod debate_model;
+#[cfg(all(target_os = "linux", feature = "demo"))]
+mod demo;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod every_command;
