@@ -174,6 +174,8 @@ pub struct SendOptions {
     pub message_id: Option<EnvelopeId>,
     /// Chain position of the message whose turn sends this one. None for a caller.
     turn: Option<Chain>,
+    /// Message that this one answers, if the payload does not name it.
+    answered: Option<EnvelopeId>,
 }
 
 impl SendOptions {
@@ -188,6 +190,13 @@ impl SendOptions {
     #[must_use]
     pub(crate) fn after(mut self, turn: &Chain) -> Self {
         self.turn = Some(turn.clone());
+        self
+    }
+
+    /// Marks the message as an answer, such as a question that asks back.
+    #[must_use]
+    pub(crate) fn answering(mut self, message: Option<EnvelopeId>) -> Self {
+        self.answered = message;
         self
     }
 }
@@ -367,8 +376,10 @@ impl Broker {
 
     /// Sends a message that the broker creates for `from`.
     ///
-    /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it,
-    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target, and like [`BrokerStore::put`].
+    /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it, and
+    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target. A message that names the message it answers also
+    /// fails with `Unknown` if the store does not have that message, and with [`Invalid`](BrokerErrorKind::Invalid) if
+    /// that message was sent between others. Otherwise fails like [`BrokerStore::put`].
     pub async fn send(
         &self,
         from: &Address,
@@ -391,35 +402,53 @@ impl Broker {
         if let Some(id) = options.message_id {
             envelope.message_id = id;
         }
-        self.submit(from, envelope).await
+        self.submit_answering(from, envelope, options.answered.as_ref()).await
     }
 
-    /// Checks that `to` sent the message `id`, so that a message to `to` may answer it.
+    /// Checks that the message `id` was sent between `sender` and `target`, so that a message to `target` may answer it. So
+    /// no agent can pass its message off as the answer of another one.
     ///
     /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if the store does not have the message, or has forgotten it. Fails
-    /// with [`Invalid`](BrokerErrorKind::Invalid) if another sender than `to` sent it.
-    pub async fn check_reply(&self, id: &EnvelopeId, to: &Address) -> Result<(), BrokerError> {
+    /// with [`Invalid`](BrokerErrorKind::Invalid) if it was sent between others.
+    async fn check_reply(
+        &self,
+        id: &EnvelopeId,
+        sender: &Address,
+        target: &Address,
+    ) -> Result<(), BrokerError> {
         let Some(answered) = self.store().message(id).await? else {
             return Err(BrokerError::new(
                 BrokerErrorKind::Unknown,
                 format!("there is no message {id}, or it is forgotten"),
-                "take an id from `nexus broker log`, or leave out the message that this one answers",
+                "take the id of a message that you received, or leave out the message that this one answers",
             ));
         };
-        let from = answered.source_agent_id;
-        match (from.agent_name(), to.agent_name()) {
-            (Some(sender), Some(target)) if sender != target => Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                format!("the message {id} is from {from}, and this one goes to {to}"),
-                format!("send it to {from}, or leave out the message that it answers"),
+        let (from, to) = (&answered.source_agent_id, &answered.target_agent_id);
+        let is_answer = is_side(from, target) && is_side(to, sender);
+        let continues_own = is_side(from, sender) && is_side(to, target);
+        match is_answer || continues_own {
+            true => Ok(()),
+            false => Err(BrokerError::invalid(
+                format!(
+                    "the message {id} went from {from} to {to}, and this one goes from {sender} to {target}"
+                ),
+                "write to the sender of the message, or leave out the message that this one answers",
             )),
-            _ => Ok(()),
         }
     }
 
     /// Sends a message that `sender` created. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the
     /// message names another sender, and otherwise like [`send`](Self::send).
     pub async fn submit(&self, sender: &Address, envelope: Envelope) -> Result<Sent, BrokerError> {
+        self.submit_answering(sender, envelope, None).await
+    }
+
+    async fn submit_answering(
+        &self,
+        sender: &Address,
+        envelope: Envelope,
+        answered: Option<&EnvelopeId>,
+    ) -> Result<Sent, BrokerError> {
         if envelope.source_agent_id != *sender {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
@@ -443,6 +472,9 @@ impl Broker {
         let agents = Agents(self.directory().clone());
         let target = self.parts.options.route.route(&envelope, &agents).await?;
         self.check_scope(sender, &target).await?;
+        if let Some(id) = answered.or(envelope.payload.in_reply_to()) {
+            self.check_reply(id, sender, &target).await?;
+        }
         let reach = match target.agent_name() {
             None => Reach::Inbox,
             Some(name) => {
@@ -733,5 +765,16 @@ impl Broker {
 
     pub(crate) fn wake(&self) {
         self.parts.woken.notify_one();
+    }
+}
+
+/// Returns true if a stored address, of a sender or recipient, can mean this participant.
+fn is_side(stored: &Address, participant: &Address) -> bool {
+    match (stored, participant) {
+        // The manager of a removed worker is unknown.
+        (Address::ManagerOf(_), _) => participant.agent_name().is_some(),
+        // Callers are programs of one user, and one may answer for another.
+        (Address::Caller(_), Address::Caller(_)) => true,
+        _ => stored.agent_name().is_some() && stored.agent_name() == participant.agent_name(),
     }
 }

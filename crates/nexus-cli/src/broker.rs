@@ -159,9 +159,6 @@ pub(crate) async fn broker(
                 )));
             }
             let broker = home.open_with_agents().await?;
-            if let Some(answered) = &reply_to {
-                broker.check_reply(answered, &to).await?;
-            }
             let payload = payload(text, task, inputs, reply_to)?;
             let id = id.unwrap_or_else(EnvelopeId::random);
             // Registers before the message is sent, since the answer may arrive at once.

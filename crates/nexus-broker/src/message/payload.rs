@@ -133,6 +133,14 @@ impl Payload {
         }
     }
 
+    /// Returns the message that this one answers.
+    pub(crate) fn in_reply_to(&self) -> Option<&EnvelopeId> {
+        match self {
+            Self::Message { in_reply_to, .. } | Self::Error { in_reply_to, .. } => in_reply_to.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns the content as text for a model or a person.
     #[must_use]
     pub fn text(&self) -> String {

@@ -42,7 +42,7 @@ struct SendArguments {
     /// True if the recipient's answer must come back as a message. Default: false.
     #[serde(default)]
     expects_answer: bool,
-    /// The id of the message that this one answers.
+    /// The id of the message that this one answers. The recipient sent it to you.
     #[serde(default)]
     in_reply_to: Option<EnvelopeId>,
 }
@@ -187,7 +187,8 @@ fn send(turn: &Arc<OngoingTurn>) -> Tool {
         "Sends a message to another agent. Use it to ask, to answer (with in_reply_to) or to inform. Set \
         expects_answer if the recipient must reply. Example: to \"ann\", content \"Which port does the \
         server use?\", expects_answer true. Returns the id of the message and when the recipient receives \
-        it. Fails if the recipient does not exist, was stopped, or if you may not write to it.",
+        it. Fails if the recipient does not exist, was stopped, if you may not write to it, or if in_reply_to \
+        is not a message between you and the recipient.",
         move |arguments: SendArguments| {
             let turn = Arc::clone(&turn);
             async move {
@@ -201,7 +202,10 @@ fn send(turn: &Arc<OngoingTurn>) -> Tool {
                         other: Map::new(),
                     },
                 };
-                let options = SendOptions::default().with_priority(arguments.priority).after(&turn.chain());
+                let options = SendOptions::default()
+                    .with_priority(arguments.priority)
+                    .after(&turn.chain())
+                    .answering(answered.clone());
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {

@@ -309,27 +309,67 @@ async fn an_agent_without_a_manager_writes_only_to_callers_that_its_scope_names(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_message_answers_exists_and_no_message_waits_for_ever() {
-    let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("said".to_owned()) }));
+async fn a_message_answers_only_one_between_its_own_sender_and_recipient() {
+    let reply = |to: &str, id: &str| json!({ "to": to, "content": "x", "in_reply_to": id });
+    let scripts = Scripts::default().with("echo", |_| async move { Ok("said".to_owned()) }).with(
+        "spy",
+        move |mut puppet| async move {
+            let own = puppet.handles().rsplit("id ").next().unwrap().trim_end_matches(']').to_owned();
+            for (to, id) in [("caller:me", "nothere"), ("caller:me", "to-echo"), ("echo", &own)] {
+                let answer = puppet.refused("send_message_to_agent", reply(to, id)).await;
+                assert!(answer.contains(&format!("message {id}")), "{answer}");
+            }
+            // A question that asks back is checked, too.
+            let mut asks_back = reply("caller:me", "to-echo");
+            asks_back["expects_answer"] = json!(true);
+            puppet.refused("send_message_to_agent", asks_back).await;
+            puppet.done("send_message_to_agent", reply("caller:me", &own)).await;
+            Ok("end".to_owned())
+        },
+    );
+    let kit = Kit::new(scripts);
     let running = kit.run().await;
     let broker = &running.broker;
-    for name in ["echo", "other"] {
-        let mut agent = agent(name);
-        agent.kind = "echo".to_owned();
-        broker.configure(&agent).await.unwrap();
-    }
-    broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await.unwrap();
+    broker.configure(&agent("echo")).await.unwrap();
+    broker.configure(&reporting(agent("spy"))).await.unwrap();
+    let send = async |to: &str, payload, id: Option<&str>| {
+        let mut options = SendOptions::default();
+        options.message_id = id.map(|id| id.parse().unwrap());
+        broker.send(&caller(), &named(to), payload, options).await
+    };
+    send("echo", message("Go."), Some("to-echo")).await.unwrap();
     let answer = inbox(broker, 1).await.remove(0);
-    broker.check_reply(&answer.message_id, &named("echo")).await.unwrap();
-    let error = broker.check_reply(&answer.message_id, &named("other")).await.unwrap_err();
+    send("spy", message("Go."), None).await.unwrap();
+    let written = inbox(broker, 1).await.remove(0);
+    assert_eq!(written.source_agent_id.agent_name(), Some("spy"), "{written:?}");
+
+    let answering = |id: &str| {
+        let mut payload = message("Thanks.");
+        if let Payload::Message { in_reply_to, .. } = &mut payload {
+            *in_reply_to = Some(id.parse().unwrap());
+        }
+        payload
+    };
+    let id = answer.message_id.as_str();
+    send("echo", answering(id), None).await.unwrap();
+    // A sender may also continue its own message.
+    send("echo", answering("to-echo"), None).await.unwrap();
+    let error = send("spy", answering(id), None).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Invalid, "{error}");
-    let error = broker.check_reply(&"nothere".parse().unwrap(), &named("echo")).await.unwrap_err();
+    let error = send("echo", answering("nothere"), None).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Unknown, "{error}");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_message_waits_for_ever() {
+    let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("said".to_owned()) }));
+    let broker = kit.broker().await;
+    broker.configure(&agent("echo")).await.unwrap();
     let mut options = SendOptions::default();
     options.expires_in = Some(Duration::MAX);
     let error = broker.send(&caller(), &named("echo"), message("Go."), options).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Invalid, "{error}");
-    running.drain().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
