@@ -77,7 +77,7 @@ impl FleetError {
     pub(crate) fn into_turn_error(self, backend: &BackendId) -> TurnError {
         let kind = match &self {
             Self::Nats(error) => match error {
-                NatsError::Unreachable { .. } | NatsError::Unclear { .. } => ErrorKind::Transport,
+                error if error.is_unreachable() => ErrorKind::Transport,
                 NatsError::Refused { .. } => ErrorKind::Unauthenticated,
                 NatsError::Forbidden { .. } => ErrorKind::Forbidden,
                 NatsError::ObjectUnreadable { .. } => ErrorKind::Protocol,

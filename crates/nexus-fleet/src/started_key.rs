@@ -8,7 +8,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_nats::jetstream::message::PublishMessage;
-use nexus_nats::{NatsError, NatsStoreError};
+use nexus_nats::NatsStoreError;
 use tokio::time::Instant;
 
 use crate::{
@@ -61,7 +61,8 @@ pub(crate) async fn claim(
                     Ok(Some(holder)) if holder.attempt == attempt => return Ok(KeyClaim::Won),
                     Ok(Some(holder)) => return Ok(KeyClaim::Lost(holder)),
                     // The server that answered lags behind, so ask again.
-                    Ok(None) | Err(FleetError::Nats(NatsError::Unclear { .. })) => {}
+                    Ok(None) => {}
+                    Err(FleetError::Nats(error)) if error.is_unclear() => {}
                     Err(error) => return Err(error),
                 }
             }

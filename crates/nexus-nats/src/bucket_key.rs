@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_nats::{HeaderMap, header::NATS_MARKER_REASON, jetstream::message::PublishMessage};
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
+use tokio::time::timeout;
 
 use crate::{
     connection::{API, NatsConnection},
@@ -19,6 +20,8 @@ const OPERATION: &str = "KV-Operation";
 /// Header value for a deleted key. Source: ADR-8 of NATS.
 const DELETED: &str = "DEL";
 
+/// Longest wait for the reason why no server takes a key. Shorter than the interval in which leases are renewed.
+const REASON_TIME: Duration = Duration::from_secs(1);
 /// Number of keys that are read concurrently.
 const READS_AT_ONCE: usize = 32;
 
@@ -81,7 +84,9 @@ impl BucketKey {
                 Ok(KeyState { revision: message.sequence, value })
             }
             Ok(None) => Ok(KeyState::default()),
-            Err(NatsError::Unclear { reason }) => Err(self.unclear(&reason)),
+            Err(NatsError::Unclear { reason } | NatsError::NoMajority { reason }) => {
+                Err(self.unclear(&reason))
+            }
             Err(error) => Err(error),
         }
     }
@@ -122,12 +127,26 @@ impl BucketKey {
         match connection.store(&self.subject(), message).await {
             Ok(revision) => Ok(Some(revision)),
             Err(NatsStoreError::Superseded) => Ok(None),
-            Err(NatsStoreError::NoStream) => Err(NatsError::NotSetUp {
-                what: self.bucket.to_owned(),
-                reason: "no stream takes its keys".to_owned(),
-            }),
+            Err(NatsStoreError::NoStream) => Err(self.without_stream(connection).await),
             Err(NatsStoreError::Unclear(reason)) => Err(self.unclear(&reason)),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the reason why no server takes the keys of the bucket.
+    async fn without_stream(&self, connection: &NatsConnection) -> NatsError {
+        let info = async { connection.bucket_stream(self.bucket).await?.info().await };
+        match timeout(REASON_TIME, info).await {
+            Ok(Err(NatsError::Forbidden { subject })) => NatsError::NotSetUp {
+                what: self.bucket.to_owned(),
+                reason: format!("no server takes its keys, and {subject} may not be used to find out why"),
+            },
+            Ok(Err(NatsError::Unclear { reason } | NatsError::NoMajority { reason })) => {
+                self.unclear(&reason)
+            }
+            Ok(Err(error)) => error,
+            // The bucket exists, so its servers are electing a leader.
+            Ok(Ok(_)) | Err(_) => self.unclear("no server leads the bucket"),
         }
     }
 

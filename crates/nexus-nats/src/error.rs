@@ -12,6 +12,9 @@ const NO_SPACE: [&str; 4] = ["resource limits exceeded", "insufficient", "maximu
 const NO_MAJORITY: [&str; 2] = ["error code 10008", "temporarily unavailable"];
 /// Texts of the client about servers that did not answer. Source: async-nats 0.51, as while a cluster elects a leader.
 const NO_ANSWER: [&str; 2] = ["timed out", "no responders"];
+/// Text of a server of a cluster that still stores another message on the subject. The client has a kind for error 10071
+/// alone. Source: observed with nats-server 2.15 and three replicas.
+const IN_PROCESS: &str = "error code 10164";
 
 /// Error of the servers in the section `fleet`, or of the connection to them.
 #[non_exhaustive]
@@ -85,21 +88,33 @@ pub enum NatsError {
 }
 
 impl NatsError {
-    /// Creates an [`Unclear`](Self::Unclear) error with the text of a client's error.
+    /// Creates a [`NoMajority`](Self::NoMajority) error if the text of a client's error says so, otherwise an
+    /// [`Unclear`](Self::Unclear) one.
     pub fn unclear(error: impl std::fmt::Display) -> Self {
-        Self::Unclear { reason: error.to_string() }
+        let reason = error.to_string();
+        match NO_MAJORITY.iter().any(|words| reason.contains(words)) {
+            true => Self::NoMajority { reason },
+            false => Self::Unclear { reason },
+        }
+    }
+
+    /// Returns true if the outcome of the request is unknown, because the servers did not answer or have no majority.
+    pub fn is_unclear(&self) -> bool {
+        matches!(self, Self::Unclear { .. } | Self::NoMajority { .. })
+    }
+
+    /// Returns true if no server answers at all, or [`is_unclear`](Self::is_unclear).
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. }) || self.is_unclear()
     }
 
     /// Classifies why a stream or bucket could not be read or created. It may exist if the servers cannot answer.
     pub(crate) fn of_absence(what: &str, error: &dyn std::fmt::Display) -> Self {
-        let reason = error.to_string();
-        let says = |words: &[&str]| words.iter().any(|words| reason.contains(words));
-        if says(&NO_MAJORITY) {
-            Self::NoMajority { reason }
-        } else if says(&NO_ANSWER) {
-            Self::Unclear { reason }
-        } else {
-            Self::NotSetUp { what: what.to_owned(), reason }
+        match Self::unclear(error) {
+            Self::Unclear { reason } if !NO_ANSWER.iter().any(|words| reason.contains(words)) => {
+                Self::NotSetUp { what: what.to_owned(), reason }
+            }
+            error => error,
         }
     }
 
@@ -110,7 +125,7 @@ impl NatsError {
         let reason = error.to_string();
         match reason.contains("stream not found") {
             true => Self::NotSetUp { what: what.to_owned(), reason },
-            false => Self::Unclear { reason },
+            false => Self::unclear(reason),
         }
     }
 }
@@ -118,11 +133,11 @@ impl NatsError {
 /// Reason why a message was not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NatsStoreError {
-    /// A newer message exists on the subject.
+    /// A newer message exists on the subject, or the servers are storing one.
     Superseded,
     /// The stream, or the subject's share of the stream, has its maximum number of messages.
     Full,
-    /// No stream stores the subject.
+    /// No server stores the subject: its stream is missing, or has no leader at present.
     NoStream,
     /// The account may not use this subject.
     Forbidden(String),
@@ -146,7 +161,13 @@ impl From<PublishError> for NatsStoreError {
         }
         // The client has no kind for error 10077 of the server.
         let reason = error.to_string();
-        if reason.contains("maximum messages") { Self::Full } else { Self::Unclear(reason) }
+        if reason.contains(IN_PROCESS) {
+            Self::Superseded
+        } else if reason.contains("maximum messages") {
+            Self::Full
+        } else {
+            Self::Unclear(reason)
+        }
     }
 }
 
@@ -154,13 +175,10 @@ impl From<NatsStoreError> for NatsError {
     fn from(error: NatsStoreError) -> Self {
         match error {
             NatsStoreError::Forbidden(subject) => Self::Forbidden { subject },
-            NatsStoreError::NoStream => Self::NotSetUp {
-                what: "a stream of the fleet".to_owned(),
-                reason: "no stream takes the message".to_owned(),
-            },
+            NatsStoreError::NoStream => Self::unclear("no server leads the stream of the message"),
             NatsStoreError::Superseded => Self::unclear("another message came first"),
             NatsStoreError::Full => Self::unclear("the stream is full"),
-            NatsStoreError::Unclear(reason) => Self::Unclear { reason },
+            NatsStoreError::Unclear(reason) => Self::unclear(reason),
         }
     }
 }
@@ -179,5 +197,18 @@ mod tests {
         assert!(slow.contains("did not answer") && !slow.contains("does not exist"), "{slow}");
         let missing = of("stream not found (code 404, error code 10059)");
         assert!(missing.contains("NEXUS_BROKER does not exist"), "{missing}");
+        let store =
+            NatsStoreError::Unclear("system temporarily unavailable (code 503, error code 10008)".to_owned());
+        let none = NatsError::from(store);
+        assert!(matches!(none, NatsError::NoMajority { .. }) && none.is_unclear(), "{none}");
+        let unled = NatsError::from(NatsStoreError::NoStream);
+        assert!(matches!(unled, NatsError::Unclear { .. }), "{unled}");
+    }
+
+    #[test]
+    fn a_message_that_is_being_stored_comes_first() {
+        let text = "wrong last sequence (code 400, error code 10164)";
+        let error = PublishError::with_source(PublishErrorKind::Other, text);
+        assert_eq!(NatsStoreError::from(error), NatsStoreError::Superseded);
     }
 }

@@ -21,6 +21,8 @@ const PEERS_WITHIN: Duration = Duration::from_secs(20);
 /// Error text of a server that knows too few other servers. Source: observed with 2.15 right after three servers had
 /// started.
 const NO_PEERS: &str = "error code 10005";
+/// Error text of a server with a stream of this name and other settings. Source: error 10058 of nats-server.
+const NAME_IN_USE: &str = "error code 10058";
 
 impl NatsConnection {
     /// Creates a stream if it is missing.
@@ -71,14 +73,20 @@ impl NatsConnection {
         self.create(&what, &subject, create).await
     }
 
-    async fn ensure<T, E, U, C: Display, F: Future<Output = Result<U, C>>>(
+    async fn ensure<T, E: Display, U, C: Display, F: Future<Output = Result<U, C>>>(
         &self,
         what: &str,
         stream: &str,
         existing: impl Future<Output = Result<T, E>>,
         create: impl Fn() -> F,
     ) -> Result<(), NatsError> {
-        if self.permitted(&format!("{API}STREAM.INFO.{stream}"), existing).await?.is_ok() {
+        if let Err(error) = self.permitted(&format!("{API}STREAM.INFO.{stream}"), existing).await? {
+            let absence = NatsError::of_absence(what, &error);
+            // It may exist, so do not try to create it.
+            if absence.is_unclear() {
+                return Err(absence);
+            }
+        } else {
             return Ok(());
         }
         match self.create(what, &format!("{API}STREAM.CREATE.{stream}"), create).await {
@@ -86,6 +94,8 @@ impl NatsConnection {
             Err(error @ NatsError::Forbidden { .. }) => {
                 Err(NatsError::NotSetUp { what: what.to_owned(), reason: error.to_string() })
             }
+            // Another program has created it meanwhile, perhaps with other settings.
+            Err(NatsError::NotSetUp { reason, .. }) if reason.contains(NAME_IN_USE) => Ok(()),
             created => created.map(drop),
         }
     }

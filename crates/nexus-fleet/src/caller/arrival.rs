@@ -78,9 +78,7 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
     };
     fetched.map_err(|error| {
         let kind = match error {
-            FleetError::Nats(NatsError::Unclear { .. } | NatsError::Unreachable { .. }) => {
-                ErrorKind::Transport
-            }
+            FleetError::Nats(ref nats) if nats.is_unreachable() => ErrorKind::Transport,
             _ => ErrorKind::Protocol,
         };
         Failure::new(kind, format!("the changes of the turn were not applied, and are lost: {error}"))

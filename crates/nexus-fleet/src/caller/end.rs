@@ -86,7 +86,7 @@ pub(super) async fn after_silence(address: TurnAddress) -> FoundEnd {
         }
         let stored = match link.last(RESULTS_STREAM, &result_subject(&name, &turn)).await {
             Ok(stored) => stored,
-            Err(NatsError::Unclear { .. }) => return FoundEnd::Unclear,
+            Err(error) if error.is_unclear() => return FoundEnd::Unclear,
             Err(error) => return FoundEnd::Unreadable(error.to_string()),
         };
         let Some(stored) = stored else { continue };

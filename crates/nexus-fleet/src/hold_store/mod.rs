@@ -178,7 +178,7 @@ impl FleetHoldStore {
             }
         });
         let done = done.await.map_err(|error| match error {
-            FleetError::Nats(NatsError::Unclear { .. }) => {
+            FleetError::Nats(ref nats) if nats.is_unclear() => {
                 self.state.pause(NoAnswer::Unclear(error.to_string()))
             }
             error => NoAnswer::Unclear(error.to_string()),

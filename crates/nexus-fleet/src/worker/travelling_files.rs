@@ -9,7 +9,6 @@ use std::{
 };
 
 use nexus_core::{CancelToken, ErrorKind, ToolAccess, TurnRequest, harness::Failure};
-use nexus_nats::NatsError;
 use nexus_trees::{CommitIntent, Git, Tree, TreeError, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -200,7 +199,7 @@ fn folder_name(caller: &str, place: &str) -> String {
 
 fn unfetched(error: &FleetError) -> Failure {
     let kind = match error {
-        FleetError::Nats(NatsError::Unclear { .. } | NatsError::Unreachable { .. }) => ErrorKind::Transport,
+        FleetError::Nats(nats) if nats.is_unreachable() => ErrorKind::Transport,
         _ => ErrorKind::InvalidRequest,
     };
     let more = match error {

@@ -36,9 +36,7 @@ pub(super) fn server(error: &NatsError) -> BrokerError {
                 "run `nexus broker status` once with an account that may create streams",
             );
         }
-        NatsError::Unreachable { .. } | NatsError::Unclear { .. } | NatsError::NoMajority { .. } => {
-            (BrokerErrorKind::Unavailable, AGAIN)
-        }
+        error if error.is_unreachable() => (BrokerErrorKind::Unavailable, AGAIN),
         _ => (BrokerErrorKind::Failed, ""),
     };
     BrokerError::new(kind, error.to_string(), advice)

@@ -23,7 +23,7 @@ use super::{
     stream::Requests,
 };
 use crate::{
-    error::{BrokerError, BrokerErrorKind},
+    error::BrokerError,
     store::{Told, check},
 };
 
@@ -43,7 +43,7 @@ pub(super) struct Followed {
     pub(super) changed: Notify,
     /// Asks the follower to read the stream again, because the index does not match it.
     again: Notify,
-    /// Error of the last attempt to read the stream.
+    /// Error of the last attempt to read the stream. `None` while the stream is read.
     failure: Mutex<Option<BrokerError>>,
     /// Unreadable records that were logged.
     pub(super) told: Told,
@@ -61,6 +61,10 @@ struct IndexPosition {
 impl Followed {
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_failure(&self) -> MutexGuard<'_, Option<BrokerError>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a task that follows the stream. The task ends when the last other user of the index is dropped.
@@ -107,11 +111,9 @@ impl Followed {
             }
             if position.borrow().applied == before {
                 self.again.notify_one();
-                // A missing permission does not pass with time: report this failure itself, not a timeout.
-                let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
+                let failure = self.lock_failure().clone();
                 let unclear = || fault::unclear("the stream of messages", &"no further messages can be read");
-                return Err(lasting.unwrap_or_else(unclear));
+                return Err(failure.unwrap_or_else(unclear));
             }
         }
     }
@@ -161,7 +163,7 @@ async fn follow(followed: Weak<Followed>, requests: Requests) {
     while followed.strong_count() > 0 {
         if let Err(error) = read(&followed, &requests).await {
             if let Some(followed) = followed.upgrade() {
-                *followed.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *followed.lock_failure() = Some(error);
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -177,10 +179,11 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
         followed.first(&info)
     };
     let consumer = requests.follow(first).await?;
-    if consumer.cached_info().num_pending == 0
-        && let Some(followed) = followed.upgrade()
-    {
-        followed.applied_to(info.state.last_sequence);
+    if let Some(followed) = followed.upgrade() {
+        *followed.lock_failure() = None;
+        if consumer.cached_info().num_pending == 0 {
+            followed.applied_to(info.state.last_sequence);
+        }
     }
     let messages = consumer.stream().heartbeat(HEARTBEAT).max_messages_per_batch(1_000).messages().await;
     let mut messages = messages.map_err(|error| requests.unread(&error))?;

@@ -6,7 +6,7 @@ use async_nats::jetstream::{
     stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType},
 };
 use nexus_fleet::FleetConnection;
-use nexus_nats::{NatsError, NatsStoreError, NatsStream};
+use nexus_nats::{NatsStoreError, NatsStream};
 
 use super::{
     fault,
@@ -103,7 +103,7 @@ impl Requests {
     pub(super) async fn delete(&self, number: u64) -> Result<(), BrokerError> {
         let Err(error) = self.stream.delete(number).await else { return Ok(()) };
         // The server has several errors for a deleted message, so ask for the message itself.
-        if matches!(error, NatsError::Unclear { .. }) && self.message(number).await?.is_none() {
+        if error.is_unclear() && self.message(number).await?.is_none() {
             return Ok(());
         }
         Err(fault::request("a message that is over")(error))

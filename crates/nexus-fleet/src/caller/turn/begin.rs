@@ -261,6 +261,11 @@ async fn put_into_queue(
                             NatsError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
                         return Err(unclear(&missing));
                     }
+                    Err(NatsError::Unclear { reason } | NatsError::NoMajority { reason })
+                        if Instant::now() >= until =>
+                    {
+                        return Err(NatsStoreError::Unclear(reason));
+                    }
                     Err(error) if Instant::now() >= until => return Err(unclear(&error)),
                     Err(_) => tokio::time::sleep(TICK).await,
                 }

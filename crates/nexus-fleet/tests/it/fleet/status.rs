@@ -1,8 +1,14 @@
 //! What goes on in a fleet, before a real server.
 
+use std::time::{Duration, Instant};
+
 use nexus_fleet::{Fleet, FleetError, FleetSettings, NatsError, Priority};
-use nexus_testkit::nats::NatsServer;
+use nexus_nats::{BucketKey, NatsConnection, NatsSettings};
+use nexus_testkit::nats::{CLUSTER_SIZE, NatsCluster, NatsServer};
 use serde_json::json;
+
+/// A server notices within this time that it is alone. Source: an election takes 5 to 6 s.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
@@ -37,4 +43,45 @@ async fn the_depth_of_each_queue_is_told_and_what_is_not_set_up_is_named() {
         shown,
         json!({ "workers": {}, "waiting": { "high": 0, "normal": 0, "low": 0 }, "waiting_for": {} })
     );
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server"]
+async fn servers_without_a_majority_are_not_told_as_missing_streams() {
+    let cluster = NatsCluster::start().await;
+    let settings =
+        FleetSettings { servers: cluster.urls(), replicas: Some(CLUSTER_SIZE), ..FleetSettings::default() };
+    Fleet::new(settings).unwrap().set_up(&["p"]).await.expect("it is set up");
+    cluster.kill(1);
+    cluster.kill(2);
+    // As a program that starts now sees the one that is left.
+    let settings = || FleetSettings {
+        servers: vec![cluster.server(0).url()],
+        replicas: Some(CLUSTER_SIZE),
+        ..FleetSettings::default()
+    };
+    let is_told = |error: &FleetError| {
+        let text = error.to_string();
+        assert!(!text.contains("does not exist"), "{text}");
+        matches!(error, FleetError::Nats(NatsError::NoMajority { .. }))
+    };
+    for is_status in [true, false] {
+        let began = Instant::now();
+        loop {
+            let fleet = Fleet::new(settings()).unwrap();
+            let answer = if is_status { fleet.status().await.map(drop) } else { fleet.set_up(&["p"]).await };
+            if answer.as_ref().is_err_and(is_told) {
+                break;
+            }
+            assert!(began.elapsed() < PATIENCE, "{answer:?}");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+    // The entry of a worker, which is renewed meanwhile.
+    let nats =
+        NatsSettings { servers: settings().servers, name: "w1".to_owned(), credentials: None, ca_file: None };
+    let connection = NatsConnection::connect(&nats).await.unwrap();
+    let key = BucketKey::new("NEXUS_WORKERS", "p.w1");
+    let error = key.write(&connection, 0, "x".into(), None).await.unwrap_err();
+    assert!(error.is_unclear(), "{error}");
 }
