@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::{ProjectError, ProjectErrorKind},
     file::{self, Patience},
-    folder::{InitReport, ProjectFolder},
+    folder::{InitReport, ProjectFolder, WorkFiles},
     harness::Harness,
     role::Role,
     skill::{Skill, Tag},
@@ -79,13 +79,17 @@ impl ProjectFolder {
 
     fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let mut reply = HookReply::default();
-        let report = match self.init() {
+        let read = match self.init_and_read() {
             // Report the existing state even in a read-only project.
-            Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
-            made => noted(&mut reply, "the missing files of the folder .nexus/", made)?.unwrap_or_default(),
+            Err(error) if error.kind == ProjectErrorKind::PermissionDenied => None,
+            made => noted(&mut reply, "the missing files of the folder .nexus/", made)?,
+        };
+        let (report, work) = match read {
+            Some(read) => read,
+            None => (InitReport::default(), self.work_files()?),
         };
         noted(&mut reply, "the session's skill", self.take_up_skill(harness, &input.session))?;
-        let mut parts = vec![self.standing()?];
+        let mut parts = vec![self.standing(&work)];
         parts.extend(left(&report));
         parts.extend(self.index()?);
         let skills: Vec<_> =
@@ -114,7 +118,7 @@ impl ProjectFolder {
                 let instructions = skill.instructions(variant.as_deref());
                 let begun = self.begin_skill(harness, &input.session, skill, variant);
                 noted(&mut reply, "the skill that begins", begun)?;
-                Ok(with_context(reply, &[instructions, self.standing()?]))
+                Ok(with_context(reply, &[instructions, self.standing(&self.work_files()?)]))
             }
             Tag::Inline(action) => match self.inline(&action, text) {
                 Ok(result) => Ok(with_context(reply, &[result.text])),
@@ -206,7 +210,7 @@ impl ProjectFolder {
     }
 
     fn on_compact(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
-        let mut parts = vec![self.standing()?];
+        let mut parts = vec![self.standing(&self.work_files()?)];
         if let Some(active) = self.skill_of(harness, &input.session)? {
             parts.extend(active.instructions());
         }
@@ -234,8 +238,8 @@ impl ProjectFolder {
     }
 
     /// Returns the state of the work in words.
-    fn standing(&self) -> Result<String, ProjectError> {
-        let context = self.context()?;
+    fn standing(&self, work: &WorkFiles) -> String {
+        let context = self.context_of(work, None);
         let mut lines = vec!["State of the work in this project (.nexus/):".to_owned()];
         if let Some(branch) = &context.branch {
             lines.push(format!("- branch: {branch}"));
@@ -247,7 +251,7 @@ impl ProjectFolder {
         for decision in &context.decisions {
             lines.push(format!("- decided: {}: {}", decision.issue, decision.decision));
         }
-        match self.tasks()? {
+        match &work.tasks {
             None => lines.push("- no tasks: before you edit files, add one with task_add".to_owned()),
             Some(tasks) => {
                 let open = tasks.open().count();
@@ -257,7 +261,7 @@ impl ProjectFolder {
                 }
             }
         }
-        Ok(lines.join("\n"))
+        lines.join("\n")
     }
 
     /// Returns the list of the project's knowledge files.

@@ -8,7 +8,12 @@ use super::{
     history::DecisionView,
     plan::{PlanState, state_of},
 };
-use crate::{branch, error::ProjectError, folder::ProjectFolder, state::ProjectTaskStatus};
+use crate::{
+    branch,
+    error::ProjectError,
+    folder::{ProjectFolder, WorkFiles},
+    state::ProjectTaskStatus,
+};
 
 /// Arguments of `context`: none.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -69,15 +74,20 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn context(&self) -> Result<ContextView, ProjectError> {
-        let (plan, tasks, active_skill) =
-            self.looked(|| Ok((self.plan()?, self.tasks()?, self.active_skill()?)))?;
+        let (work, active_skill) = self.looked(|| Ok((self.read_work_files()?, self.active_skill()?)))?;
+        Ok(self.context_of(&work, active_skill))
+    }
+
+    /// Returns the state of the work by files that were read before.
+    pub(crate) fn context_of(&self, work: &WorkFiles, active_skill: Option<String>) -> ContextView {
+        let WorkFiles { plan, tasks } = work;
         let branch = branch::of(self.root());
         let decided: Vec<_> = plan
             .iter()
             .flat_map(|plan| &plan.issues)
             .filter_map(|issue| Some((&*issue.title, &*issue.decision.as_ref()?.text)))
             .collect();
-        let tasks = tasks.map(|tasks| {
+        let tasks = tasks.as_ref().map(|tasks| {
             let counts = tasks.counts();
             let count = |status| counts.get(&status).copied().unwrap_or_default();
             TasksInContext {
@@ -88,7 +98,7 @@ impl ProjectFolder {
                 ready: tasks.ready().map(|task| task.id).take(100).collect(),
             }
         });
-        Ok(fitted(|most| ContextView {
+        fitted(|most| ContextView {
             branch: branch.as_deref().map(|branch| cut(branch, 200)),
             plan: plan.as_ref().map(|plan| PlanInContext {
                 topic: plan.topic.clone(),
@@ -106,6 +116,6 @@ impl ProjectFolder {
                 .collect(),
             decisions_total: decided.len(),
             active_skill: active_skill.clone(),
-        }))
+        })
     }
 }
