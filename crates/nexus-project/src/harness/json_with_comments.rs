@@ -1,4 +1,6 @@
 //! JSON with comments and trailing commas, as editors and some programs accept it.
+//!
+//! The book's page *Libraries* compares this module with `jsonc-parser`, which reads the same texts.
 
 /// Returns a text with spaces in place of comments. All other bytes keep their positions.
 pub(super) fn without_comments(text: &str) -> String {
@@ -74,7 +76,60 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
     use super::*;
+
+    /// Text between two tokens. A line comment has its end, so that it hides no token.
+    const BETWEEN: &str = r#"( |\n|\t|\r\n|//[ -~é]{0,6}\n|/\*[ -)+-.0-~é\n]{0,6}\*/){0,3}"#;
+
+    /// A value, and a text of it with comments and trailing commas.
+    fn document() -> impl Strategy<Value = (Value, String)> {
+        let text =
+            prop_oneof![Just("a"), Just("//"), Just("/* , */"), Just("\\\""), Just(",]}"), Just("é\n")];
+        let leaf = prop_oneof![
+            text.prop_map(|text| json(text.into())),
+            any::<i32>().prop_map(|number| json(number.into())),
+            Just(json(Value::Null)),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            let items = prop::collection::vec((inner, BETWEEN, BETWEEN), 0..4);
+            (items, any::<bool>(), any::<bool>(), BETWEEN).prop_map(|(items, is_object, trails, end)| {
+                let (mut values, mut texts) = (Vec::new(), Vec::new());
+                for (number, ((value, text), before, after)) in items.into_iter().enumerate() {
+                    let key = if is_object { format!("\"k{number}\"{after}:") } else { String::new() };
+                    texts.push(format!("{before}{key}{before}{text}{after}"));
+                    values.push(value);
+                }
+                let comma = if trails && !texts.is_empty() { "," } else { "" };
+                let inside = format!("{}{comma}{end}", texts.join(","));
+                match is_object {
+                    true => {
+                        let keys = (0..).map(|number| format!("k{number}"));
+                        (keys.zip(values).collect::<serde_json::Map<_, _>>().into(), format!("{{{inside}}}"))
+                    }
+                    false => (values.into(), format!("[{inside}]")),
+                }
+            })
+        })
+    }
+
+    fn json(value: Value) -> (Value, String) {
+        let text = value.to_string();
+        (value, text)
+    }
+
+    proptest! {
+        #[test]
+        fn comments_and_trailing_commas_between_any_tokens_change_no_value((value, text) in document()) {
+            let plain = without_trailing_commas(&without_comments(&text));
+            prop_assert_eq!(plain.len(), text.len());
+            let read: Value = serde_json::from_str(&plain)
+                .map_err(|error| TestCaseError::fail(format!("{error}: {text:?} as {plain:?}")))?;
+            prop_assert_eq!(read, value, "{:?}", text);
+        }
+    }
 
     #[test]
     fn comments_and_trailing_commas_become_spaces_and_nothing_else_changes() {
