@@ -36,6 +36,9 @@ use crate::{
 };
 
 /// Interval of the check for changes by other processes, while a caller waits.
+///
+/// This stays a poll of SQLite's own counter of commits, which never misses one. The journal of a home may lack the entry of a commit,
+/// and some file systems report no events, so a wait for either would need this check beside it.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval of the check for lapsed leases.
 const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
