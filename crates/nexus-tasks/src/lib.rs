@@ -49,7 +49,10 @@ mod store;
 mod task_error;
 mod task_state;
 
-pub use agent::{AgentPhase, PromptError, Prompts, briefing, shown_handoff, shown_verdict};
+pub use agent::{
+    ADVICE_HEADING, AgentPhase, CRITERION_OF_STEP, PromptError, Prompts, briefing, shown_handoff,
+    shown_verdict,
+};
 pub use checks::{
     Baseline, CheckError, CheckOutput, Checks, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
     ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProbeStore, ProgramExit, SideOutcome,

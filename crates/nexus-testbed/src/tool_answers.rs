@@ -1,5 +1,7 @@
 //! Parts of the answers of a task's tools, as scripts that replace models read them.
 
+use nexus_tasks::CRITERION_OF_STEP;
+
 /// Returns the id of the evidence with which an answer of `run_tests` or `run_probe` begins: `test-1`, `probe-2`.
 pub fn evidence_id(answer: &str) -> &str {
     first_word(answer)
@@ -19,7 +21,8 @@ pub fn tests_failed(answer: &str) -> bool {
 /// have to hold after it.
 pub fn criteria_to_judge(brief: &str) -> Vec<&str> {
     let heads = brief.split("[criterion ").skip(1);
-    let ids = heads.filter_map(|head| Some(head.split_once(", which has to hold after this step]")?.0));
+    let end = format!(", {CRITERION_OF_STEP}]");
+    let ids = heads.filter_map(|head| Some(head.split_once(&end)?.0));
     std::iter::once("outcome").chain(ids.filter(|id| !id.contains(']'))).collect()
 }
 

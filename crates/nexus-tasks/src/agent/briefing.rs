@@ -12,6 +12,11 @@ use crate::{
     review::{Judgement, ReviewDecision, ReviewVerdict},
 };
 
+/// Heading of the caller's advice in a briefing.
+pub const ADVICE_HEADING: &str = "advice for this attempt at the step";
+/// End of the heading of a criterion that the review of the step judges: `criterion ID, which has to hold after this step`.
+pub const CRITERION_OF_STEP: &str = "which has to hold after this step";
+
 /// Returns the brief as an agent reads it: the problem, the outcomes of the plan entries, the criteria and the bounds.
 ///
 /// `work` lists the plan entries to do or to review. `criteria` are ids of [`ProblemBrief::criteria_of`], which have to hold after
@@ -27,7 +32,7 @@ pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], h
         part(&mut text, "a clarification that was added later on", clarification);
     }
     for hint in hints {
-        part(&mut text, "advice for this attempt at the step", hint);
+        part(&mut text, ADVICE_HEADING, hint);
     }
     for entry in work {
         part(&mut text, "the required outcome of this step (criterion outcome)", entry.outcome());
@@ -37,9 +42,8 @@ pub fn briefing(brief: &ProblemBrief, work: &[PlanEntry], criteria: &[String], h
     }
     let is_judged = |criterion: &&Criterion| criteria.contains(&criterion.id);
     for criterion in brief.criteria() {
-        let when =
-            if is_judged(&criterion) { "has to hold after this step" } else { "has to hold in the end" };
-        part(&mut text, &format!("criterion {}, which {when}", criterion.id), &criterion.text);
+        let when = if is_judged(&criterion) { CRITERION_OF_STEP } else { "which has to hold in the end" };
+        part(&mut text, &format!("criterion {}, {when}", criterion.id), &criterion.text);
     }
     for beyond in brief.out_of_scope() {
         part(&mut text, "not part of the problem", beyond);

@@ -9,7 +9,7 @@ mod prompts;
 mod tool_names;
 
 pub use self::{
-    briefing::{briefing, shown_handoff, shown_verdict},
+    briefing::{ADVICE_HEADING, CRITERION_OF_STEP, briefing, shown_handoff, shown_verdict},
     prompts::{PromptError, Prompts},
     tool_names::AgentPhase,
 };

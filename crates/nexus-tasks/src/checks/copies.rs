@@ -87,6 +87,14 @@ struct LockedFolder {
     _lock: FileLock,
 }
 
+/// Complete copies of earlier processes, which the same setup commands prepared. The least recent ones come first.
+#[derive(Debug, Default)]
+struct EarlierCopies {
+    prepared: Vec<PreparedCopy>,
+    /// Paths and trees of the copies for tests. A [`TestCopy`] would remove its folder if the room is not used after all.
+    for_tests: Vec<(PathBuf, TreeId)>,
+}
+
 /// Marker that a copy is whole.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct CopyMarker {
@@ -198,7 +206,7 @@ impl Copies {
         let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
         let new = room.join("scratch");
         let made = try_blocking(move || {
-            // A copy of an earlier process counts only if the same setup commands prepared it.
+            // The copy may be complete, although the future that prepared it was dropped.
             if read_ready(&place).is_some_and(|ready| ready == (CopyMarker { tree: id.clone(), setup })) {
                 return Ok::<_, CheckError>(Err(PreparedCopy { path: place, tree: id }));
             }
@@ -355,11 +363,17 @@ impl Copies {
     /// Returns the folder that this process has locked. The first call locks it.
     async fn room(&self) -> Result<&Path, CheckError> {
         let open = || async {
-            let folder = self.folder.clone();
-            let (room, idle) = try_blocking(move || open_room(&folder)).await?;
-            let ours = idle.into_iter().filter(|(_, ready)| ready.setup == self.setup);
-            let copies = ours.map(|(path, ready)| TestCopy { copy: RunFolder { path }, tree: ready.tree });
-            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(copies);
+            let (folder, setup) = (self.folder.clone(), self.setup.clone());
+            let (room, earlier) = try_blocking(move || open_room(&folder, &setup)).await?;
+            let EarlierCopies { prepared, for_tests } = earlier;
+            // Registered copies count for the limit. They are older than all that this process requests.
+            let slots = (1..).zip(prepared).map(|(used, copy)| {
+                let tree = copy.tree.clone();
+                (tree, CopySlot { cell: Arc::new(AsyncMutex::new(Some(Arc::new(copy)))), used })
+            });
+            self.shared.prepared.lock().unwrap_or_else(PoisonError::into_inner).extend(slots);
+            let idle = for_tests.into_iter().map(|(path, tree)| TestCopy { copy: RunFolder { path }, tree });
+            self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(idle);
             Ok::<_, CheckError>(room)
         };
         Ok(&self.shared.room.get_or_try_init(open).await?.path)
@@ -443,21 +457,36 @@ fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]
     Ok(())
 }
 
-/// Locks the first folder that no other process has locked and removes unfinished copies from it. Also empties the folders of killed
-/// processes. Returns the copies for tests in the locked folder.
-fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>), CheckError> {
+/// Locks the first folder that no other process has locked. Removes the copies in it that are unfinished, or that other setup commands
+/// prepared, and returns the rest. Also empties the folders of killed processes.
+fn open_room(folder: &Path, setup: &[Vec<String>]) -> Result<(LockedFolder, EarlierCopies), CheckError> {
     for number in 0..ROOMS {
         let path = folder.join(number.to_string());
         private(&path)?;
         let Some(held) = lock(&path)? else { continue };
-        let mut idle = Vec::new();
+        let mut earlier = EarlierCopies::default();
         for below in PARTS {
             private(&path.join(below))?;
+            let mut complete = Vec::new();
             for found in names(&path.join(below))? {
-                match read_ready(&found) {
-                    Some(ready) if below == "tests" => idle.push((found, ready)),
-                    Some(_) if below == "prepared" => {}
+                let ready = read_ready(&found).filter(|ready| ready.setup == setup);
+                let completed = found.join(READY).symlink_metadata().and_then(|about| about.modified());
+                match (below, ready, completed) {
+                    ("tests" | "prepared", Some(ready), Ok(completed)) => {
+                        complete.push((completed, found, ready.tree))
+                    }
                     _ => remove(&found)?,
+                }
+            }
+            complete.sort_unstable_by_key(|(completed, ..)| *completed);
+            for (_, path, tree) in complete {
+                match below == "tests" {
+                    true => earlier.for_tests.push((path, tree)),
+                    // `prepare` looks for the copy at this path only.
+                    false if path.ends_with(tree.as_str()) => {
+                        earlier.prepared.push(PreparedCopy { path, tree })
+                    }
+                    false => remove(&path)?,
                 }
             }
         }
@@ -470,7 +499,7 @@ fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>)
                 PARTS.iter().try_for_each(|below| remove(&other.join(below)))?;
             }
         }
-        return Ok((LockedFolder { path, _lock: held }, idle));
+        return Ok((LockedFolder { path, _lock: held }, earlier));
     }
     let source = io::Error::other("other processes use every folder for copies: end one of them");
     Err(CheckError::from_io(folder, source))
@@ -560,19 +589,17 @@ fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckEr
             let (source, target) = (entry.path(), to.join(entry.file_name()));
             let failed = |error| CheckError::from_io(&target, error);
             let about = entry.metadata().map_err(failed)?;
-            if !about.is_symlink() && about.permissions().mode() & 0o500 != 0o500 {
-                // A program took away its owner's access. Nexus runs as that owner, so it can restore the access to read the file.
-                open_to_owner(&source, &about).map_err(failed)?;
-            }
+            // A program may have taken away its owner's access. Nexus runs as that owner, so it can restore the access to read the file.
+            let mode = open_to_owner(&source, &about).map_err(failed)?;
             if about.is_dir() {
                 fs::create_dir(&target).map_err(failed)?;
-                closed.push((target.clone(), about.permissions()));
+                closed.push((target.clone(), mode));
                 todo.push((source, target));
             } else if about.is_symlink() {
                 let leads_to = fs::read_link(&source).map_err(failed)?;
                 symlink(leads_to, &target).map_err(failed)?;
             } else if about.is_file() {
-                copy_file(&source, &target, &about).map_err(failed)?;
+                copy_file(&source, &target, &about, mode).map_err(failed)?;
             }
         }
     }
@@ -583,21 +610,52 @@ fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckEr
     Ok(())
 }
 
-fn open_to_owner(path: &Path, about: &fs::Metadata) -> io::Result<()> {
-    let missing = if about.is_dir() { 0o700 } else { 0o400 };
+/// Gives the owner read access to a file or folder without it. Returns the mode that it has now, which every copy gets: the first copy
+/// and later ones are then equal.
+fn open_to_owner(path: &Path, about: &fs::Metadata) -> io::Result<fs::Permissions> {
+    let (needed, given) = if about.is_dir() { (0o500, 0o700) } else { (0o400, 0o400) };
     let mode = about.permissions().mode();
-    match (about.is_dir() || about.is_file()) && mode & missing != missing {
-        true => fs::set_permissions(path, fs::Permissions::from_mode(mode | missing)),
-        false => Ok(()),
+    if !(about.is_dir() || about.is_file()) || mode & needed == needed {
+        return Ok(about.permissions());
     }
+    let opened = fs::Permissions::from_mode(mode | given);
+    fs::set_permissions(path, opened.clone())?;
+    Ok(opened)
 }
 
 /// Copies a file with its modification time, by which build tools decide what is up to date.
-fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
+fn copy_file(from: &Path, to: &Path, about: &fs::Metadata, mode: fs::Permissions) -> io::Result<()> {
     // The file's own mode may forbid writing, so it is set after the content is written.
     let mut source = File::open(from)?;
     let mut target = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
     io::copy(&mut source, &mut target)?;
-    target.set_permissions(about.permissions())?;
+    target.set_permissions(mode)?;
     target.set_times(FileTimes::new().set_modified(about.modified()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_copies_have_the_same_modes_as_the_first_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let from = folder.path().join("from");
+        fs::create_dir_all(from.join("closed")).unwrap();
+        let modes = [("closed/inside", 0o200), ("runs", 0o111), ("plain", 0o640), ("closed", 0o000)];
+        for (path, mode) in modes {
+            if path != "closed" {
+                fs::write(from.join(path), path).unwrap();
+            }
+            fs::set_permissions(from.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for copy in ["first", "second"] {
+            let to = folder.path().join(copy);
+            fs::create_dir(&to).unwrap();
+            copy_tree(&from, &to, &CancelToken::new()).unwrap();
+            let found =
+                modes.map(|(path, _)| to.join(path).symlink_metadata().unwrap().permissions().mode() & 0o777);
+            assert_eq!(found, [0o600, 0o511, 0o640, 0o700], "{copy}");
+        }
+    }
 }

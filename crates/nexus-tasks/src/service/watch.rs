@@ -8,7 +8,8 @@ use std::{
 use nexus_core::{
     BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord, harness::try_blocking,
 };
-use nexus_work::{AgentTurn, LoggedTurn};
+use nexus_work::{AgentTurn, LoggedTurn, WorkspaceEvent};
+use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
 use crate::{
@@ -108,6 +109,7 @@ impl StepWatcher for AttemptWatcher {
             attempt: Some(agent.attempt),
             agent: who.clone(),
             agent_type: agent.agent_type.clone(),
+            phase: agent.phase.name().to_owned(),
         });
         self.say(&who, Some(format!("{} ({who}) {}", agent.agent_type, does(agent.phase))));
     }
@@ -149,16 +151,24 @@ pub(super) fn log_unlogged(task: &Task, is_meant: impl Fn(&str) -> bool) {
         let (agent, purpose) = turn.name.rsplit_once(' ').unwrap_or((&turn.name, ""));
         if is_meant(agent) && !is_logged(&turn.id) {
             // The log is informative only, so a failed write is ignored.
-            let _ = task.log(&TaskLogEvent::TurnEnded(logged(turn, agent, purpose)));
+            let _ = task.log(&TaskLogEvent::TurnEnded(logged(turn, agent, purpose, &log.events)));
         }
     }
 }
 
-/// Converts the record of a turn for the log. The record does not name the type of the agent.
-fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
+/// Converts the record of a turn for the log. The record does not name the type and phase of the agent, so they come from the log's
+/// entry for the agent's beginning.
+fn logged(turn: &TurnRecord, name: &str, purpose: &str, log: &[WorkspaceEvent]) -> LoggedTurn {
     // The name format of `StepAttempt::record_of`: `0.3 unit 1`.
     let (place, agent) = name.split_once(' ').unwrap_or(("", name));
     let attempt = place.split_once('.').and_then(|(_, attempt)| attempt.parse().ok());
+    let begun_as = |key: &str| {
+        let is_begun = |event: &&WorkspaceEvent| {
+            let data = &event.data;
+            event.kind == "agent_began" && data["agent"] == agent && data["attempt"] == json!(attempt)
+        };
+        log.iter().rev().find(is_begun).and_then(|event| event.data[key].as_str())
+    };
     let started = turn.events.iter().rev().find_map(|envelope| match &envelope.event {
         TurnEvent::Started(started) => Some(started),
         _ => None,
@@ -192,8 +202,8 @@ fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
         turn: Some(turn.id.clone()),
         attempt,
         agent: agent.to_owned(),
-        agent_type: String::new(),
-        phase: phase_of(agent).to_owned(),
+        agent_type: begun_as("agent_type").unwrap_or_default().to_owned(),
+        phase: begun_as("phase").unwrap_or_else(|| phase_of(agent)).to_owned(),
         purpose: purpose.to_owned(),
         backend: backend.cloned().unwrap_or_else(|| BackendId::new("unknown")),
         vendor: None,
@@ -218,10 +228,10 @@ fn logged(turn: &TurnRecord, name: &str, purpose: &str) -> LoggedTurn {
     }
 }
 
-/// Returns the phase of an agent, by the name of its turns.
+/// Returns the phase of an agent without an entry in the log, by the name of its turns. A unit of either phase has the same name, so its
+/// phase is unknown.
 fn phase_of(agent: &str) -> &'static str {
     match agent.split(' ').next() {
-        Some("unit") => "implement",
         Some("seat") => "review",
         Some("reflector") => "reflect",
         Some("framing") => "orchestrate",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_core::{Cost, CostSource, EventEnvelope, Limits, TurnEvent, TurnHost, Usage, Usd};
+use nexus_core::{Cost, CostSource, EventEnvelope, Limits, ToolDefinition, TurnEvent, TurnHost, Usage, Usd};
 use nexus_router::{FallbackRule, KindError, Router, WorkKind};
 use nexus_work::{AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent};
 
@@ -87,15 +87,14 @@ impl StepAttempt<'_> {
     ) -> AgentReport<T> {
         self.watcher.agent_began(agent);
         let most_tool_calls = assignment.tool_calls;
-        let mut tool_calls = 0;
+        let mut calls = CountedCalls::new(assignment.tools.definitions());
         let mut events = |event: EventEnvelope| {
-            match &event.event {
-                TurnEvent::ToolCallStarted(_) => tool_calls += 1,
-                // Each turn, and each further backend of a turn, starts its own count.
-                TurnEvent::Started(_) | TurnEvent::Fallback(_) => tool_calls = 0,
-                _ => {}
-            }
-            self.watcher.agent_event(agent, AgentProgress { tool_calls, most_tool_calls }, &event);
+            calls.see(&event.event);
+            self.watcher.agent_event(
+                agent,
+                AgentProgress { tool_calls: calls.made, most_tool_calls },
+                &event,
+            );
         };
         let report = run_agent(router, assignment, &mut events).await;
         self.watcher.agent_ended(agent, &ending(&report), &report.turns);
@@ -107,6 +106,29 @@ impl StepAttempt<'_> {
             self.watcher.said(&format!("{agent}: parts of the record of its turns are missing: {error}"));
         }
         report
+    }
+}
+
+/// Counts the tool calls of a turn that count towards its limit.
+struct CountedCalls {
+    /// Tools that submit an answer. Calls of them do not count.
+    submissions: Vec<String>,
+    made: u32,
+}
+
+impl CountedCalls {
+    fn new(mut tools: Vec<ToolDefinition>) -> Self {
+        tools.retain(|tool| tool.terminal);
+        Self { submissions: tools.into_iter().map(|tool| tool.name).collect(), made: 0 }
+    }
+
+    fn see(&mut self, event: &TurnEvent) {
+        match event {
+            TurnEvent::ToolCallStarted(call) if !self.submissions.contains(&call.name) => self.made += 1,
+            // Each turn, and each further backend of a turn, starts its own count.
+            TurnEvent::Started(_) | TurnEvent::Fallback(_) => self.made = 0,
+            _ => {}
+        }
     }
 }
 
@@ -153,5 +175,35 @@ fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
             source: if one.source == CostSource::Estimated { one.source } else { other.source },
         }),
         (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::{
+        Effects, ToolOrigin,
+        turn::{Started, ToolCallStarted},
+    };
+
+    use super::*;
+
+    #[test]
+    fn submissions_do_not_count_as_tool_calls() {
+        let tool = |name: &str| ToolDefinition::new(name, "", serde_json::json!({ "type": "object" }));
+        let mut calls = CountedCalls::new(vec![tool("read_file"), tool("submit_handoff").terminal()]);
+        let mut counted = Vec::new();
+        for name in ["read_file", "submit_handoff", "read_file", "", "Read"] {
+            calls.see(&match name {
+                "" => TurnEvent::Started(Started::new("beta".into())),
+                name => TurnEvent::ToolCallStarted(ToolCallStarted::new(
+                    "c".into(),
+                    name,
+                    ToolOrigin::Caller,
+                    Effects::Unknown,
+                )),
+            });
+            counted.push(calls.made);
+        }
+        assert_eq!(counted, [1, 1, 2, 0, 1]);
     }
 }

@@ -68,7 +68,7 @@ pub enum StepRole {
 /// Progress of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentProgress {
-    /// Tool calls so far in this turn.
+    /// Tool calls so far in this turn that count towards the limit.
     pub tool_calls: u32,
     /// Most calls that it may make in a turn. Calls that submit an answer do not count towards this limit.
     pub most_tool_calls: u32,

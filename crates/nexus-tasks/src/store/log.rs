@@ -62,6 +62,8 @@ pub enum TaskLogEvent {
         agent: String,
         /// Its type.
         agent_type: String,
+        /// Its phase.
+        phase: String,
     },
     /// A turn of an agent ended.
     TurnEnded(LoggedTurn),

@@ -5,7 +5,7 @@ mod backend;
 
 use std::fmt;
 
-use nexus_tasks::ProbeDraft;
+use nexus_tasks::{ADVICE_HEADING, ProbeDraft};
 use serde_json::{Value, json};
 
 pub use backend::ScriptedKind;
@@ -111,7 +111,7 @@ impl Script {
 
     fn implement(self, trap: &Trap, answers: &[&str]) -> Option<ScriptedCall> {
         let Some(brief) = answers.first() else { return call("read_my_brief", json!({})) };
-        let is_told_otherwise = brief.contains("[advice for this attempt at the step]");
+        let is_told_otherwise = brief.contains(&format!("[{ADVICE_HEADING}]"));
         let answer = match self {
             Self::Anchored => Answer::Planted,
             Self::Probing if !is_told_otherwise => Answer::Planted,

@@ -8,7 +8,7 @@ use nexus_core::{
     turn::{MessageEnded, Started},
 };
 use nexus_tasks::{
-    TaskCancelRequest, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskRemoveRequest,
+    TaskCancelRequest, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskLogEvent, TaskRemoveRequest,
     TaskReopenRequest, TaskStatusRequest,
 };
 use nexus_work::WorkBudget;
@@ -153,6 +153,14 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
         Ok(())
     })
     .unwrap();
+    // The record of a turn has no phase: that of a unit which reads is in the log.
+    let begun = TaskLogEvent::AgentBegan {
+        attempt: Some(1),
+        agent: "unit 1".to_owned(),
+        agent_type: "surveyor".to_owned(),
+        phase: "survey".to_owned(),
+    };
+    task.log(&begun).unwrap();
     let mut recording =
         task.turns().unwrap().begin("0.1 unit 1 work", &TurnRequest::new("x"), &TurnHost::new()).unwrap();
     let mut nobody = NullSink;
@@ -197,8 +205,8 @@ async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
     assert_eq!(cut_off.len(), 1, "{cut_off:?}");
     let turn = &cut_off[0].1;
     assert_eq!(
-        (&turn["attempt"], &turn["phase"], &turn["backend"]),
-        (&1.into(), &"implement".into(), &"beta".into())
+        (&turn["attempt"], &turn["agent_type"], &turn["phase"], &turn["backend"]),
+        (&1.into(), &"surveyor".into(), &"survey".into(), &"beta".into())
     );
     assert!(turn["failure"].as_str().unwrap().contains("interrupted"), "{turn}");
     let turns = world.turns("implement");

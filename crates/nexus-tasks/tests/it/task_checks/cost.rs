@@ -38,3 +38,27 @@ async fn a_tree_is_prepared_once_for_all_that_runs_on_it() {
     let prepared = std::fs::read_dir(kit.copies().join("0/prepared")).unwrap().count();
     assert_eq!(prepared, 3);
 }
+
+#[tokio::test]
+async fn prepared_copies_of_earlier_hosts_count_for_the_bound_and_others_go() {
+    if !has_all().await {
+        return;
+    }
+    let kit = Kit::new(&[("a", "0")]);
+    let prepared = || std::fs::read_dir(kit.copies().join("0/prepared")).unwrap().count();
+    let run = async |trees: std::ops::Range<u32>, setup: &[&str]| {
+        let mut settings = settings(&["true"]);
+        settings.sandbox.setup = vec![setup.iter().map(|word| (*word).to_owned()).collect()];
+        let checks = kit.checks(&settings);
+        for number in trees {
+            let tree = kit.change(&[("a", Some(&number.to_string()))]);
+            assert!(checks.run_tests(&tree, &CancelToken::new()).await.unwrap().run.is_green());
+        }
+    };
+    run(1..6, &["true"]).await;
+    assert_eq!(prepared(), 5);
+    run(6..11, &["true"]).await;
+    assert_eq!(prepared(), 8, "three of the first host make room");
+    run(11..12, &["sh", "-c", "true"]).await;
+    assert_eq!(prepared(), 1, "other setup commands prepared the rest");
+}
