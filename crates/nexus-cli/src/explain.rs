@@ -15,7 +15,7 @@ use crate::{
     args::ConfigArgs,
     command_error::{CommandError, ErrorReport},
     config, interrupt,
-    output::{AnswerWriter, complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ExplanationSchema,
     versions::{self, ProgramNote},
     works::{self, WatchProgress},
@@ -122,7 +122,8 @@ async fn explained(router: &Router, kind: Option<&str>) -> Result<Vec<ExplainedK
 }
 
 async fn print(router: &Router, explained: &[ExplainedKind]) {
-    say(explained.iter().map(|kind| kind.0.to_string()).collect::<Vec<_>>().join("\n"));
+    // The reason of a hold is the vendor's text.
+    say(printable_lines(&explained.iter().map(|kind| kind.0.to_string()).collect::<Vec<_>>().join("\n")));
     for ProgramNote { backend, note } in versions::notes(router).await {
         say(format_args!("note: {backend}: {}", printable(&note)));
     }

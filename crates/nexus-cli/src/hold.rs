@@ -59,8 +59,7 @@ pub(crate) async fn hold(
                 |id: &BackendId| known.contains_key(id) || holds.iter().any(|hold| hold.backend == *id);
             if let Some(unknown) = ids.iter().find(|id| !is_known(id)) {
                 let names: Vec<_> = known.keys().map(BackendId::as_str).collect();
-                let message =
-                    format!("unknown backend {:?}; there is {}", unknown.as_str(), names.join(", "));
+                let message = format!("unknown backend {:?}; valid: {}", unknown.as_str(), names.join(", "));
                 return Err(CommandError::usage(message));
             }
             if all {

@@ -112,22 +112,39 @@ fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String>
         answer
     });
     let began = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => {
-                // A process that the line left behind may keep its output open.
+    let has_ended = loop {
+        match has_ended(&mut child) {
+            Ok(true) => break true,
+            Ok(false) if began.elapsed() < PATIENCE => thread::sleep(LOOK_EVERY),
+            Ok(false) => break false,
+            Err(error) => {
                 end(&mut child);
-                let answer = reader.join().unwrap_or_default();
-                return status.code().map(|code| (code, answer)).ok_or_else(|| format!("ends by {status}"));
+                return Err(format!("its exit status cannot be read: {error}"));
             }
-            Ok(None) if began.elapsed() < PATIENCE => thread::sleep(LOOK_EVERY),
-            Ok(None) => {
-                end(&mut child);
-                return Err(format!("does not end within {} s", PATIENCE.as_secs()));
-            }
-            Err(error) => return Err(format!("its exit status cannot be read: {error}")),
         }
+    };
+    // A process that the line left behind may keep its output open.
+    end_group(&child);
+    if !has_ended {
+        end(&mut child);
+        return Err(format!("does not end within {} s", PATIENCE.as_secs()));
     }
+    let status = child.wait().map_err(|error| format!("its exit status cannot be read: {error}"))?;
+    let answer = reader.join().unwrap_or_default();
+    status.code().map(|code| (code, answer)).ok_or_else(|| format!("ends by {status}"))
+}
+
+/// Returns true if a child has ended. On Unix it stays a zombie, so that no other process can get its id before its group is
+/// killed.
+fn has_ended(child: &mut Child) -> io::Result<bool> {
+    #[cfg(unix)]
+    if let Some(id) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        return Ok(waitid(WaitId::Pid(id), options)?.is_some());
+    }
+    child.try_wait().map(|status| status.is_some())
 }
 
 #[cfg(unix)]
@@ -146,12 +163,20 @@ fn shell(line: &str) -> Command {
     command
 }
 
-/// Ends the shell of a line, with all processes in its process group.
-fn end(child: &mut Child) {
+/// Kills the processes in the group of a line's shell. The shell must not be reaped yet: its id could belong to another
+/// process afterwards.
+fn end_group(child: &Child) {
     #[cfg(unix)]
     if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
+    #[cfg(not(unix))]
+    let _ = child;
+}
+
+/// Ends the shell of a line, with all processes in its process group.
+fn end(child: &mut Child) {
+    end_group(child);
     let _ = child.kill();
     let _ = child.wait();
 }

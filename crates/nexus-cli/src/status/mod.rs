@@ -18,7 +18,7 @@ use crate::{
     args::{ConfigArgs, StatusArgs},
     command_error::CommandError,
     config,
-    output::{AnswerWriter, say},
+    output::{AnswerWriter, printable, say},
     readiness::{HeldBackend, Readiness},
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
 };
@@ -138,7 +138,7 @@ impl Status {
             say("\nwhat runs");
             for KindStatus { kind, runs_on, .. } in &self.kinds {
                 for seat in runs_on {
-                    say(format_args!("  {kind}{seat}"));
+                    say(printable(&format!("  {kind}{seat}")));
                 }
             }
         } else {

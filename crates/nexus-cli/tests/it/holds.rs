@@ -1,13 +1,18 @@
 //! A vendor's refusal counts for every `nexus` of one home.
 
-use nexus_testkit::sim::{Dialect, Fault, Reply, Scenario, Sim};
+use nexus_testkit::sim::{Dialect, Fault, Reply, Scenario, Sim, StatusFault};
 use serde_json::Value;
 
 use crate::support::{Folder, text};
 
 #[test]
 fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
-    let refusal = Reply::fault(Fault::rate_limited(300));
+    // No terminal obeys the vendor's words.
+    let refusal = Reply::fault(Fault::Status(StatusFault {
+        retry_after: Some(300),
+        message: Some("slow\u{202e}ly".into()),
+        ..StatusFault::new(429)
+    }));
     let scenario = Scenario::new(vec![refusal; 8]).models(["simulated"]);
     let model = Sim::start(Dialect::Responses, scenario).unwrap();
     let folder = Folder::with(&format!(
@@ -24,6 +29,7 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
     assert!(!refused.status.success(), "{refused:?}");
     let explained = folder.nexus(&["explain", "talker"]);
     assert!(text(&explained.stdout).contains("skipped: on hold for "), "{explained:?}");
+    assert!(!text(&explained.stdout).contains('\u{202e}'), "{explained:?}");
     let status = folder.nexus(&["status", "--json"]);
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     let passed_over = &status["kinds"][0]["runs_on"][0]["passed_over"][0];
@@ -44,6 +50,7 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
         let found = folder.nexus(command);
         let said = text(&found.stdout);
         assert!(said.contains("on hold for ") && said.contains("429"), "{command:?}: {said}");
+        assert!(!said.contains('\u{202e}'), "{command:?}: {said}");
         assert_eq!(found.status.success(), !is_failure, "{command:?}: {said}");
         assert!(!said.contains("ready (") && !said.contains("nothing is wrong"), "{command:?}: {said}");
     }

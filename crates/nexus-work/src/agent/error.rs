@@ -131,6 +131,6 @@ fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
     match nearest {
         Some(nearest) => format!("did you mean {nearest:?}?"),
         None if known.is_empty() => "there is none".to_owned(),
-        None => format!("there is {}", known.join(", ")),
+        None => format!("valid: {}", known.join(", ")),
     }
 }

@@ -110,7 +110,7 @@ fn slips_are_answered_with_the_name_that_was_meant() {
             types.overlay("operations", "reveiw").map(|_| ()),
             "unknown phase \"reveiw\"; did you mean \"review\"?",
         ),
-        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; there is implement"),
+        (types.overlay("execution", "review").map(|_| ()), "unknown phase \"review\"; valid: implement"),
         (
             types.with_tier_overlay("Execution", Overlay::new()).map(|_| ()),
             "unknown tier \"Execution\"; did you mean \"execution\"?",

@@ -105,7 +105,8 @@ impl ManagedLogin {
         });
         task.await.unwrap_or_else(|stopped| {
             let why = if stopped.is_panic() { "it panicked" } else { "the runtime is shutting down" };
-            Err(StoreError::new(self.place(), format!("the work was stopped: {why}")).into())
+            Err(StoreError::new(self.place(), format!("the change of the login was interrupted: {why}"))
+                .into())
         })
     }
 
