@@ -3,7 +3,7 @@
 //!
 //! | to do this | see |
 //! | --- | --- |
-//! | load `nexus.yaml`, or a configuration that the program built | `Router::from_file` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
+//! | load `nexus.yaml`, or a configuration that the program built | `Router::from_file`, `ConfigFile` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
 //! | run a turn | [`Router::run_turn`], [`Router::run_text`]; on one backend: [`ExecutionBackendExt`] |
 //! | describe the turn | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`], [`Effort`] |
 //! | receive its events | [`TurnEvent`], [`EventSink`], [`TurnStream`] |
@@ -18,6 +18,7 @@
 //! | approve single calls of an agent | [`Approver`], [`TurnHost::with_approver`] |
 //! | resume a conversation | [`ResumeHandle`], [`ConversationMode`] |
 //! | name a conversation, fork it, continue it on another vendor | `Conversations`, `HeldConversation::run_turn`, `WhenLost` (feature `conversations`) |
+//! | run without a configuration, on what the machine has | `Router::detect`, `DetectedConfig` (feature `yaml`), [`detection`] |
 //! | delete a stored conversation | [`Router::forget`], [`ExecutionBackend::forget`] |
 //! | record turns, and read the records | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | control fallback, and see suspended backends | [`fallback`], [`hold`], [`Router::holds`] |
@@ -302,8 +303,8 @@ pub use nexus_core::{
     Submission, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
     ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
     TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRecord, TurnRecording,
-    TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error,
-    harness, record, redact, schemars, scope, tool, turn,
+    TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, detection,
+    error, harness, record, redact, schemars, scope, tool, turn,
 };
 #[cfg(feature = "fleet")]
 pub use nexus_fleet::{
@@ -317,6 +318,8 @@ pub use nexus_router::{
     Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, SharedAddress, Shortfall, SilentSeat, UnknownKind,
     Verdict, Vote, WorkKind, fallback, hold, json_schema, panel,
 };
+#[cfg(feature = "yaml")]
+pub use nexus_router::{ConfigFile, DetectError, DetectedConfig, NothingDetected};
 #[cfg(target_os = "linux")]
 pub use nexus_trees as tree;
 pub use nexus_work as workspace;

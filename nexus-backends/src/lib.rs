@@ -18,10 +18,14 @@ pub mod claude;
 pub mod cli;
 #[cfg(feature = "codex")]
 pub mod codex;
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+mod detect;
 #[cfg(feature = "responses")]
 pub mod generic;
 #[cfg(feature = "grok")]
 pub mod grok;
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+mod machine;
 #[cfg(feature = "mcp-server")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod mcp_server;

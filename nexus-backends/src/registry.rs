@@ -42,6 +42,10 @@ pub fn registry() -> Registry {
     });
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
+    let detectors = vendors().iter().filter_map(Vendor::detector);
+    let registry = detectors
+        .fold(registry, Registry::with_detector)
+        .with_machine(|context| std::sync::Arc::new(crate::machine::HostMachine::new(context)));
     KINDS.iter().fold(registry, |registry, (kind, feature)| {
         registry.with_absent(*kind, format!("this build lacks the feature `{feature}`"))
     })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nexus_core::BackendKind;
+use nexus_core::{BackendKind, detection::Detector};
 
 #[cfg(feature = "acp")]
 use crate::acp::agent::KnownAgent;
@@ -17,6 +17,7 @@ pub struct Vendor {
     #[cfg(feature = "login")]
     logins: &'static [OwnLogin],
     program_login: Option<&'static str>,
+    detector: Option<Detector>,
     #[cfg(feature = "acp")]
     agents: &'static [KnownAgent],
 }
@@ -30,6 +31,7 @@ impl Vendor {
             #[cfg(feature = "login")]
             logins: &[],
             program_login: None,
+            detector: None,
             #[cfg(feature = "acp")]
             agents: &[],
         }
@@ -49,6 +51,12 @@ impl Vendor {
         self
     }
 
+    /// Sets the detector of the vendor's backends.
+    pub(crate) const fn with_detector(mut self, detector: Detector) -> Self {
+        self.detector = Some(detector);
+        self
+    }
+
     /// Sets the command of a program that stores its own login. `login`, `logout` or `status` follows `command`.
     pub(crate) const fn with_program_login(mut self, command: &'static str) -> Self {
         self.program_login = Some(command);
@@ -63,6 +71,11 @@ impl Vendor {
     /// Returns the backend kinds of the vendor.
     pub fn kinds(&self) -> impl Iterator<Item = Arc<dyn BackendKind>> {
         self.kinds.iter().map(|kind| kind())
+    }
+
+    /// Returns the detector of the vendor's backends.
+    pub(crate) fn detector(&self) -> Option<Detector> {
+        self.detector
     }
 
     /// Returns the vendor's agents of the Agent Client Protocol.

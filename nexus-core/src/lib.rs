@@ -39,6 +39,7 @@ pub mod capabilities;
 pub mod clock;
 pub mod credential;
 pub mod credential_source;
+pub mod detection;
 pub mod error;
 pub mod file_changes;
 #[cfg(feature = "files")]

@@ -9,6 +9,7 @@ use serde_path_to_error::Segment;
 use crate::{
     backend::ExecutionBackend,
     credential_source::CredentialSource,
+    detection::{Detection, Detector, Machine},
     id::{BackendId, VendorId},
 };
 
@@ -239,7 +240,12 @@ pub struct Registry {
     pools: Option<Arc<dyn Pools>>,
     absent: BTreeMap<String, String>,
     start: Vec<fn(&BuildContext)>,
+    detectors: Vec<Detector>,
+    machine: Option<MachineSource>,
 }
+
+/// Returns the machine of a context.
+type MachineSource = fn(&BuildContext) -> Arc<dyn Machine>;
 
 impl Registry {
     /// Creates a registry without kinds.
@@ -303,6 +309,37 @@ impl Registry {
     /// Runs the work added by [`with_start`](Self::with_start). A router calls it when it is built.
     pub fn start(&self, context: &BuildContext) {
         self.start.iter().for_each(|start| start(context));
+    }
+
+    /// Adds a detector of backends, for a program that runs without a configuration.
+    #[must_use]
+    pub fn with_detector(mut self, detector: Detector) -> Self {
+        self.detectors.push(detector);
+        self
+    }
+
+    /// Sets the machine at which the detectors look.
+    #[must_use]
+    pub fn with_machine(mut self, machine: fn(&BuildContext) -> Arc<dyn Machine>) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    /// Returns the machine at which the detectors look. `None` for a registry that detects nothing.
+    pub fn machine(&self, context: &BuildContext) -> Option<Arc<dyn Machine>> {
+        self.machine.map(|machine| machine(context))
+    }
+
+    /// Runs all detectors at once, and returns their findings in the order in which the detectors were added.
+    pub async fn detect(&self, machine: &dyn Machine) -> Detection {
+        let found = futures::future::join_all(self.detectors.iter().map(|detector| detector(machine))).await;
+        let mut detection = Detection::default();
+        for Detection { backends, unused, ways } in found {
+            detection.backends.extend(backends);
+            detection.unused.extend(unused);
+            detection.ways.extend(ways);
+        }
+        detection
     }
 
     /// Returns the kind of this name.

@@ -7,6 +7,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | load a configuration | `Router::from_file` and `Router::from_str` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
+//! | run without a configuration | `Router::detect`, `DetectedConfig` (feature `yaml`) |
 //! | run a turn | [`Router::run_turn`], [`Router::backend`] |
 //! | run a turn on one backend, for any purpose | [`Router::run_on`] |
 //! | know when another backend takes over | [`fallback`] |
@@ -25,12 +26,15 @@ mod binding;
 mod budgeted;
 mod chain;
 mod config;
+#[cfg(feature = "yaml")]
+mod detected;
 mod explain;
 pub mod fallback;
 mod hand_over;
 pub mod hold;
 pub mod panel;
 mod panel_outcome;
+mod payer_notices;
 mod permit;
 mod queue;
 mod restore;
@@ -44,9 +48,11 @@ mod work_kind;
 
 pub use addresses::SharedAddress;
 pub use binding::Binding;
-#[cfg(feature = "yaml")]
-pub use config::MAX_FILE_BYTES;
 pub use config::{ConfigError, FallbackRule, Position, Problem, json_schema};
+#[cfg(feature = "yaml")]
+pub use config::{ConfigFile, MAX_FILE_BYTES};
+#[cfg(feature = "yaml")]
+pub use detected::{DetectError, DetectedConfig, NothingDetected};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;
 pub use panel::{Panel, PanelSink, SeatEvent};

@@ -16,8 +16,6 @@ use nexus_core::{
 
 use serde_json::Value;
 
-#[cfg(feature = "yaml")]
-use crate::config::{load_file, load_text};
 use crate::{
     binding::Binding,
     config::{
@@ -25,10 +23,16 @@ use crate::{
         load_value,
     },
     hold::{Hold, HoldStore, Holds, MemoryHoldStore},
+    payer_notices::PayerNotices,
     queue::Queues,
     run::{Run, TurnRoute},
     telemetry,
     work_kind::{KindError, WorkKind},
+};
+#[cfg(feature = "yaml")]
+use crate::{
+    config::{ConfigFile, load_file, load_text},
+    detected::{DetectError, DetectedConfig},
 };
 
 /// Runs each turn on the backends that `nexus.yaml` binds to its work-kind.
@@ -63,6 +67,7 @@ struct RouterCore {
     sources: Sources,
     holds: Arc<Holds>,
     queues: Queues,
+    payer_notices: PayerNotices,
 }
 
 /// Source of the configuration.
@@ -70,6 +75,8 @@ struct RouterCore {
 enum ConfigurationSource {
     #[cfg(feature = "yaml")]
     File(PathBuf),
+    #[cfg(feature = "yaml")]
+    ReadFile(ConfigFile),
     #[cfg(feature = "yaml")]
     Text(String),
     Value(Value),
@@ -123,6 +130,17 @@ impl Router {
         RouterBuilder::new(registry, context).from_value(value)
     }
 
+    /// Builds a router from what the machine has, without a configuration: see [`DetectedConfig`]. Takes up to a few seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`DetectError`].
+    #[cfg(feature = "yaml")]
+    pub async fn detect(registry: Registry, context: BuildContext) -> Result<Self, DetectError> {
+        let detected = DetectedConfig::look(&registry, &context).await.map_err(DetectError::Nothing)?;
+        RouterBuilder::new(registry, context).from_detected(&detected).map_err(DetectError::Config)
+    }
+
     /// Returns a builder for a router with backends of the program's own.
     pub fn builder(registry: Registry, context: BuildContext) -> RouterBuilder {
         RouterBuilder::new(registry, context)
@@ -140,6 +158,8 @@ impl Router {
             #[cfg(feature = "yaml")]
             ConfigurationSource::File(path) => load_file(path, &self.shared.sources, Some(&before))?,
             #[cfg(feature = "yaml")]
+            ConfigurationSource::ReadFile(file) => file.load(&self.shared.sources, Some(&before))?,
+            #[cfg(feature = "yaml")]
             ConfigurationSource::Text(text) => load_text(text, &self.shared.sources, Some(&before))?,
             ConfigurationSource::Value(value) => load_value(value, &self.shared.sources, Some(&before))?,
         };
@@ -155,6 +175,18 @@ impl Router {
     #[cfg(feature = "yaml")]
     pub fn replace(&self, text: &str) -> Result<(), ConfigError> {
         let loaded = load_text(text, &self.shared.sources, Some(&self.current()))?;
+        self.swap(loaded);
+        Ok(())
+    }
+
+    /// Replaces the configuration by the one of a file that was read, as [`Router::reload`] does with the file.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`]. The previous configuration then stays in use.
+    #[cfg(feature = "yaml")]
+    pub fn replace_by_read_file(&self, file: &ConfigFile) -> Result<(), ConfigError> {
+        let loaded = file.load(&self.shared.sources, Some(&self.current()))?;
         self.swap(loaded);
         Ok(())
     }
@@ -333,7 +365,9 @@ impl Router {
     ) -> Result<TurnResult, TurnError> {
         let span = telemetry::turn_span(route.name, route.binding);
         let (holds, queues) = (&self.shared.holds, &self.shared.queues);
-        let run = Run { route, holds, queues, request, host, has_begun: AtomicBool::new(false) };
+        let payer_notices = &self.shared.payer_notices;
+        let has_begun = AtomicBool::new(false);
+        let run = Run { route, holds, queues, payer_notices, request, host, has_begun };
         telemetry::observed(run.run(events), span).await
     }
 
@@ -454,6 +488,7 @@ pub struct RouterBuilder {
     clock: Arc<dyn Clock>,
     hold_store: Arc<dyn HoldStore>,
     hold_store_of: Option<HoldStoreOf>,
+    payer_notices: PayerNotices,
 }
 
 /// Creates a hold store from the value of a section.
@@ -471,6 +506,7 @@ impl RouterBuilder {
             clock: Arc::new(SystemClock),
             hold_store: Arc::new(MemoryHoldStore::new()),
             hold_store_of: None,
+            payer_notices: PayerNotices::default(),
         }
     }
 
@@ -544,6 +580,17 @@ impl RouterBuilder {
         Ok(self.build(configuration, ConfigurationSource::File(path)))
     }
 
+    /// Loads a file that was read already, as [`Router::from_file`] does. A [reload](Router::reload) loads the same content again.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], with all faults of the file.
+    #[cfg(feature = "yaml")]
+    pub fn from_read_file(self, file: ConfigFile) -> Result<Router, ConfigError> {
+        let configuration = file.load(&self.sources, None)?;
+        Ok(self.build(configuration, ConfigurationSource::ReadFile(file)))
+    }
+
     /// Loads a configuration from text.
     ///
     /// # Errors
@@ -553,6 +600,18 @@ impl RouterBuilder {
     pub fn from_str(self, text: &str) -> Result<Router, ConfigError> {
         let configuration = load_text(text, &self.sources, None)?;
         Ok(self.build(configuration, ConfigurationSource::Text(text.to_owned())))
+    }
+
+    /// Loads a detected configuration, as [`Router::detect`] does. The first turn on a backend that is paid for each call logs a warning.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`], for example because the program replaced a kind.
+    #[cfg(feature = "yaml")]
+    pub fn from_detected(mut self, detected: &DetectedConfig) -> Result<Router, ConfigError> {
+        self.sources.context = detected.context(self.sources.context);
+        self.payer_notices = detected.notices();
+        self.from_str(detected.text())
     }
 
     /// Loads a configuration that the program built as a value, as [`Router::from_value`] does.
@@ -579,6 +638,7 @@ impl RouterBuilder {
             sources: self.sources,
             holds: Holds::new(self.clock, made.unwrap_or(self.hold_store)),
             queues,
+            payer_notices: self.payer_notices,
         };
         Router { shared: Arc::new(shared), pinned: None }
     }

@@ -22,6 +22,7 @@ use crate::{
     config::{Configuration, ConfiguredBackend, EntryState, FallbackRule},
     fallback::PriorAttempts,
     hold::{Hold, Holds},
+    payer_notices::PayerNotices,
     queue::Queues,
 };
 
@@ -42,6 +43,7 @@ pub(crate) struct Run<'a> {
     pub(crate) route: TurnRoute<'a>,
     pub(crate) holds: &'a Arc<Holds>,
     pub(crate) queues: &'a Queues,
+    pub(crate) payer_notices: &'a PayerNotices,
     /// The caller's request.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,
@@ -126,6 +128,7 @@ impl Run<'_> {
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
     ) -> Result<TurnRequest, Limit> {
+        self.payer_notices.report(&entry.id);
         let mut request = self.route.binding.apply(self.request.clone(), &entry.id);
         let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
         if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {

@@ -3,7 +3,7 @@
 use std::{
     future::pending,
     io::ErrorKind,
-    path::{Path, PathBuf, absolute},
+    path::{Path, absolute},
     process::ExitCode,
 };
 
@@ -52,17 +52,12 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
     })
 }
 
-/// Loads the configuration that the command line names, else the one in the home.
+/// Loads the configuration that the command line names, else the one in the home, else the detected one.
 fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
-    let path: PathBuf = file.map_or_else(|| context.home.join("nexus.yaml"), Path::to_owned);
-    if !path.exists() {
-        return Err(format!(
-            "the configuration {} does not exist: {}, or start `nexus acp` with --config FILE",
-            path.display(),
-            config::BEGIN
-        ));
-    }
-    config::load_file(&path, context).map_err(|error| error.to_string())
+    let advice = format!("{}, or start `nexus acp` with --config FILE", config::begin(&context));
+    let loaded = config::find_for_server(file, &context, &advice)
+        .and_then(|source| config::load_source(source, context));
+    loaded.map_err(|error| error.to_string())
 }
 
 /// Waits for a signal that ends the agent.

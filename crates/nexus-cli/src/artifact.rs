@@ -21,7 +21,7 @@ use crate::{
     EXIT_FAILED,
     args::{ArtifactArgs, ArtifactCommand, ConfigArgs, HandoffCommand, NewArtifact},
     command_error::CommandError,
-    config,
+    config::{self, FoundConfig},
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ObjectSchema,
 };
@@ -200,9 +200,10 @@ fn find(named: Option<&Path>) -> Result<Artifacts, CommandError> {
 
 /// The portable models of the configuration; none without a configuration.
 fn models(config: &ConfigArgs) -> Result<Vec<String>, CommandError> {
-    match config::find_or_explain(config, &BuildContext::from_process()) {
-        Err(_) if config.config.is_none() => Ok(Vec::new()),
-        _ => Ok(config::load(config)?.models()),
+    let context = BuildContext::from_process();
+    match config::find(config, &context)? {
+        FoundConfig::Missing(_) => Ok(Vec::new()),
+        found => Ok(config::load_source(found.or_explain(&context)?, context)?.models()),
     }
 }
 

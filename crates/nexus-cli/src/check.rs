@@ -1,8 +1,8 @@
 //! `nexus check`: shows the contents of the configuration and, with `--probe`, the availability of its backends.
 
-use std::process::ExitCode;
+use std::{fs, io, path::Path, process::ExitCode};
 
-use nexus::{Availability, BackendId, Position};
+use nexus::{Availability, BackendId, BuildContext, Position};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -10,8 +10,8 @@ use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
     command_error::CommandError,
-    config,
-    output::{AnswerWriter, printable, say},
+    config::{self, ConfigSource, FoundConfig},
+    output::{AnswerWriter, complain, printable, say, say_bytes},
     readiness::{HeldBackend, Readiness},
     schema::foreign::AvailabilitySchema,
     versions::{self, ProgramNote},
@@ -37,11 +37,47 @@ pub(crate) enum CheckedConfiguration {
         /// Warnings about the file.
         warnings: Vec<ConfigurationWarning>,
     },
+    /// Text of the configuration.
+    Printed {
+        /// The configuration as YAML.
+        yaml: String,
+    },
     /// The example.
     Example {
         /// A configuration with every key in it.
         example: String,
     },
+}
+
+/// Prints the text of the configuration. Nothing of it is used, so it need not be trusted.
+pub(crate) fn print(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitCode, CommandError> {
+    let context = BuildContext::from_process();
+    // The shell has created the file of `nexus check --print > nexus.yaml` already. It is the place for the text, not its source.
+    let found = match config::find_unless(args, &context, is_standard_output)? {
+        FoundConfig::Untrusted(untrusted) => ConfigSource::Trusted(untrusted.file),
+        found => found.or_detect(&context)?,
+    };
+    let text = match &found {
+        ConfigSource::Detected(detected) => detected.text().as_bytes().to_owned(),
+        ConfigSource::Trusted(file) => file.bytes().to_owned(),
+        ConfigSource::File(path) => fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+    };
+    if out.is_json() {
+        let yaml = String::from_utf8(text).map_err(|_| format!("{found}: it is not UTF-8"))?;
+        out.show(&CheckedConfiguration::Printed { yaml }, |_| {});
+    } else {
+        say_bytes(&text);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns true if standard output is this file.
+fn is_standard_output(path: &Path) -> bool {
+    let file = rustix::fs::stat(path);
+    file.is_ok_and(|file| {
+        rustix::fs::fstat(io::stdout())
+            .is_ok_and(|out| (out.st_dev, out.st_ino) == (file.st_dev, file.st_ino))
+    })
 }
 
 /// Backend of a configuration.
@@ -84,7 +120,15 @@ pub(crate) async fn check(
     args: &ConfigArgs,
     probe: bool,
 ) -> Result<ExitCode, CommandError> {
-    let router = config::load(args)?;
+    let context = BuildContext::from_process();
+    let (router, is_trusted) = match config::find(args, &context)? {
+        // The file is only checked. A probe would start its programs, and ask them for their versions.
+        FoundConfig::Untrusted(untrusted) if !probe => {
+            complain(untrusted.note());
+            (config::load_unused(untrusted.file, context)?, false)
+        }
+        found => (config::load_source(found.or_detect(&context)?, context)?, true),
+    };
     let kinds = router.kinds();
     let mut backends = Vec::new();
     if probe {
@@ -95,7 +139,7 @@ pub(crate) async fn check(
         backends.extend(router.backends().into_keys().map(|id| (id, None)));
     }
     // The result of a probe includes them.
-    let notes = if probe { Vec::new() } else { versions::notes(&router).await };
+    let notes = if probe || !is_trusted { Vec::new() } else { versions::notes(&router).await };
     let warnings = router.warnings();
     let shared = if probe { router.shared_addresses().await } else { Vec::new() };
     let print = || {

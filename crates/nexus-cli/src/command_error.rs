@@ -158,10 +158,28 @@ impl CommandError {
         Self::failed(format_args!("signals cannot be received: {error}"))
     }
 
+    /// Returns the message without its advice.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Adds advice.
     pub(crate) fn with_advice(mut self, advice: impl fmt::Display) -> Self {
         self.text = format!("{}; {advice}", self.text);
         self.advice = Some(advice.to_string());
+        self
+    }
+
+    /// Adds advice on a line of its own, below a message with several lines.
+    pub(crate) fn with_advice_below(mut self, advice: impl fmt::Display) -> Self {
+        self.text = format!("{}\n{advice}", self.text);
+        self.advice = Some(advice.to_string());
+        self
+    }
+
+    /// Names the subject of the error, such as a file.
+    pub(crate) fn with_subject(mut self, subject: impl fmt::Display) -> Self {
+        self.subject = Some(subject.to_string());
         self
     }
 

@@ -7,16 +7,18 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus::{BuildContext, Explanation, Router};
+use nexus::{BuildContext, DetectedConfig, Explanation, Router};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     args::ConfigArgs,
     command_error::{CommandError, ErrorReport},
-    config, interrupt,
+    config::{self, ConfigSource},
+    interrupt,
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ExplanationSchema,
+    trust::TrustStore,
     versions::{self, ProgramNote},
     works::{self, WatchProgress},
 };
@@ -52,8 +54,13 @@ pub(crate) async fn explain(
     watch: bool,
 ) -> Result<ExitCode, CommandError> {
     if !watch {
-        let router = config::load(args)?;
+        let context = BuildContext::from_process();
+        let source = config::find_or_detect(args, &context)?;
+        let router = config::load_source(source.clone(), context)?;
         let explained = explained(&router, kind).await?;
+        if let Some(detected) = source.detected() {
+            show_detected(out, detected);
+        }
         match out.is_json() {
             true => explained.iter().for_each(say_json),
             false => print(&router, &explained).await,
@@ -61,11 +68,16 @@ pub(crate) async fn explain(
         return Ok(ExitCode::SUCCESS);
     }
     let context = BuildContext::from_process();
-    let path = config::find_or_explain(args, &context)?;
-    let router = config::load_file(&path, context)?;
+    let source = config::find_or_detect(args, &context)?;
+    let Some(path) = source.path().map(Path::to_owned) else {
+        let message = "the configuration is detected, so --watch has no file to watch";
+        return Err(CommandError::usage(message).with_advice(config::begin(&context)));
+    };
+    let trusted = TrustStore::in_home(&context.home).path();
+    let router = config::load_source(source.clone(), context.clone())?;
     let mut last = None;
     works::watch(works::every(LOOK_EVERY), interrupt::exit_code, async || {
-        let now = stamp(&path);
+        let now = (stamp(&path), stamp(&trusted));
         let before = last.replace(now);
         if before == Some(now) {
             return Ok(WatchProgress::GoesOn);
@@ -75,14 +87,14 @@ pub(crate) async fn explain(
             return Ok(WatchProgress::GoesOn);
         }
         // If the new configuration is invalid, the last valid one stays in use, as in a program that embeds the router.
-        let outcome = match router.reload() {
+        let outcome = match reload(&router, &source, args, &context) {
             Ok(()) => {
                 if !out.is_json() {
                     say("");
                 }
                 show(out, &router, kind).await
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         if let Err(error) = outcome {
             match out.is_json() {
@@ -96,6 +108,41 @@ pub(crate) async fn explain(
         Ok(WatchProgress::GoesOn)
     })
     .await
+}
+
+/// Says that no file exists, and what was found. With `--json`, standard output has only the explanation.
+fn show_detected(out: AnswerWriter, detected: &DetectedConfig) {
+    if out.is_json() {
+        return complain(
+            "no nexus.yaml exists: the configuration is detected; `nexus check --print` prints it",
+        );
+    }
+    say("detected, because no nexus.yaml exists (`nexus check --print` prints the configuration):");
+    detected.found().iter().for_each(|found| say(format_args!("  {}", printable(found))));
+    if !detected.unused().is_empty() {
+        say("found and not used:");
+        detected.unused().iter().for_each(|unused| say(format_args!("  {}", printable(&unused.to_string()))));
+    }
+    say("");
+}
+
+/// Loads the configuration again. The changed file of a folder must be trusted again.
+fn reload(
+    router: &Router,
+    source: &ConfigSource,
+    args: &ConfigArgs,
+    context: &BuildContext,
+) -> Result<(), CommandError> {
+    match source {
+        ConfigSource::File(_) | ConfigSource::Detected(_) => router.reload()?,
+        ConfigSource::Trusted(_) => match config::find(args, context)?.or_explain(context)? {
+            ConfigSource::Trusted(file) => router.replace_by_read_file(&file)?,
+            _ => {
+                return Err(CommandError::failed("the file of this folder is gone: start the command again"));
+            }
+        },
+    }
+    Ok(())
 }
 
 /// Length and modification time of the file. The time alone is not enough, as some file systems store whole seconds.

@@ -15,6 +15,7 @@ mod callback;
 mod check;
 mod command_error;
 mod config;
+mod config_use;
 mod conversation;
 mod core_dump;
 mod debate;
@@ -58,6 +59,7 @@ mod task;
 mod telemetry;
 mod testbed;
 mod trigger;
+mod trust;
 mod uninstall;
 mod versions;
 mod warnings;
@@ -164,7 +166,9 @@ fn parse() -> Result<(Args, String), clap::Error> {
         names.push(name);
         at = below;
     }
-    Ok((Args::from_arg_matches(&matches)?, names.join(" ")))
+    let mut args = Args::from_arg_matches(&matches)?;
+    args.config = args.config.or_of_environment();
+    Ok((args, names.join(" ")))
 }
 
 /// Prints the parser's message: an error in the command line, or the text of `--help` or `--version`.
@@ -218,7 +222,9 @@ async fn run(
         Command::Broker(command) => broker::broker(out, config, command).await,
         Command::Fleet(command) => fleet::fleet(out, config, command).await,
         Command::Check { example: true, .. } => Ok(check::example(out)),
+        Command::Check { print: true, .. } => check::print(out, config),
         Command::Check { probe, .. } => check::check(out, config, probe).await,
+        Command::Trust(args) => trust::trust(out, &args),
         Command::Status(status) => status::status(out, config, &status).await,
         #[cfg(feature = "login")]
         Command::Login(login) => login::login(out, &login).await,

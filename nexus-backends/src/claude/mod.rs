@@ -3,6 +3,7 @@
 #[cfg(feature = "acp")]
 mod acp;
 pub mod cli;
+mod detect;
 
 pub use cli::ClaudeCli;
 
@@ -10,7 +11,9 @@ use crate::vendor::{Vendor, kind};
 
 /// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
-    let vendor = Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");
+    let vendor = Vendor::new("claude", &[kind::<ClaudeCli>])
+        .with_program_login("claude auth")
+        .with_detector(detect::detect);
     #[cfg(feature = "acp")]
     let vendor = vendor.with_agents(&[acp::AGENT]);
     vendor

@@ -8,6 +8,7 @@
 mod acp;
 pub mod chatgpt;
 pub mod cli;
+mod detect;
 pub mod login;
 mod model_list;
 pub mod native;
@@ -21,7 +22,8 @@ use crate::vendor::{Vendor, kind};
 /// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
     let vendor = Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>, kind::<ChatgptSubToken>])
-        .with_logins(&[login::LOGIN, chatgpt::login::LOGIN]);
+        .with_logins(&[login::LOGIN, chatgpt::login::LOGIN])
+        .with_detector(detect::detect);
     #[cfg(feature = "acp")]
     let vendor = vendor.with_agents(&[acp::AGENT]);
     vendor

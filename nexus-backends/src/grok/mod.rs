@@ -3,6 +3,7 @@
 #[cfg(feature = "acp")]
 mod acp;
 pub mod cli;
+mod detect;
 pub mod login;
 pub mod native;
 mod small_pictures;
@@ -14,7 +15,9 @@ use crate::vendor::{Vendor, kind};
 
 /// Backends, logins and configuration sections of this vendor.
 pub(crate) const VENDOR: Vendor = {
-    let vendor = Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);
+    let vendor = Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>])
+        .with_logins(&[login::LOGIN])
+        .with_detector(detect::detect);
     #[cfg(feature = "acp")]
     let vendor = vendor.with_agents(&[acp::AGENT]);
     vendor

@@ -22,7 +22,7 @@ mod yaml;
 pub(crate) use configuration::{Configuration, ConfiguredBackend, DEFAULT_MIN_VENDORS, EntryState, Target};
 pub use error::{ConfigError, Problem};
 #[cfg(feature = "yaml")]
-pub use file::MAX_FILE_BYTES;
+pub use file::{ConfigFile, MAX_FILE_BYTES};
 #[cfg(feature = "yaml")]
 pub(crate) use file::{load_file, load_text};
 pub use json_schema::json_schema;

@@ -27,6 +27,7 @@ mod status;
 mod task;
 mod testbed;
 mod trigger;
+mod trust;
 mod uninstall;
 
 use std::{path::PathBuf, time::Duration};
@@ -57,6 +58,7 @@ pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 pub(crate) use trigger::{TriggerArgs, TriggerCommand};
+pub(crate) use trust::TrustArgs;
 pub(crate) use uninstall::UninstallArgs;
 
 /// Runs agent turns on the vendors that nexus.yaml names.
@@ -79,9 +81,17 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration file. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, broker, mcp and acp only the latter
-    #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
+    /// Configuration file. Default: $NEXUS_CONFIG, else ./nexus.yaml of a trusted folder, else nexus.yaml in $NEXUS_HOME (~/.nexus)
+    #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+impl ConfigArgs {
+    /// Takes the file of the environment if the command line names none. An empty variable counts as unset.
+    pub(crate) fn or_of_environment(self) -> Self {
+        let variable = || std::env::var_os("NEXUS_CONFIG").filter(|value| !value.is_empty());
+        Self { config: self.config.or_else(|| variable().map(PathBuf::from)) }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -133,7 +143,13 @@ pub(crate) enum Command {
         /// Print an example configuration with every key, and read nothing
         #[arg(long, conflicts_with = "probe")]
         example: bool,
+        /// Print the configuration as YAML: the text of its file, or the detected one to begin a file with
+        #[arg(long, conflicts_with_all = ["probe", "example"])]
+        print: bool,
     },
+    /// Trust the nexus.yaml of a folder, and show the programs and addresses that it uses
+    #[command(after_help = trust::TRUST_HELP)]
+    Trust(TrustArgs),
     /// Show the logins, their accounts and expiry, and the backends that would run. No model call, and no login is renewed
     Status(StatusArgs),
     /// Find problems that stop turns on this machine, print advice, and end processes that dead runs left. No model call
@@ -298,7 +314,7 @@ mod tests {
     #[test]
     fn a_prompt_may_begin_with_a_dash_after_two() {
         let args = Args::try_parse_from(["nexus", "run", "writer", "--", "-x"]).unwrap();
-        assert!(matches!(args.command, Command::Run(run) if run.prompt.as_deref() == Some("-x")));
+        assert!(matches!(args.command, Command::Run(run) if run.second.as_deref() == Some("-x")));
     }
 
     #[test]

@@ -9,10 +9,15 @@ use super::seconds;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
-    /// Type of the configuration
-    pub(crate) kind: String,
+    /// Type of the configuration. A single argument that is no type is the prompt
+    #[arg(value_name = "TYPE")]
+    pub(crate) first: Option<String>,
     /// Prompt of the turn. `-` or no prompt reads standard input
-    pub(crate) prompt: Option<String>,
+    #[arg(value_name = "PROMPT")]
+    pub(crate) second: Option<String>,
+    /// Type of the configuration, beside a prompt alone. Default: executor
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) type_name: Option<String>,
     /// Working folder of the turn. Default: an empty private folder
     #[arg(long = "cd", value_name = "FOLDER")]
     pub(crate) directory: Option<PathBuf>,

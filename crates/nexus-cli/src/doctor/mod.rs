@@ -7,8 +7,8 @@ mod machine;
 use std::{path::Path, process::ExitCode, time::SystemTime};
 
 use nexus::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
-    Router, SharedAddress, ToolAccess,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, DetectedConfig,
+    ExecutionBackend, Router, SharedAddress, ToolAccess,
 };
 use nexus_tasks::{SandboxKind, TaskError, TaskPrograms};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
     command_error::CommandError,
-    config,
+    config::{self, ConfigSource, FoundConfig},
     output::{AnswerWriter, printable, say},
     readiness::{Readiness, release_advice},
     task,
@@ -63,16 +63,30 @@ pub(crate) async fn doctor(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitC
 /// Checks the configuration and each of its backends.
 async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding> {
     const SUBJECT: &str = "configuration";
-    let path = match config::find(args, context) {
-        Ok(path) => path,
-        Err(places) => return vec![Finding::problem(SUBJECT, places, config::BEGIN)],
+    let found = config::find(args, context).and_then(|found| match found {
+        FoundConfig::Untrusted(untrusted) => {
+            let advice = "read the file, then run `nexus trust`";
+            Err(CommandError::no_configuration(untrusted.note()).with_advice(advice))
+        }
+        found => found.or_detect(context),
+    });
+    let source = match found {
+        Ok(source) => source,
+        Err(error) => {
+            let report = error.into_report();
+            let advice =
+                report.advice.unwrap_or_else(|| "correct it, or name another with --config".to_owned());
+            return vec![Finding::problem(SUBJECT, report.message, advice)];
+        }
     };
-    match config::load_file(&path, context.clone()) {
+    match config::load_source(source.clone(), context.clone()) {
         Ok(router) => {
-            let mut findings = vec![Finding::fine(SUBJECT, shown(&path))];
+            let mut findings = vec![Finding::fine(SUBJECT, printable(&source.to_string()))];
+            let unused = source.detected().into_iter().flat_map(DetectedConfig::unused);
+            findings.extend(unused.map(|unused| Finding::note("not used", printable(&unused.to_string()))));
             findings.extend(backends(&router).await);
             findings.extend(shared_addresses(&router).await);
-            findings.extend(fleet(&router, &path, context.clone()).await);
+            findings.extend(fleet(&router, &source, context.clone()).await);
             findings.extend(task_programs(router, context.clone()).await);
             findings
         }
@@ -146,10 +160,10 @@ async fn shared_addresses(router: &Router) -> Vec<Finding> {
 }
 
 /// Checks the servers of the fleet. `None` without a fleet.
-async fn fleet(router: &Router, path: &Path, context: BuildContext) -> Option<Finding> {
+async fn fleet(router: &Router, source: &ConfigSource, context: BuildContext) -> Option<Finding> {
     const SUBJECT: &str = "fleet";
     const MEND: &str = "start the servers, or correct the section `fleet`";
-    let fleet = match config::fleet_in(router, path, context) {
+    let fleet = match config::fleet_in(router, source, context) {
         Ok(fleet) => fleet?,
         Err(error) => return Some(Finding::problem(SUBJECT, error.to_string(), MEND)),
     };

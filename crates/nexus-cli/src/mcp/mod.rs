@@ -4,7 +4,7 @@ pub(crate) mod registration;
 
 use std::{
     io::ErrorKind,
-    path::{Path, PathBuf, absolute},
+    path::{Path, absolute},
     process::ExitCode,
     sync::Arc,
 };
@@ -22,7 +22,8 @@ use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, McpCommand, McpServerArgs},
     command_error::{CommandError, with_causes},
-    config, debate,
+    config::{self, ConfigSource},
+    debate,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
     project,
@@ -113,9 +114,9 @@ fn open(file: Option<&Path>, context: BuildContext) -> Result<Tasks, TaskError> 
     let not_configured =
         |(message, instead): (String, String)| TaskError::new(TaskErrorKind::NotConfigured, message, instead);
     let home = context.home.clone();
-    let (path, router) = load(file, context).map_err(not_configured)?;
-    let TaskConfiguration { roots, defaults, .. } =
-        TaskConfiguration::of(&router).map_err(|error| not_configured(refused(&path, &error.to_string())))?;
+    let (source, router) = load(file, context).map_err(not_configured)?;
+    let TaskConfiguration { roots, defaults, .. } = TaskConfiguration::of(&router)
+        .map_err(|error| not_configured(refused(&source, &error.to_string())))?;
     let mut options = TasksOptions::in_home(home);
     options.roots = roots;
     options.settings = defaults;
@@ -127,30 +128,23 @@ fn open_debates(file: Option<&Path>, context: BuildContext) -> Result<Debates, D
     let not_configured = |(message, instead): (String, String)| {
         DebateError::new(DebateErrorKind::NotConfigured, message, instead)
     };
-    let (path, router) = load(file, context.clone()).map_err(not_configured)?;
-    debate::open(&router, context).map_err(|error| not_configured(refused(&path, &error.to_string())))
+    let (source, router) = load(file, context.clone()).map_err(not_configured)?;
+    debate::open(&router, context).map_err(|error| not_configured(refused(&source, &error.to_string())))
 }
 
 /// Loads the configuration. The error contains the problem and the advice.
-fn load(file: Option<&Path>, context: BuildContext) -> Result<(PathBuf, Router), (String, String)> {
-    let home = context.home.clone();
-    let path: PathBuf = file.map_or_else(|| home.join("nexus.yaml"), Path::to_owned);
-    if !path.exists() {
-        let message = format!("the configuration {} does not exist", path.display());
-        let instead = format!(
-            "{}, or register the server with --config FILE; then make the same call again",
-            config::BEGIN
-        );
-        return Err((message, instead));
-    }
-    match config::load_file(&path, context) {
-        Ok(router) => Ok((path, router)),
-        Err(error) => Err(refused(&path, &error.to_string())),
+fn load(file: Option<&Path>, context: BuildContext) -> Result<(ConfigSource, Router), (String, String)> {
+    let advice = format!("{}, or register the server with --config FILE", config::begin(&context));
+    let source = config::find_for_server(file, &context, &advice)
+        .map_err(|error| (error.message().to_owned(), format!("{advice}; then make the same call again")))?;
+    match config::load_source(source.clone(), context) {
+        Ok(router) => Ok((source, router)),
+        Err(error) => Err(refused(&source, &error.to_string())),
     }
 }
 
-fn refused(path: &Path, problem: &str) -> (String, String) {
-    let message = format!("the configuration {} cannot be used: {problem}", path.display());
+fn refused(source: &ConfigSource, problem: &str) -> (String, String) {
+    let message = format!("the configuration {source} cannot be used: {problem}");
     (message, "correct it, then make the same call again".to_owned())
 }
 

@@ -67,13 +67,13 @@ pub(super) async fn run(
     out: AnswerWriter,
     held: &mut HeldConversation,
     router: &Router,
-    args: &RunArgs,
+    (args, kind): (&RunArgs, &str),
     request: TurnRequest,
     host: TurnHost,
     events: &mut dyn EventSink,
 ) -> Result<(Result<TurnResult, TurnError>, Rest), CommandError> {
     let options = ConversationOptions::new().when_lost(args.on_lost.into());
-    let turn = held.run_turn(router, args.kind.as_str(), request, host, options, events).await?;
+    let turn = held.run_turn(router, kind, request, host, options, events).await?;
     let conversation = || TurnConversation {
         name: held.name().to_string(),
         how: turn.continuity.clone(),

@@ -3,6 +3,7 @@
 mod held;
 mod kept;
 mod panel;
+mod purpose;
 mod request;
 mod seat_board;
 mod show;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 use self::{
     panel::run_panel,
+    purpose::Purpose,
     request::request,
     show::{JsonLines, Quiet, Show},
 };
@@ -45,19 +47,20 @@ pub(crate) async fn run(
     trace_context: Option<TraceContext>,
 ) -> Result<ExitCode, CommandError> {
     let router = config::load(config)?;
-    let is_panel = match router.binding(args.kind.as_str()) {
+    let purpose = Purpose::of(args, &router.kinds())?;
+    let is_panel = match router.binding(purpose.kind.as_str()) {
         Ok(_) => false,
         Err(KindError::IsPanel { .. }) => true,
         Err(error) => return Err(error.into()),
     };
-    let request = request(args, is_panel)?;
+    let request = request(args, &purpose, is_panel)?;
     let interrupts = TurnInterrupts::listen();
     let cancel = interrupts.cancel.clone();
     let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
     let work = async {
         match is_panel {
-            true => run_panel(out, &router, args, request, &host, style()).await,
-            false => run_turn(out, &router, args, request, host).await,
+            true => run_panel(out, &router, (args, &purpose.kind), request, &host, style()).await,
+            false => run_turn(out, &router, (args, &purpose.kind), request, host).await,
         }
     };
     let work = stopping_without_output(work, &cancel);
@@ -77,7 +80,7 @@ async fn stopping_without_output<T>(work: impl Future<Output = T>, cancel: &Canc
 async fn run_turn(
     out: AnswerWriter,
     router: &Router,
-    args: &RunArgs,
+    (args, kind): (&RunArgs, &str),
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
@@ -89,9 +92,7 @@ async fn run_turn(
         }
     }
     let mut recording = match place_for_record(args)? {
-        Some(path) => {
-            Some(open(path)?.begin(&args.kind, &request, &host).map_err(|error| unwritten(&error))?)
-        }
+        Some(path) => Some(open(path)?.begin(kind, &request, &host).map_err(|error| unwritten(&error))?),
         None => None,
     };
     let began = Instant::now();
@@ -112,10 +113,10 @@ async fn run_turn(
     };
     let (outcome, rest) = match &mut held {
         Some(held) => {
-            let (outcome, rest) = held::run(out, held, router, args, request, host, events).await?;
+            let (outcome, rest) = held::run(out, held, router, (args, kind), request, host, events).await?;
             (outcome, Some(rest))
         }
-        None => (router.run_turn(args.kind.as_str(), request, host, events).await, None),
+        None => (router.run_turn(kind, request, host, events).await, None),
     };
     shown.outcome(&outcome, began);
     let code = match &outcome {

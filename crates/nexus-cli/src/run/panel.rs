@@ -27,18 +27,18 @@ use crate::{
 pub(super) async fn run_panel(
     out: AnswerWriter,
     router: &Router,
-    args: &RunArgs,
+    (args, kind): (&RunArgs, &str),
     request: TurnRequest,
     host: &TurnHost,
     style: PrintStyle,
 ) -> Result<ExitCode, CommandError> {
     let router = router.snapshot();
-    let panel = router.panel(args.kind.as_str())?;
+    let panel = router.panel(kind)?;
     let shows_board = !out.is_json() && !args.quiet;
     let board = shows_board.then(|| SeatBoard::new(io::stderr(), style, &panel.seats));
     let file = args.keep.as_deref().map(super::open).transpose()?;
     let record = |file: &RecordFile| {
-        let name = |seat: &Seat| format!("{}, seat {}: {seat}", args.kind, seat.index);
+        let name = |seat: &Seat| format!("{kind}, seat {}: {seat}", seat.index);
         let begun = panel.seats.iter().map(|seat| Ok(Some(file.begin(name(seat), &request, host)?)));
         begun.collect::<Result<Vec<_>, RecordError>>()
     };

@@ -10,24 +10,24 @@ use nexus::{ConversationMode, Limits, OutputSchema, PromptBlock, TurnRequest};
 use nexus_files::{read_text, without_byte_order_mark};
 use serde_json::Value;
 
-use super::kept;
+use super::{kept, purpose::Purpose};
 use crate::args::RunArgs;
 
 /// Reads the prompt and the files that the command line names.
-pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, String> {
+pub(super) fn request(args: &RunArgs, purpose: &Purpose, is_panel: bool) -> Result<TurnRequest, String> {
     if is_panel && args.resume.is_some() {
         return Err(format!(
             "{} is a panel, whose seats always start new conversations: leave `--resume` out",
-            args.kind
+            purpose.kind
         ));
     }
     if is_panel && args.conversation.is_some() {
         return Err(format!(
             "{} is a panel, which has no conversation: leave `--conversation` out",
-            args.kind
+            purpose.kind
         ));
     }
-    let prompt = match args.prompt.as_deref() {
+    let prompt = match purpose.prompt.as_deref() {
         Some("-") | None => {
             read_text(io::stdin(), u64::MAX).map_err(|error| format!("standard input: {error}"))?
         }

@@ -47,6 +47,7 @@ use crate::{
     task::{TaskArtifactText, TaskRunEvent, TaskWatchEvent},
     testbed::{ListedTrap, ProvenTrap, TestbedEvent},
     trigger::{CreatedWebhook, DeletedTrigger, FiredEvent},
+    trust::{RemovedTrust, TrustedConfiguration},
     uninstall::Uninstalled,
     works::WorkReport,
 };
@@ -223,6 +224,7 @@ outputs! {
     "trigger fire": Document [FiredEvent];
     "trigger list": List [Trigger];
     "trigger webhook": Document [CreatedWebhook];
+    "trust": List [TrustedConfiguration, RemovedTrust];
     "uninstall": Document [Uninstalled];
 }
 

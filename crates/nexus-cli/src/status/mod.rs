@@ -3,7 +3,11 @@
 mod logins;
 mod running;
 
-use std::{path::PathBuf, process::ExitCode, time::SystemTime};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::SystemTime,
+};
 
 use nexus::{Availability, BackendId, BuildContext, Explanation, Router};
 use schemars::JsonSchema;
@@ -17,7 +21,7 @@ use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, StatusArgs},
     command_error::CommandError,
-    config,
+    config::{self, FoundConfig},
     output::{AnswerWriter, printable, say},
     readiness::{HeldBackend, Readiness},
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
@@ -32,6 +36,9 @@ pub(crate) struct Status {
     vendor_logins: Vec<VendorLogin>,
     /// Configuration file in use.
     configuration: Option<PathBuf>,
+    /// What the configuration was derived from, if no file exists: one line for each backend.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    detected: Vec<String>,
     backends: Vec<Backend>,
     kinds: Vec<KindStatus>,
     /// Advice on the next steps.
@@ -75,22 +82,28 @@ pub(crate) async fn status(
         logins,
         vendor_logins: VendorLogin::all(),
         configuration: None,
+        detected: Vec::new(),
         backends: Vec::new(),
         kinds: Vec::new(),
         next: Vec::new(),
     };
     let mut is_stuck = false;
-    match config::find(config, &context) {
-        Ok(path) => {
-            let router = config::load_file(&path, context)?;
-            status.configuration = Some(path);
+    let found = match config::find(config, &context)? {
+        FoundConfig::Untrusted(untrusted) => Err(untrusted.note()),
+        found => found.or_detect(&context).map_err(|error| error.to_string()),
+    };
+    match found {
+        Ok(source) => {
+            status.configuration = source.path().map(Path::to_owned);
+            status.detected = source.detected().map(|detected| detected.found().to_vec()).unwrap_or_default();
+            let router = config::load_source(source, context)?;
             is_stuck = !status.look_at(&router).await?;
             if is_stuck {
                 status.next.push("prepare one of the backends above: each line has the advice".to_owned());
             }
         }
-        Err(places) => {
-            status.next.push(format!("create a configuration: {places}; {}", config::BEGIN));
+        Err(reason) => {
+            status.next.push(reason);
             status.next.extend(status.logins.offers());
         }
     }
@@ -129,8 +142,14 @@ impl Status {
             say(format_args!("{}: {}", login.login, login.note));
         }
         say("");
-        if let Some(path) = &self.configuration {
-            say(format_args!("configuration: {}", path.display()));
+        if self.configuration.is_some() || !self.detected.is_empty() {
+            match &self.configuration {
+                Some(path) => say(format_args!("configuration: {}", path.display())),
+                None => {
+                    say("configuration: detected, because no nexus.yaml exists");
+                    self.detected.iter().for_each(|found| say(format_args!("  {}", printable(found))));
+                }
+            }
             let width = self.backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
             for Backend { id, words, .. } in &self.backends {
                 say(format_args!("  {:width$}  {words}", id.as_str()));

@@ -24,6 +24,8 @@ mod debate;
 mod debate_model;
 #[cfg(all(target_os = "linux", feature = "demo"))]
 mod demo;
+#[cfg(target_os = "linux")]
+mod detection;
 mod doctor;
 #[cfg(target_os = "linux")]
 mod every_command;
@@ -70,4 +72,6 @@ mod testbed;
 mod testbed_real;
 #[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
 mod texts;
+#[cfg(target_os = "linux")]
+mod trust;
 mod uninstall;

@@ -34,7 +34,8 @@ impl Server {
     }
 
     fn of(folder: &Folder, arguments: &[&str]) -> Self {
-        Self::start(folder.command(arguments).stdout(Stdio::piped()))
+        // A server decides by its arguments and the home.
+        Self::start(folder.command(arguments).env_remove("NEXUS_CONFIG").stdout(Stdio::piped()))
     }
 
     fn line(&mut self) -> String {

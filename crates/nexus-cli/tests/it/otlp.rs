@@ -34,6 +34,7 @@ fn run(otlp: &str, headers: Option<&str>) -> Output {
         .env_clear()
         .env("HOME", folder.path())
         .env("NEXUS_HOME", folder.path().join("nexus-home"))
+        .env("NEXUS_CONFIG", "nexus.yaml")
         .stdin(Stdio::null());
     if let Some(headers) = headers {
         command.env("OTEL_EXPORTER_OTLP_HEADERS", headers);

@@ -335,7 +335,15 @@ fn a_role_is_offered_no_tool_that_is_taken_from_it() {
                 access => access,
             };
             let access = access.as_str();
-            stage.nexus(&["run", "worker", "Say when you are done.", "--access", access]);
+            stage.nexus(&[
+                "run",
+                "--config",
+                "nexus.yaml",
+                "worker",
+                "Say when you are done.",
+                "--access",
+                access,
+            ]);
             let offered = model.main_calls()[0].conversation.tool_names();
             (tools.taken, offered)
         };

@@ -228,7 +228,7 @@ fn a_configuration_of_the_folder_that_it_is_started_in_is_not_taken_unless_it_is
     let good = fs::read(&mine).unwrap();
     fs::remove_file(&mine).unwrap();
     for command in [&new[..], &["task", "run", "last"]] {
-        let refused = stage.nexus(command);
+        let refused = stage.folder.command(command).env_remove("NEXUS_CONFIG").output().unwrap();
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{said}");
         assert!(said.contains("does not exist") && said.contains("./nexus.yaml is not used"), "{said}");

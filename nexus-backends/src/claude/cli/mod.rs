@@ -79,7 +79,7 @@ use nexus_core::{
 use self::conversation::RetainedSession;
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
-use self::version::VERSIONS;
+pub(super) use self::version::VERSIONS;
 use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
@@ -96,7 +96,7 @@ use nexus_process::spawn::{Invocation, StdinMode};
 use nexus_process::version::version_line;
 
 /// Default program, unless the settings name another.
-const PROGRAM: &str = "claude";
+pub(super) const PROGRAM: &str = "claude";
 
 /// Advice for a missing program.
 const INSTALL: &str = "install Claude Code, or name the program as `executable`";
@@ -157,15 +157,10 @@ impl Claude {
 
     /// Returns what is known about the user's login without opening a file.
     fn login(&self) -> VisibleLogin {
-        let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
-        let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
-            (Some(folder), _) => (PathBuf::from(folder), PathBuf::from(folder).join(".claude.json")),
-            (None, Some(home)) => {
-                (PathBuf::from(home).join(".claude"), PathBuf::from(home).join(".claude.json"))
-            }
-            (None, None) => return VisibleLogin::Unknown,
-        };
-        if folder.join(".credentials.json").exists() {
+        let variable =
+            |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty()).cloned();
+        let Some((login, settings)) = login_place(variable) else { return VisibleLogin::Unknown };
+        if login.exists() {
             VisibleLogin::Likely
         } else if settings.exists() {
             // The login may be in a keychain, or the CLI may store a key itself.
@@ -174,6 +169,18 @@ impl Claude {
             VisibleLogin::None
         }
     }
+}
+
+/// Returns the paths of the user's login and of the program's settings. A keychain may have the login in place of the file.
+pub(super) fn login_place(variable: impl Fn(&str) -> Option<String>) -> Option<(PathBuf, PathBuf)> {
+    let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
+        (Some(folder), _) => (PathBuf::from(&folder), PathBuf::from(&folder).join(".claude.json")),
+        (None, Some(home)) => {
+            (PathBuf::from(&home).join(".claude"), PathBuf::from(&home).join(".claude.json"))
+        }
+        (None, None) => return None,
+    };
+    Some((folder.join(".credentials.json"), settings))
 }
 
 /// Login of the user, as far as it is visible from outside.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::cli::versions::VersionTable;
 
 /// Facts about each version.
-pub(super) static VERSIONS: LazyLock<VersionTable> =
+pub(in crate::claude) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 #[cfg(test)]

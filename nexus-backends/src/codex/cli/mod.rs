@@ -87,6 +87,7 @@ use self::models::{ModelList, UnlistedModels};
 use self::sandbox::SandboxPolicy;
 use self::setting::{EffortChoice, Setting};
 use self::translate::AppServer;
+pub(super) use self::version::VERSIONS;
 use crate::auth::Lease;
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;

@@ -13,7 +13,7 @@ use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
 
 /// Facts about each version.
-pub(super) static VERSIONS: LazyLock<VersionTable> =
+pub(in crate::codex) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// Advice for a missing program.

@@ -59,6 +59,7 @@ use async_trait::async_trait;
 use nexus_core::{Availability, BuildContext, Capabilities, ResumeHandle, SettingsError, harness::Failure};
 
 use self::translate::GrokTranslator;
+pub(super) use self::version::VERSIONS;
 use crate::cli::CliBackend;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings, VersionsSetting};
@@ -71,7 +72,7 @@ use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSetting
 use nexus_process::executable::{Executable, ExecutableError};
 
 /// Name of the program.
-const PROGRAM: &str = "grok";
+pub(super) const PROGRAM: &str = "grok";
 /// Advice for a missing program.
 const INSTALL: &str = "install it with `npm install -g @xai-official/grok`, or name it as `executable`";
 

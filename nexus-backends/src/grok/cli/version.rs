@@ -11,7 +11,7 @@ use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
 
 /// Facts about each version.
-pub(super) static VERSIONS: LazyLock<VersionTable> =
+pub(in crate::grok) static VERSIONS: LazyLock<VersionTable> =
     LazyLock::new(|| VersionTable::read(include_str!("versions.json")));
 
 /// Returns a warning if the executable is a script: npm's launcher unpacks the program, about 160 MB, into the folder

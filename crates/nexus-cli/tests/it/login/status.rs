@@ -30,7 +30,7 @@ fn a_machine_with_nothing_is_told_what_to_do_next() {
         "nexus login codex",
         "claude: the program's own login, which Nexus does not read: run `claude auth status`",
         "configuration: none",
-        "nexus check --example > nexus.yaml",
+        "nexus check --example > ",
     ] {
         assert!(finished.stdout.contains(words), "{words:?} is not in {}", finished.stdout);
     }

@@ -67,7 +67,17 @@ impl Folder {
             .env("PATH", "/usr/bin:/bin")
             .env("HOME", self.path())
             .env("NEXUS_HOME", self.nexus_home())
+            // The result must not depend on the machine, such as on its local model servers.
+            .env("NEXUS_DETECTION", "off")
             .stdin(Stdio::null());
+        // The folder is not trusted. Its file is the configuration, unless the home has another one.
+        let (beside, at_home) = (self.path().join("nexus.yaml"), self.nexus_home().join("nexus.yaml"));
+        if beside.is_file()
+            && let Ok(config) = fs::read(beside)
+            && fs::read(at_home).map_or(true, |at_home| at_home == config)
+        {
+            command.env("NEXUS_CONFIG", "nexus.yaml");
+        }
         command
     }
 
