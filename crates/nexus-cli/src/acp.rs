@@ -19,6 +19,7 @@ use crate::{
     config,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain},
+    terminal,
 };
 
 pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode, CommandError> {
@@ -32,6 +33,8 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
         .with_access(args.access.into())
         .with_tool_call_within(args.tool_call_limit);
     let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
+    // The streams are taken away from the rest of the program.
+    terminal::expect_program("an editor");
     let (input, output) = own_streams().map_err(|error| {
         CommandError::failed(format_args!("standard input and output cannot be opened: {error}"))
     })?;

@@ -22,8 +22,10 @@ use crate::{
     args::{ArtifactArgs, ArtifactCommand, ConfigArgs, HandoffCommand, NewArtifact},
     command_error::CommandError,
     config::{self, FoundConfig},
+    counted::counted,
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ObjectSchema,
+    terminal,
 };
 
 /// Maximum size of an entry that is read, in bytes. The review itself rejects longer ones.
@@ -103,7 +105,11 @@ pub(crate) fn artifact(
             let report = lint(&paths, &options)?;
             out.show(&report, |report| {
                 report.findings.iter().for_each(|finding| say(printable(&finding.to_string())));
-                complain(format_args!("{} findings in {} artifacts", report.findings.len(), report.files));
+                complain(format_args!(
+                    "{} in {}",
+                    counted(report.findings.len(), "finding"),
+                    counted(report.files, "artifact")
+                ));
             });
             return Ok(code(!enforce || report.findings.is_empty()));
         }
@@ -125,7 +131,11 @@ pub(crate) fn artifact(
                 let (tasks, made, kept) = (done.tasks.len(), done.made.len(), done.kept.len());
                 out.line(
                     &done,
-                    format_args!("{slice}: {tasks} tasks, {made} files created, {kept} unchanged"),
+                    format_args!(
+                        "{slice}: {}, {} created, {kept} unchanged",
+                        counted(tasks, "task"),
+                        counted(made, "file")
+                    ),
                 );
             }
         }
@@ -150,7 +160,10 @@ pub(crate) fn artifact(
             }
             let appended = artifacts.append_review(milestone, &entry, expect.as_deref())?;
             if appended.sealed_before > 0 {
-                complain(format_args!("{} bytes had no seal, and are now sealed", appended.sealed_before));
+                complain(format_args!(
+                    "{} had no seal, and now has one",
+                    counted(appended.sealed_before, "byte")
+                ));
             }
             out.show(&appended, |appended| say(&appended.state.sha256));
         }
@@ -163,8 +176,11 @@ pub(crate) fn artifact(
             out.show(&gate, |gate| {
                 say(gate.verdict);
                 complain(format_args!(
-                    "{} outputs, agreement_score {}, contested_count {}, {} unresolved",
-                    gate.k, gate.agreement_score, gate.contested_count, gate.unresolved
+                    "{}, agreement_score {}, contested_count {}, {} unresolved",
+                    counted(gate.k, "output"),
+                    gate.agreement_score,
+                    gate.contested_count,
+                    gate.unresolved
                 ));
                 gate.contested
                     .iter()
@@ -295,6 +311,9 @@ fn handoff(out: AnswerWriter, artifacts: &Artifacts, command: HandoffCommand) ->
             list.unreadable
                 .iter()
                 .for_each(|reason| complain(format_args!("warning: {}", printable_lines(reason))));
+            if list.handoffs.is_empty() {
+                out.nothing("no such handoff; `nexus artifact handoff new` creates one");
+            }
             for found in &list.handoffs {
                 let handoff = &found.handoff;
                 let text = format!(
@@ -320,7 +339,10 @@ fn handoff(out: AnswerWriter, artifacts: &Artifacts, command: HandoffCommand) ->
 fn entry(file: Option<&Path>) -> Result<String, CommandError> {
     let read = match file {
         Some(path) => File::open(path).and_then(|file| read_text(file, MOST_BYTES)),
-        None => read_text(io::stdin(), MOST_BYTES),
+        None => {
+            terminal::ask_for_input("the entry");
+            read_text(io::stdin(), MOST_BYTES)
+        }
     };
     Ok(read.map_err(|error| format!("the entry cannot be read: {error}"))?)
 }

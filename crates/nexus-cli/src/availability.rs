@@ -8,7 +8,7 @@ use crate::output::printable;
 pub(crate) fn words(availability: &Availability, indent: &str) -> String {
     match availability {
         Availability::Ready { version, notes } => {
-            let version = version.as_deref().unwrap_or("version not told");
+            let version = version.as_deref().unwrap_or("version unknown");
             let notes: String = notes.iter().map(|note| format!("\n{indent}{}", printable(note))).collect();
             format!("ready ({}){notes}", printable(version))
         }

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
-    io::IsTerminal as _,
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
@@ -29,9 +28,11 @@ use crate::{
     callback::Callbacks,
     command_error::CommandError,
     conversation,
+    counted::counted,
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,
+    terminal,
     works::{self, WatchProgress, blocking},
 };
 
@@ -183,10 +184,15 @@ pub(crate) async fn broker(
         BrokerCommand::Inbox { caller } => {
             let broker = home.open().await?;
             let Address::Caller(name) = &caller else { return Ok(ExitCode::SUCCESS) };
+            let mut is_empty = true;
             while let Some(delivery) = broker.take_from_inbox(name).await? {
+                is_empty = false;
                 if !hand_over(out, &broker, &delivery).await? {
                     break;
                 }
+            }
+            if is_empty {
+                out.nothing(format_args!("no message waits in the inbox of {name}"));
             }
         }
         BrokerCommand::Status => {
@@ -209,7 +215,8 @@ pub(crate) async fn broker(
                 let next = page.last().map(|last| last.number);
                 Ok((page.iter().map(LoggedMessage::of).collect(), Vec::new(), next))
             };
-            works::list(out, page, |logged: &LoggedMessage| logged.text.clone()).await?;
+            let nothing = "no message was sent yet; `nexus broker send AGENT TEXT` sends one";
+            works::list(out, page, |logged: &LoggedMessage| logged.text.clone(), nothing).await?;
         }
         BrokerCommand::Stop { name } => {
             let broker = home.open().await?;
@@ -281,7 +288,7 @@ async fn run(
     // Messages from before the start are not printed.
     let mut seen = last_number(&broker).await?;
     let (agents, messages) = (home.settings.agents.len(), home.place());
-    let started = format!("{agents} agents; messages are in {messages}");
+    let started = format!("{}; messages are in {messages}", counted(agents, "agent"));
     out.event(|| BrokerEvent::Started { agents, messages }, || say(started));
     let callbacks = Callbacks::of(&home.settings)?;
     let triggers = home.triggers(&broker);
@@ -387,8 +394,12 @@ fn payload(
     in_reply_to: Option<EnvelopeId>,
 ) -> Result<Payload, CommandError> {
     let text = match text.as_str() {
-        "-" => nexus_files::read_text(std::io::stdin(), MAX_INPUT_BYTES)
-            .map_err(|error| CommandError::failed(format_args!("standard input cannot be read: {error}")))?,
+        "-" => {
+            terminal::ask_for_input("the message");
+            nexus_files::read_text(std::io::stdin(), MAX_INPUT_BYTES).map_err(|error| {
+                CommandError::failed(format_args!("standard input cannot be read: {error}"))
+            })?
+        }
         _ => text,
     };
     if text.trim().is_empty() {
@@ -563,7 +574,7 @@ fn unheard(heartbeat_at: SystemTime, now: SystemTime) -> String {
 
 /// Redraws the view in place on a terminal. Elsewhere it prints each new state below the previous one.
 async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<ExitCode, CommandError> {
-    let is_terminal = std::io::stdout().is_terminal();
+    let is_terminal = terminal::takes_escapes(&std::io::stdout());
     let mut seen = 0;
     let mut last: Vec<String> = Vec::new();
     let (mut before, mut last_state) = (String::new(), None);

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     EXIT_FAILED, EXIT_USAGE,
-    for_a_person::for_a_person,
+    for_a_person::{for_a_person, of_project},
     interrupt,
     output::{AnswerWriter, complain, printable_lines, say_json},
     schema::foreign::TurnErrorSchema,
@@ -303,7 +303,8 @@ impl From<DebateError> for CommandError {
 impl From<ProjectError> for CommandError {
     fn from(error: ProjectError) -> Self {
         let is_callers = matches!(error.kind, ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown);
-        Self::of_service(is_callers, &error, &error.message, &error.advice)
+        let (text, message, advice) = (error.to_string(), error.message, error.advice);
+        Self::of_service(is_callers, &of_project(&text), &of_project(&message), &of_project(&advice))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::{
     args::{ConfigArgs, ConversationCommand},
     command_error::CommandError,
     config,
+    counted::counted,
     output::{AnswerWriter, complain, printable, printable_lines, say},
     schema::foreign::{ConversationTurnSchema, SummarySchema},
     show::{shown, word},
@@ -61,6 +62,9 @@ pub(crate) async fn conversation(
     match command {
         ConversationCommand::List => {
             let list = blocking(move || store.list()).await?;
+            if list.conversations.is_empty() && list.unreadable.is_empty() {
+                out.nothing("no conversations yet; `nexus run --conversation NAME` starts one");
+            }
             for found in list.conversations {
                 out.show(&ListedConversation(found), |found| say(printable(&described(&found.0))));
             }
@@ -154,7 +158,10 @@ async fn delete(
     let swept = swept.unwrap_or_default();
     let (files, bytes) = (swept.files, swept.bytes);
     let deleted = DeletedConversation { deleted: name.to_string(), files, bytes, errors: reasons.clone() };
-    out.line(&deleted, format_args!("{name} is deleted: {files} files of {bytes} bytes"));
+    out.line(
+        &deleted,
+        format_args!("{name} is deleted: {} of {}", counted(files, "file"), counted(bytes, "byte")),
+    );
     for reason in &reasons {
         complain(printable_lines(&format!("{name}: {reason}")));
     }
@@ -172,7 +179,12 @@ fn still_there(handle: &ResumeHandle, reason: &str) -> String {
 
 pub(crate) fn described(summary: &ConversationSummary) -> String {
     let resumes = summary.resumes.as_ref().map(|backend| format!(" · {backend}")).unwrap_or_default();
-    format!("{} · {} messages · {} turns{resumes}", summary.name, summary.messages, summary.turns)
+    format!(
+        "{} · {} · {}{resumes}",
+        summary.name,
+        counted(summary.messages, "message"),
+        counted(summary.turns, "turn")
+    )
 }
 
 /// Formats a conversation for people, each message under its number.

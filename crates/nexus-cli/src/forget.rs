@@ -11,6 +11,7 @@ use crate::{
     args::ConfigArgs,
     command_error::{CommandError, with_causes},
     config,
+    counted::counted,
     output::{AnswerWriter, complain, printable},
 };
 
@@ -68,7 +69,9 @@ pub(crate) async fn forget(
 /// Describes the outcome for a conversation.
 fn words(forgotten: Forgotten) -> String {
     match forgotten {
-        Forgotten::Deleted { files, bytes } => format!("deleted, {files} files of {bytes} bytes"),
+        Forgotten::Deleted { files, bytes } => {
+            format!("deleted, {} of {}", counted(files, "file"), counted(bytes, "byte"))
+        }
         Forgotten::WasGone => "it was already deleted from the backend".to_owned(),
         Forgotten::InHandle => "only in this file; delete the file to forget it".to_owned(),
         _ => "forgotten".to_owned(),

@@ -47,6 +47,9 @@ pub(crate) async fn hold(
     match command {
         HoldCommand::List => {
             let now = SystemTime::now();
+            if holds.is_empty() {
+                out.nothing("no backend is suspended");
+            }
             for hold in &holds {
                 out.line(&ListedHold::of(hold, now), printable(&line(hold, now)));
             }
@@ -64,6 +67,9 @@ pub(crate) async fn hold(
             }
             if all {
                 ids = holds.into_iter().map(|hold| hold.backend).collect();
+                if ids.is_empty() {
+                    out.nothing("no backend is suspended");
+                }
             }
             let mut are_all_released = true;
             for backend in ids {

@@ -16,6 +16,7 @@ use crate::{
     command_error::CommandError,
     output::{printable, say},
     spoken_time::spoken_instant,
+    terminal::wrapped,
 };
 
 /// One login of Nexus's own, as `--json` prints it.
@@ -151,7 +152,7 @@ impl LoginReport {
     /// Prints the report for people.
     pub(crate) fn print(&self, now: SystemTime) {
         let name = self.login;
-        let detail = |label: &str, text: &str| say(format_args!("  {label:<11} {text}"));
+        let detail = |label: &str, text: &str| say(wrapped(&format!("  {label:<11} {text}"), 14));
         match self.state {
             LoginState::LoggedIn => say(format_args!("{name}: logged in")),
             LoginState::LoggedOut => say(format_args!("{name}: not logged in")),
@@ -165,7 +166,7 @@ impl LoginReport {
             detail("as", &whose);
         }
         if self.renews_itself.is_some() {
-            detail("plan", self.plan.as_deref().unwrap_or("not told"));
+            detail("plan", self.plan.as_deref().unwrap_or("not reported"));
         }
         if let Some(issuer) = &self.issuer {
             detail("issuer", &format!("{issuer}, not the vendor"));

@@ -4,6 +4,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod acp;
+mod activity;
 #[cfg(feature = "keyring")]
 mod api_key;
 mod args;
@@ -14,10 +15,12 @@ mod broker_home;
 mod callback;
 mod check;
 mod command_error;
+mod completion;
 mod config;
 mod config_use;
 mod conversation;
 mod core_dump;
+mod counted;
 mod debate;
 #[cfg(feature = "demo")]
 mod demo;
@@ -57,6 +60,7 @@ mod surroundings;
 mod task;
 #[cfg(feature = "otlp")]
 mod telemetry;
+mod terminal;
 mod testbed;
 mod trigger;
 mod trust;
@@ -68,10 +72,11 @@ mod works;
 
 use std::{io, process::ExitCode, sync::Mutex, thread, time::Duration};
 
-use clap::{CommandFactory as _, FromArgMatches as _};
+use clap::FromArgMatches as _;
 use nexus::TraceContext;
 use tokio::runtime::Runtime;
 
+use activity::Activity;
 use args::{Args, Command};
 use command_error::{CommandError, ErrorLine};
 use output::{AnswerWriter, complain};
@@ -89,6 +94,9 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     core_dump::forbid();
+    if completion::answer() {
+        return ExitCode::SUCCESS;
+    }
     let (args, command) = match parse() {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -159,7 +167,7 @@ fn start_runtime() -> io::Result<Runtime> {
 
 /// Parses the command line. Also returns the name of the command.
 fn parse() -> Result<(Args, String), clap::Error> {
-    let matches = Args::command().try_get_matches()?;
+    let matches = args::command().try_get_matches()?;
     let mut names = Vec::new();
     let mut at = &matches;
     while let Some((name, below)) = at.subcommand() {
@@ -177,10 +185,12 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
     if error.use_stderr() && words.any(|word| word == "--json") {
         output::say_json(&ErrorLine::of_parser(error));
-    } else if let Err(unwritten) = error.print()
-        && !error.use_stderr()
-    {
-        output::fail(unwritten);
+    } else {
+        let text = args::with_plain_spaces(&error.render().to_string());
+        match error.use_stderr() {
+            true => output::complain_line(text.trim_end()),
+            false => output::say_bytes(text.as_bytes()),
+        }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE))
 }
@@ -191,6 +201,7 @@ async fn run(
     trace_context: Option<TraceContext>,
 ) -> Result<ExitCode, CommandError> {
     let config = &args.config;
+    let _activity = args.command.activity().map(Activity::start);
     match args.command {
         Command::Run(run) => run::run(out, config, &run, trace_context).await,
         Command::Show { file } => show::show(out, &file),
@@ -204,7 +215,7 @@ async fn run(
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(args).await,
         Command::Doctor => doctor::doctor(out, config).await,
-        Command::Completions { shell } => Ok(manual::completions(out, shell)),
+        Command::Completions { shell } => manual::completions(out, shell),
         Command::Manual => manual::manual(out),
         Command::Schema(command) => schema::schema(out, &command),
         Command::Uninstall(arguments) => uninstall::uninstall(out, &arguments),

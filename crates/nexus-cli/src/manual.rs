@@ -2,12 +2,16 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use clap_complete::Shell;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{args::Args, command_error::CommandError, output::AnswerWriter};
+use crate::{
+    args::{command, with_plain_spaces},
+    command_error::CommandError,
+    completion,
+    output::AnswerWriter,
+};
 
 /// Completion script of a shell.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -25,24 +29,22 @@ pub(crate) struct ManualPage {
     page: String,
 }
 
-/// Prints the completions of a shell.
-pub(crate) fn completions(out: AnswerWriter, shell: Shell) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Args::command(), "nexus", &mut script);
-    let script = String::from_utf8_lossy(&script).trim_end().to_owned();
+/// Prints the script that registers the completions with a shell.
+pub(crate) fn completions(out: AnswerWriter, shell: Shell) -> Result<ExitCode, CommandError> {
+    let script = completion::script(shell).map_err(CommandError::failed)?;
     let completions = ShellCompletions { shell: shell.to_string(), script };
     out.line(&completions, &completions.script);
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the manual page: the command, then each of its subcommands.
 pub(crate) fn manual(out: AnswerWriter) -> Result<ExitCode, CommandError> {
-    let mut command = Args::command();
+    let mut command = command();
     command.build();
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page).map_err(CommandError::failed)?;
     render_subcommands(&command, "nexus", &mut page).map_err(CommandError::failed)?;
-    let manual = ManualPage { page: String::from_utf8_lossy(&page).trim_end().to_owned() };
+    let manual = ManualPage { page: with_plain_spaces(String::from_utf8_lossy(&page).trim_end()) };
     out.line(&manual, &manual.page);
     Ok(ExitCode::SUCCESS)
 }
@@ -56,8 +58,10 @@ fn render_subcommands(command: &clap::Command, name: &str, page: &mut Vec<u8>) -
         man.render_description_section(&mut section)?;
         man.render_synopsis_section(&mut section)?;
         man.render_options_section(&mut section)?;
+        man.render_extra_section(&mut section)?;
         // The subcommand is a section, so its own sections (description, synopsis, options) become subsections.
-        page.extend_from_slice(String::from_utf8_lossy(&section).replace(".SH ", ".SS ").as_bytes());
+        let section = String::from_utf8_lossy(&section).replace(".SH EXTRA", ".SH NOTES");
+        page.extend_from_slice(section.replace(".SH ", ".SS ").as_bytes());
         render_subcommands(subcommand, &name, page)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Notify;
 
-use crate::EXIT_FAILED;
+use crate::{EXIT_FAILED, activity};
 
 /// Exit code if the reader of standard output went away: the code that a shell reports for a program ended by SIGPIPE.
 pub(crate) const EXIT_CLOSED_PIPE: u8 = 141;
@@ -26,6 +26,7 @@ static FAILED: Notify = Notify::const_new();
 
 /// Writes a line to standard output.
 pub(crate) fn say(line: impl Display) {
+    activity::clear();
     if FAILURE.get().is_none()
         && let Err(error) = io::stdout().write_all(format!("{line}\n").as_bytes())
     {
@@ -35,6 +36,7 @@ pub(crate) fn say(line: impl Display) {
 
 /// Writes bytes to standard output unchanged.
 pub(crate) fn say_bytes(bytes: &[u8]) {
+    activity::clear();
     if FAILURE.get().is_none()
         && let Err(error) = io::stdout().write_all(bytes).and_then(|()| io::stdout().flush())
     {
@@ -77,6 +79,13 @@ impl AnswerWriter {
         self.show(answer, |_| say(text));
     }
 
+    /// Tells a person that a list is empty, and how it gets its first item. Programs see an empty list.
+    pub(crate) fn nothing(self, text: impl Display) {
+        if !self.is_json {
+            complain(text);
+        }
+    }
+
     /// Writes an event of a running command; `print` writes its text for people.
     pub(crate) fn event<T: Serialize + JsonSchema>(self, event: impl FnOnce() -> T, print: impl FnOnce()) {
         if self.is_json { say_json(&event()) } else { print() }
@@ -90,12 +99,18 @@ pub(crate) fn complain(message: impl Display) {
 
 /// Writes a line to standard error in one call, so that no other thread writes into it.
 pub(crate) fn complain_line(line: impl Display) {
+    activity::clear();
     let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Returns true if a part of standard output is lost.
 pub(crate) fn is_broken() -> bool {
     FAILURE.get().is_some()
+}
+
+/// Returns true if the reader of standard output went away.
+pub(crate) fn is_reader_gone() -> bool {
+    FAILURE.get().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 /// Waits until a write to standard output has failed.

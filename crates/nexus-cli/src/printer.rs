@@ -9,11 +9,11 @@ use std::{
 
 use nexus::{
     CostSource, EventEnvelope, EventSink, Handover, MessageId, ToolCallStatus, ToolContent, TurnError,
-    TurnEvent, TurnResult, Usage,
+    TurnEvent, TurnResult, Usage, turn::VoidCause,
 };
 use serde_json::Value;
 
-use crate::output::printable_lines;
+use crate::{counted::counted, output::printable_lines};
 
 /// Maximum length of a displayed line of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
@@ -33,6 +33,12 @@ pub(crate) struct TurnPrinter<W> {
     open: Option<(MessageId, Mode)>,
     has_failed: bool,
     not_understood: BTreeSet<String>,
+    /// Text of the message that is being shown.
+    shown: String,
+    /// Text of a message that was withdrawn for a retry. The next message often begins with the same words.
+    withdrawn: Option<String>,
+    /// Beginning of the next message, as long as it repeats the withdrawn text.
+    repeated: String,
 }
 
 /// Use of the terminal's colours.
@@ -61,6 +67,9 @@ impl<W: Write + Send> TurnPrinter<W> {
             open: None,
             has_failed: false,
             not_understood: BTreeSet::new(),
+            shown: String::new(),
+            withdrawn: None,
+            repeated: String::new(),
         }
     }
 
@@ -84,10 +93,8 @@ impl<W: Write + Send> TurnPrinter<W> {
                     };
                     parts.push(format!("{} ({source})", cost.usd));
                 }
-                match result.tool_calls.len() {
-                    0 => {}
-                    1 => parts.push("1 tool call".to_owned()),
-                    calls => parts.push(format!("{calls} tool calls")),
+                if !result.tool_calls.is_empty() {
+                    parts.push(counted(result.tool_calls.len(), "tool call"));
                 }
                 parts.push(format!("{:.1} s", elapsed.as_secs_f64()));
                 self.note("=", &parts.join(" · "));
@@ -99,10 +106,8 @@ impl<W: Write + Send> TurnPrinter<W> {
                 }
                 let partial = error.partial();
                 if !partial.text.is_empty() {
-                    self.note(
-                        " ",
-                        &format!("{} characters of text are stored", partial.text.chars().count()),
-                    );
+                    let characters = counted(partial.text.chars().count(), "character");
+                    self.note(" ", &format!("{characters} of text are stored"));
                 }
             }
         }
@@ -150,6 +155,51 @@ impl<W: Write + Send> TurnPrinter<W> {
         }
     }
 
+    /// Shows a piece of the answer. A retry repeats the text of the attempt before, and the repeated part is not shown again.
+    fn answer(&mut self, message: &MessageId, text: &str) {
+        let Some(withdrawn) = &self.withdrawn else {
+            self.shown.push_str(text);
+            return self.piece(message, Mode::Text, text);
+        };
+        self.repeated.push_str(text);
+        if withdrawn.starts_with(&self.repeated) {
+            return;
+        }
+        self.withdrawn = None;
+        self.note("<", "the message above is withdrawn");
+        self.shown = std::mem::take(&mut self.repeated);
+        let whole = self.shown.clone();
+        self.piece(message, Mode::Text, &whole);
+    }
+
+    /// Withdraws the message that was shown. Before a retry the note waits, because the same text may follow.
+    fn withdraw(&mut self, is_retried: bool) {
+        self.end_line();
+        let shown = std::mem::take(&mut self.shown);
+        self.repeated.clear();
+        match (is_retried && !shown.is_empty(), &self.withdrawn) {
+            (true, _) => self.withdrawn = Some(shown),
+            // The repetition ended early as well: nothing new was shown.
+            (false, Some(_)) if is_retried => {}
+            _ => {
+                self.withdrawn = None;
+                self.note("<", "the message above is withdrawn");
+            }
+        }
+    }
+
+    /// Ends the message that was shown.
+    fn end_message(&mut self, message: &MessageId) {
+        let repeated = std::mem::take(&mut self.repeated);
+        // A message that is exactly the withdrawn text is on the screen already.
+        if self.withdrawn.take().is_some_and(|withdrawn| withdrawn != repeated) {
+            self.note("<", "the message above is withdrawn");
+            self.piece(message, Mode::Text, &repeated);
+        }
+        self.shown.clear();
+        self.end_line();
+    }
+
     fn piece(&mut self, message: &MessageId, mode: Mode, text: &str) {
         let goes_on = matches!(&self.open, Some((open, open_mode)) if open == message && *open_mode == mode);
         if !goes_on {
@@ -175,7 +225,8 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
     fn accept(&mut self, event: EventEnvelope) {
         match event.event {
             TurnEvent::Queued(queued) => {
-                self.note("~", &format!("{} already runs {} turns; waiting", queued.backend, queued.limit));
+                let limit = counted(queued.limit, "turn");
+                self.note("~", &format!("{} already runs {limit}; waiting", queued.backend));
             }
             TurnEvent::Started(started) => {
                 let mut parts = vec![started.backend.to_string()];
@@ -185,7 +236,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 self.note(">", &parts.join(" · "));
             }
             TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
-                self.piece(&delta.message, Mode::Text, &delta.text);
+                self.answer(&delta.message, &delta.text);
             }
             TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() => {
                 self.piece(&delta.message, Mode::Thinking, &delta.text);
@@ -197,8 +248,8 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 self.note(mark, &shorten(&content_text(&call.output)));
             }
             TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
-            TurnEvent::MessageEnded(_) => self.end_line(),
-            TurnEvent::MessageVoided(_) => self.note("<", "the message above is withdrawn"),
+            TurnEvent::MessageEnded(ended) => self.end_message(&ended.message),
+            TurnEvent::MessageVoided(voided) => self.withdraw(voided.cause == VoidCause::Retry),
             TurnEvent::RateLimit(limit) => {
                 let used =
                     limit.used_percent.map(|percent| format!(", {percent:.0} % used")).unwrap_or_default();
@@ -234,7 +285,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
 pub(crate) fn usage_parts(usage: &Usage) -> Vec<String> {
     let cached = usage.cache_read_tokens.filter(|tokens| *tokens > 0);
     [
-        usage.input_tokens.map(|tokens| format!("{tokens} tokens in")),
+        usage.input_tokens.map(|tokens| format!("{} in", counted(tokens, "token"))),
         cached.map(|tokens| format!("{tokens} cached")),
         usage.output_tokens.map(|tokens| format!("{tokens} out")),
         usage.reasoning_tokens.map(|tokens| format!("{tokens} reasoning")),
@@ -276,7 +327,8 @@ fn shorten(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use nexus::turn::{
-        Effects, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted, ToolOrigin, Unrecognized,
+        Effects, MessageEnded, MessageVoided, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallStarted,
+        ToolOrigin, Unrecognized,
     };
 
     use super::*;
@@ -308,6 +360,37 @@ mod tests {
             TextDelta::new("m".into(), "yes").into(),
         ]);
         assert_eq!(shown, "hm\nyes");
+    }
+
+    #[test]
+    fn a_retried_message_is_not_shown_again_as_far_as_it_repeats() {
+        let text = |text: &str| TextDelta::new("m".into(), text).into();
+        let withdrawn = || MessageVoided::new("m".into(), VoidCause::Retry).into();
+        let torn = [text("Half of "), text("an ans"), withdrawn()];
+        let mut events: Vec<TurnEvent> = torn.iter().cloned().cycle().take(9).collect();
+        events.extend([text("Half of an"), text(" answer is whole.")]);
+        assert_eq!(
+            print(events),
+            "Half of an ans\n< the message above is withdrawn\nHalf of an answer is whole."
+        );
+        let mut events: Vec<TurnEvent> = torn.to_vec();
+        events.extend([text("Hal"), withdrawn(), text("No.")]);
+        assert_eq!(print(events), "Half of an ans\n< the message above is withdrawn\nNo.");
+        for (again, shown) in [("Half of an ans", ""), ("Half", "< the message above is withdrawn\nHalf\n")] {
+            let mut events: Vec<TurnEvent> = torn.to_vec();
+            events.extend([text(again), MessageEnded::new("m".into(), again).into()]);
+            assert_eq!(print(events), format!("Half of an ans\n{shown}"));
+        }
+    }
+
+    #[test]
+    fn a_message_that_a_record_does_not_have_is_withdrawn_at_once() {
+        let shown = print(vec![
+            TextDelta::new("m".into(), "Guess").into(),
+            MessageVoided::new("m".into(), VoidCause::NotInRecord).into(),
+            TextDelta::new("n".into(), "Guess again").into(),
+        ]);
+        assert_eq!(shown, "Guess\n< the message above is withdrawn\nGuess again");
     }
 
     #[test]

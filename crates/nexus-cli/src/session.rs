@@ -49,6 +49,9 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
     match command {
         SessionCommand::List => {
             let list = of_broker(|sessions| sessions.list()).await?;
+            if list.sessions.is_empty() && list.unreadable.is_empty() {
+                out.nothing("no sessions yet; `nexus broker send AGENT TEXT` starts the session of an agent");
+            }
             list.sessions.into_iter().for_each(|(key, summary)| show(key.to_string(), summary));
             return Ok(exit_code_of(&list.unreadable));
         }
@@ -86,7 +89,11 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
                     .query(&words.join(" "), limit, |_| true)
                     .map_err(|error| CommandError::of_named(&error))
             });
-            for hit in found.await? {
+            let found = found.await?;
+            if found.is_empty() {
+                out.nothing("no message contains these words");
+            }
+            for hit in found {
                 let text = printable_lines(&hit.text);
                 out.line(&hit, format_args!("{} {} ({}): {text}", hit.session, hit.message, hit.role));
             }

@@ -13,8 +13,8 @@ use serde_json::Value;
 use nexus_files::rfc3339;
 
 use crate::{
-    EXIT_FAILED,
     command_error::CommandError,
+    counted::counted,
     output::{AnswerWriter, complain, printable_lines, say},
     printer::usage_parts,
     schema::foreign::RecordSchema,
@@ -42,17 +42,23 @@ struct UnreadRecord {
 
 pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandError> {
     let place = file.display();
-    let log = RecordLog::read(file).map_err(|error| format!("{place}: {error}"))?;
+    let log = RecordLog::read(file).map_err(|error| {
+        CommandError::usage(format_args!("{place}: {error}"))
+            .with_advice("name a file that `nexus run --keep FILE` wrote")
+    })?;
+    if log.turns.is_empty() && !log.unread.is_empty() {
+        let message = format!("{place} has no record of a turn; its first line: {}", log.unread[0].fault);
+        return Err(CommandError::failed(message).with_advice("`nexus run --keep FILE` writes such a file"));
+    }
     for unread in &log.unread {
         complain(printable_lines(&format!("{place}: line {} is left out: {}", unread.line, unread.fault)));
     }
-    let is_unread = log.turns.is_empty() && !log.unread.is_empty();
     let unread = log.unread.iter();
     let unread = unread.map(|unread| UnreadRecord { line: unread.line, reason: unread.fault.to_string() });
     out.show(&ShownRecords { turns: log.turns, unread: unread.collect() }, |shown_records| {
         shown_records.turns.iter().for_each(|turn| say(shown(&described(turn))));
     });
-    Ok(if is_unread { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Removes control characters if standard output is a terminal, which would obey them. A file gets the text unchanged.
@@ -91,7 +97,7 @@ fn described(turn: &TurnRecord) -> String {
     }
     row("cut", &cuts(&turn.cuts));
     if turn.lost_lines > 0 {
-        row("lost", &format!("{} lines could not be written", turn.lost_lines));
+        row("lost", &format!("{} could not be written", counted(turn.lost_lines, "line")));
     }
     let mut part = |name: &str, body: &str| {
         if !body.is_empty() {
@@ -142,7 +148,7 @@ fn ran_on(turn: &TurnRecord) -> String {
     parts.extend(ran.model.as_ref().map(|model| format!("model {model}")));
     parts.extend(ran.effort.map(|effort| format!("effort {}", effort.applied)));
     if ran.attempts > 1 {
-        parts.push(format!("{} attempts", ran.attempts));
+        parts.push(counted(ran.attempts, "attempt"));
     }
     parts.join(", ")
 }
@@ -190,5 +196,8 @@ fn warnings(turn: &TurnRecord) -> String {
 }
 
 fn cuts(cuts: &[Cut]) -> String {
-    cuts.iter().map(|cut| format!("{}, {} bytes", cut.place, cut.bytes)).collect::<Vec<_>>().join("\n")
+    cuts.iter()
+        .map(|cut| format!("{}, {}", cut.place, counted(cut.bytes, "byte")))
+        .collect::<Vec<_>>()
+        .join("\n")
 }

@@ -150,6 +150,9 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
     match args.command {
         SkillsCommand::List { hub: Some(hub) } => {
             let index = HubIndex::read(&*open(&hub).await?).await?;
+            if index.skills.is_empty() {
+                out.nothing(format_args!("the hub {hub} has no skills"));
+            }
             for (skill, about) in index.skills {
                 let HubSkill { description, kind, version, platforms, .. } = about;
                 let text = printable(&format!("{skill}  {kind} {version}  {description}"));
@@ -163,7 +166,14 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
         }
         SkillsCommand::List { hub: None } => {
             let mut is_damaged = false;
-            for skill in place.list()? {
+            let (skills, left_out) = (place.list()?, place.left_out()?);
+            if skills.is_empty() && left_out.is_empty() {
+                out.nothing(format_args!(
+                    "no skills in {}; `nexus skills install NAME --hub HUB` installs one",
+                    args.skills.display()
+                ));
+            }
+            for skill in skills {
                 if let Some(damaged) = &skill.damaged {
                     is_damaged = true;
                     complain(printable_lines(damaged));
@@ -176,7 +186,7 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
                 let text = format!("{}  {} ({from})  {}", skill.name, skill.kind, skill.description);
                 out.line(&skill, printable(&text));
             }
-            for left_out in place.left_out()? {
+            for left_out in left_out {
                 let folder = left_out.folder.display();
                 complain(printable(&format!("{folder} is not listed: {}", left_out.reason)));
             }
@@ -231,6 +241,9 @@ fn print(skill: &FoundSkill) {
 }
 
 fn show_changes(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
+    if changes.is_empty() {
+        out.nothing("no skill of this hub is installed; `nexus skills list --hub HUB` lists its skills");
+    }
     for (skill, change) in changes {
         let what = match &change {
             SkillChange::Installed { version } => format!("installed, version {version}"),

@@ -15,6 +15,18 @@ pub(crate) fn spoken_instant(instant: SystemTime, now: SystemTime) -> String {
     }
 }
 
+/// Formats the time since a moment in RFC 3339 for a column of a table: `5m`, `3h`, `12d`. An unreadable moment is shown as it is.
+pub(crate) fn age(moment: &str) -> String {
+    let Some(then) = rfc3339::parse(moment) else { return moment.to_owned() };
+    let seconds = SystemTime::now().duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Formats a time span in its largest unit.
 pub(crate) fn spoken(span: Duration) -> String {
     let seconds = span.as_secs();

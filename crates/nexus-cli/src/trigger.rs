@@ -14,6 +14,7 @@ use crate::{
     broker_home::{BrokerHome, secrets},
     command_error::CommandError,
     conversation::exit_code_of,
+    counted::counted,
     output::{AnswerWriter, printable, say},
     spoken_time::spoken_instant,
 };
@@ -101,6 +102,9 @@ pub(crate) async fn trigger(
         }
         TriggerCommand::List => {
             let list = triggers.list().await?;
+            if list.triggers.is_empty() && list.damaged.is_empty() {
+                out.nothing("no triggers yet; `nexus trigger cron AGENT EXPRESSION ACTION` creates one");
+            }
             list.triggers.iter().for_each(|trigger| show(out, trigger));
             let damaged: Vec<_> = list.damaged.iter().map(|(key, error)| format!("{key}: {error}")).collect();
             return Ok(exit_code_of(&damaged));
@@ -108,7 +112,7 @@ pub(crate) async fn trigger(
         TriggerCommand::Fire { name, id, data } => {
             let id = id.unwrap_or_else(|| nexus_broker::EnvelopeId::random().to_string());
             let fired = triggers.fire_event(&name, &id, data).await?.len();
-            let text = format!("{fired} triggers fired for {}", printable(&id));
+            let text = format!("{} fired for {}", counted(fired, "trigger"), printable(&id));
             out.line(&FiredEvent { id, fired }, text);
         }
         TriggerCommand::Enable { id } => show(out, &triggers.set_enabled(&id, true).await?),

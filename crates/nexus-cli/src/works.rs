@@ -1,6 +1,13 @@
 //! Shared parts of the commands on tasks, debates, experiments, sessions, conversations and the broker.
 
-use std::{fs, ops::AsyncFnMut, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    fs,
+    io::{self, IsTerminal as _},
+    ops::AsyncFnMut,
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use nexus::harness::run_blocking;
 use schemars::JsonSchema;
@@ -60,16 +67,19 @@ pub(crate) async fn blocking<T: Send + 'static, E: Into<CommandError> + Send + '
 /// A page of a list: its items, the errors of unreadable items, and the start of the next page.
 pub(crate) type ListPage<T, N> = (Vec<T>, Vec<String>, Option<N>);
 
-/// Shows every item of a paged list. The errors of unreadable items come from the first page.
+/// Shows every item of a paged list. The errors of unreadable items come from the first page. `nothing` says that the list is empty.
 pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
     out: AnswerWriter,
     mut page: impl AsyncFnMut(N) -> Result<ListPage<T, N>, CommandError>,
     text: impl Fn(&T) -> String,
+    nothing: &str,
 ) -> Result<(), CommandError> {
     let mut next = Some(N::default());
     let mut is_first = true;
+    let mut is_empty = true;
     while let Some(offset) = next {
         let (items, unreadable, following) = page(offset).await?;
+        is_empty &= items.is_empty() && unreadable.is_empty();
         for item in &items {
             out.show(item, |item| say(text(item)));
         }
@@ -77,6 +87,9 @@ pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
             unreadable.iter().for_each(|reason| note(&for_a_person(reason)));
         }
         next = following;
+    }
+    if is_empty {
+        out.nothing(nothing);
     }
     Ok(())
 }
@@ -154,13 +167,18 @@ pub(crate) struct WorkReport {
     page: Option<String>,
 }
 
-/// Writes the report of a work to a file, else to standard output.
+/// Writes the report of a work to a file, else to standard output. A terminal gets no page of HTML.
 pub(crate) fn report(out: AnswerWriter, page: String, file: Option<PathBuf>) -> Result<(), CommandError> {
     if let Some(path) = file {
         fs::write(&path, page)
             .map_err(|error| CommandError::failed(format_args!("{}: {error}", path.display())))?;
-        out.show(&WorkReport { file: Some(path), page: None }, |_| ());
+        let text = format!("the report is in {}", path.display());
+        out.show(&WorkReport { file: Some(path), page: None }, |_| note(&text));
         return Ok(());
+    }
+    if !out.is_json() && page.starts_with("<!DOCTYPE") && io::stdout().is_terminal() {
+        return Err(CommandError::usage("the report is a page for a browser")
+            .with_advice("name a file for it: --output report.html"));
     }
     out.show(&WorkReport { file: None, page: Some(page) }, |report| {
         say(report.page.as_deref().unwrap_or_default().trim_end());

@@ -1,10 +1,10 @@
 //! The report of a debate: one self-contained HTML page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, Render as _, html};
 use nexus_work::LoggedTurn;
-use nexus_work::report::{Bar, Bars, Block, Page, Text};
+use nexus_work::report::{Bar, Bars, Block, Page, Text, spoken_duration};
 
 use crate::{
     debate::{Debate, DebateSnapshot},
@@ -33,7 +33,10 @@ pub fn debate_report(debate: &Debate) -> Result<String, DebateError> {
     let ended = events.iter().filter(|event| event.kind == "turn_ended");
     let turns: Vec<LoggedTurn> =
         ended.filter_map(|event| serde_json::from_value(event.data.clone()).ok()).collect();
-    let mut page = Page::new(title(&snapshot)).head(head(debate, &snapshot));
+    let mut page = Page::new(title(&snapshot)).head(head(debate, &snapshot, &proceedings, &turns));
+    if let Some(interpretation) = proceedings.interpretation() {
+        page = page.section("Interpretation of the arbiter", html! { (Block(&interpretation.text)) });
+    }
     page = page.section("Question", question(&snapshot));
     if let Some(frame) = proceedings.frame() {
         page = page
@@ -41,9 +44,6 @@ pub fn debate_report(debate: &Debate) -> Result<String, DebateError> {
             .section("Panel", panel(frame, &proceedings))
             .section("Rounds", rounds(&proceedings))
             .section("Arguments", arguments(&proceedings));
-    }
-    if let Some(interpretation) = proceedings.interpretation() {
-        page = page.section("Interpretation of the arbiter", html! { (Block(&interpretation.text)) });
     }
     Ok(page.section("Use by vendor", used(&turns)).render())
 }
@@ -53,7 +53,13 @@ fn title(snapshot: &DebateSnapshot) -> String {
     nexus_mcp::page::cut(question.unwrap_or("A debate"), 160)
 }
 
-fn head(debate: &Debate, snapshot: &DebateSnapshot) -> Markup {
+/// Returns the summary: the outcome of each kind of claim, the panel, the vendors, the cost and the time.
+fn head(
+    debate: &Debate,
+    snapshot: &DebateSnapshot,
+    proceedings: &Proceedings,
+    turns: &[LoggedTurn],
+) -> Markup {
     let class = match snapshot.state {
         DebateState::Done => "good",
         DebateState::Cancelled => "bad",
@@ -63,12 +69,68 @@ fn head(debate: &Debate, snapshot: &DebateSnapshot) -> Markup {
     html! {
         p { span class=(class) { (snapshot.state.name()) } " \u{b7} debate " code { (debate.id()) } }
         table {
+            tr { th { "outcome" } td { (outcome(proceedings)) } }
+            @if let Some(frame) = proceedings.frame() {
+                tr { th { "panel" } td { (counted(frame.panelists().len(), "panelist")) ", " (counted(proceedings.rounds().len(), "round")) } }
+            }
+            tr { th { "vendors" } td { (Text(&vendors(turns))) } }
+            tr { th { "cost" } td { (cost(turns)) } }
+            tr { th { "time" } td { (spoken_duration(snapshot.updated_at.duration_since(snapshot.created_at).unwrap_or_default())) " from its creation to its last change" } }
             tr { th { "created" } td { (time(snapshot.created_at)) } }
             tr { th { "last change" } td { (time(snapshot.updated_at)) } }
-            @for (name, value) in &snapshot.labels { tr { th { (Text(name)) } td { (Text(value)) } } }
+            @for (name, value) in &snapshot.labels { tr { th { (Text(name)) } td.long { (Text(value)) } } }
             @for link in &snapshot.links { tr { th { "linked" } td { code { (link) } } } }
         }
     }
+}
+
+/// Formats a number with its noun.
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Counts the claims by their outcome.
+fn outcome(proceedings: &Proceedings) -> String {
+    if proceedings.history().is_empty() {
+        return "no position was taken yet".to_owned();
+    }
+    let mut counts: Vec<(&'static str, usize)> = Vec::new();
+    for standing in proceedings.outcome() {
+        let words = standing.outcome.in_words();
+        match counts.iter_mut().find(|(counted, _)| *counted == words) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((words, 1)),
+        }
+    }
+    let counts = counts.iter().map(|(words, count)| format!("{} {words}", counted(*count, "claim")));
+    counts.collect::<Vec<_>>().join(", ")
+}
+
+fn vendors(turns: &[LoggedTurn]) -> String {
+    let names: BTreeSet<String> = turns.iter().map(vendor).collect();
+    match names.is_empty() {
+        true => "none yet".to_owned(),
+        false => names.into_iter().collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Returns the vendor of a turn, else its backend.
+fn vendor(turn: &LoggedTurn) -> String {
+    turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string)
+}
+
+fn cost(turns: &[LoggedTurn]) -> String {
+    let reported: Vec<f64> = turns.iter().filter_map(|turn| Some(turn.cost?.usd.0)).collect();
+    let dollars = match (reported.is_empty(), turns.len() - reported.len()) {
+        (true, _) => "no cost was reported".to_owned(),
+        (false, 0) => format!("${:.4}", reported.iter().sum::<f64>()),
+        (false, without) => {
+            let sum: f64 = reported.iter().sum();
+            format!("${sum:.4}, without {} that reported none", counted(without, "turn"))
+        }
+    };
+    let tokens: u64 = turns.iter().filter_map(|turn| turn.output_tokens).sum();
+    format!("{dollars}, {tokens} tokens out in {}", counted(turns.len(), "turn"))
 }
 
 fn question(snapshot: &DebateSnapshot) -> Markup {
@@ -218,8 +280,7 @@ struct VendorUsage {
 fn used(turns: &[LoggedTurn]) -> Markup {
     let mut vendors: BTreeMap<String, VendorUsage> = BTreeMap::new();
     for turn in turns {
-        let vendor = turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string);
-        let used = vendors.entry(vendor).or_default();
+        let used = vendors.entry(vendor(turn)).or_default();
         used.turns += 1;
         used.failed += u32::from(turn.failure.is_some());
         used.output_tokens += turn.output_tokens.unwrap_or_default();
@@ -228,7 +289,7 @@ fn used(turns: &[LoggedTurn]) -> Markup {
         }
     }
     let dollars =
-        |used: &VendorUsage| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
+        |used: &VendorUsage| used.usd.map_or_else(|| "not reported".to_owned(), |usd| format!("${usd:.4}"));
     html! {
         @if vendors.is_empty() { p.soft { "No turn has ended yet." } }
         @else {

@@ -57,7 +57,7 @@ pub use checks::{
     Baseline, CheckError, CheckOutput, Checks, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
     ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProbeStore, ProgramExit, SideOutcome,
     SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun, shown_baseline,
-    shown_probe, shown_test_run,
+    shown_probe, shown_test_run, spoken_probe,
 };
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};

@@ -9,9 +9,9 @@ use super::{run::Access, time_with_unit};
 /// Text below the options of `nexus acp`.
 pub(crate) const HELP: &str = "\
 An editor starts it and speaks to it over standard input and output. Zed, in settings.json:
-  \"agent_servers\": { \"Nexus\": { \"type\": \"custom\", \"command\": \"nexus\", \"args\": [\"acp\"] } }
+    \"agent_servers\": { \"Nexus\": { \"type\": \"custom\", \"command\": \"nexus\", \"args\": [\"acp\"] } }
 
-The configuration is read again for each prompt. A configuration in the folder that the editor has open is never used: it could name
+The configuration is read again for each prompt. A configuration in the folder that the editor has open is never used: it could name \
 programs to run, and another person may have written it. Errors are reported on standard error and in the answers.";
 
 #[derive(Debug, ClapArgs)]

@@ -16,12 +16,12 @@ A milestone, by hand:
     nexus artifact lint --enforce
     nexus artifact status M001
 
-All files are in .nubos-pilot/ of the project: the nearest folder, from the current one up, that contains it, or the current one. `nexus
+All files are in .nubos-pilot/ of the project: the nearest folder, from the current one up, that contains it, or the current one. `nexus \
 artifact schema` lists the kinds of files and their required fields.";
 
 /// Text below the options of `nexus artifact lint`.
 const LINT_HELP: &str = "\
-Prints a line for each finding: FILE:LINE:COLUMN: RULE: MESSAGE. `nexus artifact rules` explains each rule. The name of a file decides its
+Prints a line for each finding: FILE:LINE:COLUMN: RULE: MESSAGE. `nexus artifact rules` explains each rule. The name of a file decides its \
 kind; files below .nubos-pilot/ are also compared with each other.
 
 Exit codes: 0 no findings, or --enforce was not given; 1 findings; 2 bad command line or configuration.";

@@ -10,7 +10,7 @@ use super::{seconds, time_with_unit};
 
 /// Text below the options of `nexus broker`.
 pub(super) const BROKER_HELP: &str = "\
-The section `broker` of nexus.yaml names the agents. Messages, agents and locks are stored in the folder `broker` of Nexus's home. `nexus
+The section `broker` of nexus.yaml names the agents. Messages, agents and locks are stored in the folder `broker` of Nexus's home. `nexus \
 broker run` runs the turns of the agents. Several of these commands, also several `run`, can share the folder.
 
 `run`: SIGTERM or Ctrl-C drains: no further message is taken, and running turns finish; the second signal ends them.

@@ -8,14 +8,14 @@ use super::seconds;
 
 /// Text below the options of `nexus worker`.
 pub(super) const WORKER_HELP: &str = "\
-The section `fleet` of the configuration names the servers, and its `worker` limits the requests: folders, access levels and
+The section `fleet` of the configuration names the servers, and its `worker` limits the requests: folders, access levels and \
 backends. A backend with a `pool` runs here, so workers and callers can use the same file.
 
 A worker that `login_owner` names lends access tokens of that login to the listed machines while it runs.
 
 SIGTERM or Ctrl-C drains: no further turn is taken, and running turns finish; the second signal ends them immediately.
 
-Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 plus
+Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 plus \
 the signal if a second signal ended it.";
 
 #[derive(Debug, ClapArgs)]

@@ -9,7 +9,9 @@ mod conversation;
 mod debate;
 #[cfg(feature = "demo")]
 mod demo;
+mod examples;
 mod fleet;
+mod help;
 mod hold;
 #[cfg(feature = "login")]
 mod issuer_url;
@@ -45,6 +47,7 @@ pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "demo")]
 pub(crate) use demo::{DEMO_ADDRESS, DemoArgs, DemoCommand, DemoHomeArgs, DemoServerArgs, DemoTaskArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
+pub(crate) use help::{command, with_plain_spaces};
 pub(crate) use hold::HoldCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
@@ -132,7 +135,7 @@ pub(crate) enum Command {
         #[arg(long)]
         watch: bool,
     },
-    /// Manage holds: backends that are suspended after their vendor refused a turn
+    /// Manage the backends that are suspended after their vendor refused a turn
     #[command(subcommand)]
     Hold(HoldCommand),
     /// Check the configuration, and print its contents or its errors
@@ -170,7 +173,7 @@ pub(crate) enum Command {
     /// Answer a hook event of a program, as `nexus project install` configures it. Reads and writes JSON
     #[command(
         after_help = "A refusal is an answer on standard output. Exit codes: 0, or 1 for an unknown event. \
-                      Never 2, because some programs then refuse\nevery tool."
+                      Never 2, because some programs then refuse every tool."
     )]
     Hook(HookArgs),
     /// Run agents that send each other messages, and write to them
@@ -218,7 +221,6 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
     /// Print the manual page: `nexus manual > nexus.1`
     Manual,
     /// Remove this command, if the installer of a release installed it
-    #[command(after_help = uninstall::HELP)]
     Uninstall(UninstallArgs),
     /// Print JSON Schemas of the output of this command
     #[command(subcommand)]
@@ -226,6 +228,34 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 }
 
 impl Command {
+    /// Returns what the command does, if it can take more than two seconds and prints nothing before its end.
+    pub(crate) fn activity(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Status(_) => "checking the backends",
+            Self::Doctor => "checking this machine",
+            Self::Check { probe: true, .. } => "checking the backends",
+            Self::Forget { .. } => "deleting the conversations at the backends",
+            Self::Conversation(ConversationCommand::Delete { .. }) => "deleting the conversation",
+            Self::Task(TaskCommand::Land(_)) => "landing the commits",
+            Self::Task(TaskCommand::Report { .. }) | Self::Debate(DebateCommand::Report { .. }) => {
+                "writing the report"
+            }
+            Self::Task(TaskCommand::Cancel(_)) => "stopping the task",
+            Self::Task(TaskCommand::Remove(_)) => "removing the task",
+            Self::Session(SessionCommand::Search { .. }) => "indexing the messages",
+            Self::Skills(SkillsArgs { command, .. }) => match command {
+                SkillsCommand::List { hub: Some(_) } => "reading the hub",
+                SkillsCommand::Install { .. } | SkillsCommand::Update { .. } => "fetching skills",
+                _ => return None,
+            },
+            Self::Testbed(TestbedCommand::Prove(_)) => "proving the traps",
+            Self::Fleet(FleetCommand::Status { watch: None, .. } | FleetCommand::Setup { .. }) => {
+                "asking the servers"
+            }
+            _ => return None,
+        })
+    }
+
     /// Returns true if a closed standard output is a normal end: its reader is a program that has received everything it needs.
     pub(crate) fn serves_output(&self) -> bool {
         match self {
@@ -245,9 +275,17 @@ fn time_with_unit(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a positive number of seconds.
+fn positive_seconds(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        time if time.is_zero() => Err("write more than 0 seconds".to_owned()),
+        time => Ok(time),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let seconds: f64 = text.parse().map_err(|_| "write a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| "write a number of seconds, 0 or more".to_owned())
 }
 
 #[cfg(test)]
@@ -263,7 +301,7 @@ mod tests {
 
     /// The words of a line of shell, up to its comment, redirection or second command.
     #[cfg(all(feature = "login", feature = "keyring", feature = "otlp"))]
-    fn words(line: &str) -> Vec<String> {
+    pub(super) fn words(line: &str) -> Vec<String> {
         let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
         for character in line.chars() {
             match (quote, character) {

@@ -20,12 +20,12 @@ A cycle, by hand:
     nexus project close
     nexus project history cache
 
-An agent does the same with the tools of `nexus mcp project`. All files are in .nexus/ of the project: the nearest parent folder with
+An agent does the same with the tools of `nexus mcp project`. All files are in .nexus/ of the project: the nearest parent folder with \
 .nexus/state/, or the top folder of the git repository.";
 
 /// Text below the options of `nexus project conformance`.
 const CONFORMANCE_HELP: &str = "\
-Each fixture runs in its own project, in a new folder in which the server is started. A fixture contains the initial files, the calls,
+Each fixture runs in its own project, in a new folder in which the server is started. A fixture contains the initial files, the calls, \
 and the expected content of the results and files as JSONPath (RFC 9535).
 
 Exit codes: 0 all fixtures passed, 1 a fixture failed, 2 bad command line or fixtures.";

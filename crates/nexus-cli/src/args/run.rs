@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use nexus::{ConversationName, Effort, ToolAccess, WhenLost};
 
-use super::seconds;
+use super::{positive_seconds, seconds};
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
@@ -34,7 +34,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) effort: Option<Effort>,
     /// Stop after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = positive_seconds, allow_negative_numbers = true)]
     pub(crate) deadline: Option<Duration>,
     /// File with a JSON Schema that the answer must satisfy
     #[arg(long, value_name = "FILE")]
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, default_value_t = OnLostChoice::Reseed, requires = "conversation")]
     pub(crate) on_lost: OnLostChoice,
     /// Wait this many seconds while another turn runs in the conversation. Default: fail at once
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "conversation")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, requires = "conversation")]
     pub(crate) wait: Option<Duration>,
     /// Send traces and metrics to the OpenTelemetry collector at this base URL by OTLP over HTTP, such as
     /// http://127.0.0.1:4318. OTEL_EXPORTER_OTLP_HEADERS sets extra headers

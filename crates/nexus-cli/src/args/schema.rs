@@ -4,13 +4,8 @@ use clap::Subcommand;
 
 /// Text below the options of `nexus schema output`.
 const OUTPUT_HELP: &str = "\
-Examples:
-    nexus schema output
-    nexus schema output task list
-    nexus schema output run > run.schema.json
-
-With --json a list prints one JSON object a line, a document prints one object, and a command that keeps running prints one object for each
-event, with its \"type\". A command that fails prints {\"error\": {\"kind\", \"message\", \"place\", \"advice\"}} as the last line of standard output.
+With --json a list prints one JSON object a line, a document prints one object, and a command that keeps running prints one object for each \
+event, with its \"type\". A command that fails prints {\"error\": {\"kind\", \"message\", \"place\", \"advice\"}} as the last line of standard output. \
 The schema describes each line.";
 
 #[derive(Debug, Subcommand)]

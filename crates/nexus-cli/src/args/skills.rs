@@ -6,8 +6,8 @@ use clap::{Args as ClapArgs, Subcommand};
 
 /// Text below the options of `nexus skills`.
 pub(super) const SKILLS_HELP: &str = "\
-A skill is a folder with a SKILL.md, below skills/tools, skills/connectors or skills/guides. A hub is a folder, git+URL of a repository, or the https:// address
-of a folder, with a hub.json: the skills by name, each with the SHA-256 of its files, and packs of them. If a skill fails its check, no skill of the
+A skill is a folder with a SKILL.md, below skills/tools, skills/connectors or skills/guides. A hub is a folder, git+URL of a repository, or the https:// address \
+of a folder, with a hub.json: the skills by name, each with the SHA-256 of its files, and packs of them. If a skill fails its check, no skill of the \
 same command is installed. Your own skills, and skills that you changed, are never modified.";
 
 #[derive(Debug, ClapArgs)]

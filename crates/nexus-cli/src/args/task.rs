@@ -146,6 +146,9 @@ pub(crate) struct ReopenTaskArgs {
     /// Plan entry to resume at, counted from 1. Default: the entry at which the task ended
     #[arg(long, value_name = "N")]
     pub(crate) from: Option<usize>,
+    /// Number of vendors whose votes a step needs from now on; 1 accepts a single vendor
+    #[arg(long, value_name = "N")]
+    pub(crate) min_vendors: Option<usize>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
 }

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 /// Text below the options of `nexus trigger`.
 pub(super) const TRIGGER_HELP: &str = "\
-Each firing is a message to the agent. `nexus broker run` fires triggers at their times, for files and for reports, and with --webhooks also for
-requests that are signed by the Standard Webhooks specification (webhook-id, webhook-timestamp, webhook-signature). Each firing happens once, also
+Each firing is a message to the agent. `nexus broker run` fires triggers at their times, for files and for reports, and with --webhooks also for \
+requests that are signed by the Standard Webhooks specification (webhook-id, webhook-timestamp, webhook-signature). Each firing happens once, also \
 with several brokers.";
 
 #[derive(Debug, Subcommand)]

@@ -2,11 +2,6 @@
 
 use clap::Args as ClapArgs;
 
-pub(super) const HELP: &str = "\
-Examples:
-  nexus uninstall                 remove the files that the installer wrote; the home stays
-  nexus uninstall --home --yes    remove everything, without a question";
-
 #[derive(Clone, Copy, Debug, ClapArgs)]
 pub(crate) struct UninstallArgs {
     /// Also remove Nexus's home: the configuration, logins, tasks and conversations. A login in the system's keyring stays until

@@ -13,6 +13,7 @@ use crate::{
     args::NewDebateArgs,
     command_error::CommandError,
     output::{AnswerWriter, say},
+    terminal,
     works::note,
 };
 
@@ -26,7 +27,10 @@ pub(super) async fn create(
 ) -> Result<ExitCode, CommandError> {
     let question = match &args.question {
         Some(question) => question.clone(),
-        None => read_bounded(io::stdin()).map_err(|error| format!("standard input: {error}"))?,
+        None => {
+            terminal::ask_for_input("the question");
+            read_bounded(io::stdin()).map_err(|error| format!("standard input: {error}"))?
+        }
     };
     let context = args.context.as_ref().map(|path| {
         let read = File::open(path).and_then(read_bounded);

@@ -76,7 +76,11 @@ async fn look(
                 let page = debates.list(DebateListRequest { offset, ..request.clone() }).await?;
                 Ok((page.debates, page.unreadable, page.next_offset))
             };
-            works::list(out, page, show::row).await?;
+            let nothing = match &request.status {
+                Some(status) => format!("no debate is {status}"),
+                None => "no debates yet; `nexus debate new QUESTION` creates one".to_owned(),
+            };
+            works::list(out, page, show::row, &nothing).await?;
         }
         DebateCommand::Cancel(args) => {
             let debate_id = id(debates, &args.debate).await?;
@@ -104,6 +108,7 @@ async fn stages(out: AnswerWriter, debates: &Debates, debate: &str, all: bool) -
             note(&format!("next: {}", show::status(&view)));
             if is_last {
                 say(show::view(&view));
+                note(&show::next(&view));
             }
         };
         out.event(|| DebateAdvanceEvent::Stage { debate: Box::new(view.clone()) }, print);

@@ -1,11 +1,13 @@
 //! Text of debates for people.
 
-use nexus_debates::{DebateResultRequest, DebateRow, DebateView, Debates, synthesis};
+use nexus_debates::{DebateResultRequest, DebateRow, DebateStatusWord, DebateView, Debates, synthesis};
 
 use crate::{
     command_error::CommandError,
     output::{AnswerWriter, printable, say, say_json},
     show::shown,
+    spoken_time::age,
+    terminal::fitted,
 };
 
 /// `cross examining, round 2`.
@@ -28,10 +30,25 @@ pub(super) fn view(view: &DebateView) -> String {
     lines.join("\n")
 }
 
+/// Names the commands that follow a stage.
+pub(super) fn next(view: &DebateView) -> String {
+    let id = &view.debate_id;
+    match view.status {
+        DebateStatusWord::Done => format!(
+            "read every argument and the arbiter's interpretation with `nexus debate show {id}`, or write a page with `nexus \
+             debate report {id} -o debate.html`"
+        ),
+        DebateStatusWord::Cancelled => format!("`nexus debate show {id}` prints the arguments so far"),
+        _ => format!("continue with `nexus debate advance {id}`, or to the end with `--all`"),
+    }
+}
+
 /// Describes a debate in one line.
 pub(super) fn row(row: &DebateRow) -> String {
-    let (id, created, status) = (&row.debate_id, &row.created_at, row.status.spoken());
-    format!("{id}  {created}  {status}  {}", printable(&row.question))
+    let (id, status) = (&row.debate_id, row.status.spoken());
+    let age = age(&row.created_at);
+    let question = row.question.lines().next().unwrap_or_default();
+    fitted(&printable(&format!("{id}  {status:<9}  {age:>4}  {question}")))
 }
 
 pub(super) async fn record(out: AnswerWriter, debates: &Debates, id: &str) -> Result<(), CommandError> {

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::terminal::{Colour, coloured};
+
 /// Result of one check.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Finding {
@@ -49,9 +51,9 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.state {
-            Severity::Fine => "ok  ",
-            Severity::Note => "note",
-            Severity::Problem => "FAIL",
+            Severity::Fine => coloured("ok  ", Colour::Green),
+            Severity::Note => coloured("note", Colour::Yellow),
+            Severity::Problem => coloured("FAIL", Colour::Red),
         };
         write!(f, "{mark}  {}: {}", self.subject, self.text)?;
         match &self.mend {

@@ -25,6 +25,7 @@ use crate::{
     output::{AnswerWriter, printable, say},
     readiness::{Readiness, release_advice},
     task,
+    terminal::wrapped,
 };
 
 /// Results of all checks on this machine.
@@ -50,7 +51,8 @@ pub(crate) async fn doctor(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitC
     findings.extend(hooks.unwrap_or_default());
     let problems = findings.iter().filter(|finding| finding.state == Severity::Problem).count();
     out.show(&Diagnosis { well: problems == 0, findings }, |diagnosis| {
-        diagnosis.findings.iter().for_each(say);
+        let finding = |finding: &Finding| say(wrapped(&finding.to_string(), 6));
+        diagnosis.findings.iter().for_each(finding);
         say(match problems {
             0 => "\nnothing is wrong".to_owned(),
             1 => "\n1 problem".to_owned(),
@@ -130,7 +132,9 @@ async fn task_programs(router: Router, context: BuildContext) -> Vec<Finding> {
     });
     let TaskPrograms { git, sandbox } = match task::with_router(router, context) {
         Ok(tasks) => tasks.try_programs().await,
-        Err(error) => return vec![Finding::problem("tasks", error.to_string(), "mend the section `tasks`")],
+        Err(error) => {
+            return vec![Finding::problem("tasks", error.to_string(), "correct the section `tasks`")];
+        }
     };
     let finding = |subject: &str, found: Result<String, TaskError>| match found {
         Ok(text) => Finding::fine(subject, text),
@@ -217,9 +221,9 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Finding {
     ];
     let levels = levels.into_iter().map(|(name, level)| {
         let enforcer = match capabilities.access.of(level) {
-            AccessSupport::Kept(AccessEnforcer::Os) => "stored by the operating system's own login",
-            AccessSupport::Kept(AccessEnforcer::Vendor) => "stored by the vendor's own program",
-            AccessSupport::Kept(AccessEnforcer::None) => "kept by nobody",
+            AccessSupport::Kept(AccessEnforcer::Os) => "enforced by the operating system",
+            AccessSupport::Kept(AccessEnforcer::Vendor) => "enforced by the vendor's own program",
+            AccessSupport::Kept(AccessEnforcer::None) => "not enforced",
             _ => "not offered",
         };
         format!("{name} {enforcer}")

@@ -26,12 +26,14 @@ use crate::{
     debate,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
-    project,
+    project, terminal,
 };
 
 /// Name of each server's files in the home.
 const SPAWN: &str = "spawn";
 const DEBATE: &str = "debate";
+/// Program that calls the tools, for people.
+const CLIENT: &str = "a client of the Model Context Protocol";
 
 pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<ExitCode, CommandError> {
     match command {
@@ -51,6 +53,7 @@ pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<Exit
         McpCommand::Project(args) => {
             let prefix = args.prefix.parse().map_err(CommandError::usage)?;
             let tools = Arc::new(ProjectTools::new(project::find(args.project.as_deref())?, prefix));
+            terminal::expect_program(CLIENT);
             match serve_stdio(tools, StdioSettings::default(), ended()).await {
                 Ok(end) => ended_by(&end),
                 Err(error) => Err(not_taken_over(&error)),
@@ -73,16 +76,20 @@ async fn serve<S: ToolService>(
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     if args.attach {
+        terminal::expect_program(CLIENT);
         return attach(&home, files, ended())
             .await
             .map_or_else(|error| Err(CommandError::failed(with_causes(&error))), |end| ended_by(&end));
     }
     let tools = Arc::new(tools(context));
     match args.http {
-        None => match serve_stdio(tools, StdioSettings::default(), ended()).await {
-            Ok(end) => ended_by(&end),
-            Err(error) => Err(not_taken_over(&error)),
-        },
+        None => {
+            terminal::expect_program(CLIENT);
+            match serve_stdio(tools, StdioSettings::default(), ended()).await {
+                Ok(end) => ended_by(&end),
+                Err(error) => Err(not_taken_over(&error)),
+            }
+        }
         Some(address) => {
             let claim =
                 ServerFile::claim(&home, files).map_err(|error| CommandError::failed(with_causes(&error)))?;

@@ -183,8 +183,8 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: AnswerWriter) -> R
         }
         ProjectCommand::History { words } => {
             let found = project.all_cycles(&words.join(" "))?;
-            if found.cycles.is_empty() && !out.is_json() {
-                say("no cycle was found");
+            if found.cycles.is_empty() {
+                out.nothing("no such cycle; `nexus project close` ends one");
             }
             found.cycles.iter().for_each(|cycle| out.show(cycle, show::cycle));
         }

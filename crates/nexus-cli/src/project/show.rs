@@ -10,7 +10,10 @@ use nexus_project::{
     },
 };
 
-use crate::output::{printable, say};
+use crate::{
+    counted::counted,
+    output::{complain, printable, say},
+};
 
 pub(super) fn init(project: &ProjectFolder, report: &InitReport) {
     let place = project.root().join(".nexus");
@@ -26,7 +29,8 @@ pub(super) fn init(project: &ProjectFolder, report: &InitReport) {
         say(format_args!("a plan is still open: {}", printable(topic)));
     }
     if let Some(count) = report.tasks_left {
-        say(format_args!("{count} tasks are still open; see `nexus project tasks`"));
+        let verb = if count == 1 { "is" } else { "are" };
+        say(format_args!("{} {verb} still open; see `nexus project tasks`", counted(count, "task")));
     }
 }
 
@@ -111,7 +115,7 @@ pub(super) fn updated(updated: &TaskUpdated) {
 
 pub(super) fn tasks(view: &TasksView) {
     if !view.exists {
-        say("there are no tasks");
+        complain("no tasks yet; `nexus project add TITLE` adds one");
         return;
     }
     for task in view.tasks.iter().flatten() {
@@ -134,7 +138,12 @@ pub(super) fn tasks(view: &TasksView) {
 }
 
 pub(super) fn closed(closed: &TasksClosed) {
-    say(format_args!("closed as {}: {} decisions, {} tasks", closed.cycle, closed.decisions, closed.tasks));
+    say(format_args!(
+        "closed as {}: {}, {}",
+        closed.cycle,
+        counted(closed.decisions, "decision"),
+        counted(closed.tasks, "task")
+    ));
     if !closed.open.is_empty() {
         say(format_args!("open were: {}", numbers(&closed.open)));
     }

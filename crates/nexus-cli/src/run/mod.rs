@@ -36,6 +36,7 @@ use crate::{
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, complain_line, printable, say},
     printer::{PrintStyle, TurnPrinter},
+    terminal,
 };
 
 pub(crate) use self::show::RunEvent;
@@ -182,8 +183,8 @@ fn print_answer(out: AnswerWriter, result: &TurnResult, shown: &dyn Show) {
     }
     let answer = result.output.as_ref().map_or_else(|| result.text.clone(), Value::to_string);
     say(&answer);
-    // The answer was paid for. If standard output fails, it is better on standard error than lost.
-    if output::is_broken() && !shown.has_shown_answer() {
+    // The answer was paid for. On a full disk it is better on standard error than lost. A reader that goes away has read enough.
+    if output::is_broken() && !output::is_reader_gone() && !shown.has_shown_answer() {
         complain_line(&answer);
     }
 }
@@ -196,8 +197,7 @@ fn code_of(error: &TurnError) -> ExitCode {
 }
 
 fn style() -> PrintStyle {
-    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if io::stderr().is_terminal() && !wants_none { PrintStyle::Ansi } else { PrintStyle::Plain }
+    if terminal::takes_escapes(&io::stderr()) { PrintStyle::Ansi } else { PrintStyle::Plain }
 }
 
 /// The first Ctrl-C cancels the turn. The second drops it, which ends its processes at once.

@@ -25,6 +25,7 @@ use crate::{
     output::{AnswerWriter, printable, say},
     readiness::{HeldBackend, Readiness},
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
+    terminal::wrapped,
 };
 
 /// JSON output of `nexus status`.
@@ -139,7 +140,7 @@ impl Status {
     fn print(&self, now: SystemTime) {
         self.logins.print(now);
         for login in &self.vendor_logins {
-            say(format_args!("{}: {}", login.login, login.note));
+            say(wrapped(&format!("{}: {}", login.login, login.note), 4));
         }
         say("");
         if self.configuration.is_some() || !self.detected.is_empty() {
@@ -152,19 +153,22 @@ impl Status {
             }
             let width = self.backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
             for Backend { id, words, .. } in &self.backends {
-                say(format_args!("  {:width$}  {words}", id.as_str()));
+                say(wrapped(&format!("  {:width$}  {words}", id.as_str()), width + 4));
             }
             say("\nwhat runs");
             for KindStatus { kind, runs_on, .. } in &self.kinds {
                 for seat in runs_on {
-                    say(printable(&format!("  {kind}{seat}")));
+                    say(wrapped(&printable(&format!("  {kind}{seat}")), 6));
                 }
             }
         } else {
             say("configuration: none");
         }
         for (index, next) in self.next.iter().enumerate() {
-            say(format_args!("{} {next}", if index == 0 { "\nnext:" } else { "     " }));
+            if index == 0 {
+                say("");
+            }
+            say(wrapped(&format!("{} {next}", if index == 0 { "next:" } else { "     " }), 6));
         }
     }
 }

@@ -15,10 +15,12 @@ use nexus_tasks::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation
 
 use super::absolute;
 use crate::{
+    activity::{self, Activity},
     args::NewTaskArgs,
     command_error::CommandError,
     interrupt::Interrupts,
     output::{AnswerWriter, printable_lines, say},
+    terminal,
     works::note,
 };
 
@@ -75,14 +77,19 @@ async fn made(
 ) -> Result<TaskCreated, CommandError> {
     let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     let shown = project.clone();
-    let on_progress: Arc<dyn Fn(CreationProgress) + Send + Sync> = Arc::new(move |progress| match progress {
-        CreationProgress::Reading(reading) => note(&format!("reading {reading} in {}", shown.display())),
-        CreationProgress::Testing(command) => {
-            note(&format!("running the project's tests: {}", command.join(" ")));
-        }
-        _ => {}
+    let on_progress: Arc<dyn Fn(CreationProgress) + Send + Sync> = Arc::new(move |progress| {
+        let text = match progress {
+            CreationProgress::Reading(reading) => format!("reading {reading} in {}", shown.display()),
+            CreationProgress::Testing(command) => {
+                format!("running the project's tests: {}", command.join(" "))
+            }
+            _ => return,
+        };
+        note(&text);
+        activity::set(&text);
     });
     loop {
+        let activity = Activity::start(&format!("reading the files in {}", project.display()));
         let creation =
             TaskCreation { cancel: CancelToken::new(), on_progress: Some(Arc::clone(&on_progress)) };
         let cancel = creation.cancel.clone();
@@ -103,6 +110,7 @@ async fn made(
                 return Err(CommandError::cancelled());
             }
         };
+        drop(activity);
         match created {
             Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
                 if !may_ask() {
@@ -139,9 +147,7 @@ fn goal(args: &NewTaskArgs) -> Result<String, CommandError> {
     if let Some(goal) = &args.goal {
         return Ok(goal.clone());
     }
-    if io::stdin().is_terminal() {
-        note("type the goal, and end it with Ctrl-D");
-    }
+    terminal::ask_for_input("the goal");
     let read = read_text(io::stdin(), MOST_BYTES);
     let goal = read.map_err(|error| format!("the goal cannot be read from standard input: {error}"))?;
     Ok(goal.trim().to_owned())

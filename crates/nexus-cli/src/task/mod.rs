@@ -41,6 +41,11 @@ pub(crate) async fn task(
             let tasks = unconfigured()?;
             watch::watch(out, &tasks, &id(&tasks, &args.task).await?).await
         }
+        // A reopened task needs reviewers of enough vendors, which only the configuration knows.
+        TaskCommand::Reopen(_) => {
+            let tasks = configured(config).or_else(|_| unconfigured())?;
+            look(out, &tasks, command).await
+        }
         other => look(out, &unconfigured()?, other).await,
     }
 }
@@ -58,7 +63,7 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
                 let page = tasks.log(TaskLogRequest { task_id: task.clone(), offset }).await?;
                 Ok((page.events, Vec::new(), page.next_offset))
             };
-            works::list(out, page, show::logged).await?;
+            works::list(out, page, show::logged, "nothing happened to the task yet").await?;
         }
         TaskCommand::Show { task, artifact } => {
             show::artifact(out, tasks, &id(tasks, &task).await?, &artifact).await?;
@@ -70,12 +75,13 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
         }
         TaskCommand::Reopen(args) => {
             let from_entry = match args.from {
-                Some(0) => return Err("--from counts from 1".into()),
+                Some(0) => return Err("--from counts the entries of the plan from 1".into()),
                 from => from.map(|entry| entry - 1),
             };
             let task_id = id(tasks, &args.task).await?;
             let budget = args.budget.named();
-            let request = TaskReopenRequest { task_id, note: args.note, from_entry, budget };
+            let (note_text, min_vendors) = (args.note, args.min_vendors);
+            let request = TaskReopenRequest { task_id, note: note_text, from_entry, budget, min_vendors };
             let report = tasks.reopen(request).await?;
             for warning in &report.warnings {
                 note(&for_a_person(&format!("warning: {warning}")));
@@ -97,13 +103,18 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
                 let page = tasks.list(TaskListRequest { offset, ..request.clone() }).await?;
                 Ok((page.tasks, page.unreadable, page.next_offset))
             };
-            works::list(out, page, show::row).await?;
+            let nothing = match (&request.status, &request.project) {
+                (None, None) => "no tasks yet; `nexus task new GOAL` creates one",
+                _ => "no such task; `nexus task list` lists all",
+            };
+            works::list(out, page, show::row, nothing).await?;
         }
         TaskCommand::Land(args) => {
             let task_id = id(tasks, &args.task).await?;
             let (merge, branch) = (args.merge, args.branch);
+            let is_new_branch = branch.is_some();
             let landing = tasks.land(TaskLandRequest { task_id, merge, branch }).await?;
-            out.show(&landing, |landing| say(show::landing(landing)));
+            out.show(&landing, |landing| say(show::landing(landing, is_new_branch)));
             if landing.outcome == LandingOutcome::Patch {
                 return Ok(ExitCode::from(EXIT_FAILED));
             }

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, io::IsTerminal as _};
 
 use nexus_tasks::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
-    TaskLanding, TaskReport, TaskResult, TaskRow, Tasks,
+    TaskLanding, TaskReport, TaskResult, TaskRow, TaskStatusWord, Tasks, spoken_probe,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,8 +12,11 @@ use serde_json::Value;
 
 use crate::{
     command_error::CommandError,
+    counted::counted,
     for_a_person::for_a_person,
     output::{AnswerWriter, printable, printable_lines, say, say_bytes},
+    spoken_time::age,
+    terminal::fitted,
     works::{blocking, push_row},
 };
 
@@ -48,9 +51,29 @@ pub(super) fn report(report: &TaskReport) -> String {
     row("warnings", &report.warnings.join("\n"));
     let labels: Vec<String> = report.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     row("labels", &labels.join("\n"));
-    row("next", &for_a_person(&report.next));
+    row("next", &next(report));
     text.truncate(text.trim_end().len());
     text
+}
+
+/// Names the commands that a person runs next.
+fn next(report: &TaskReport) -> String {
+    let id = &report.task_id;
+    match report.status {
+        TaskStatusWord::Complete => format!(
+            "`nexus task land {id}` lands its commits\n`nexus task report {id} -o task.html` writes the report\n`nexus task \
+             reopen {id} NOTE` continues it"
+        ),
+        TaskStatusWord::Blocked | TaskStatusWord::Escalated => format!(
+            "`nexus task report {id} -o task.html` and `nexus task log {id}` show the reason\n`nexus task reopen {id} NOTE` \
+             continues it"
+        ),
+        TaskStatusWord::Cancelled => format!("`nexus task reopen {id} NOTE` continues it"),
+        TaskStatusWord::ClarificationNeeded => {
+            format!("answer with `nexus task run {id} --answer TEXT`, once for each question")
+        }
+        TaskStatusWord::Framing | TaskStatusWord::Active => format!("`nexus task run {id}` continues it"),
+    }
 }
 
 /// Describes the plan, one line for each entry.
@@ -84,7 +107,7 @@ fn spent(spent: &SpentView) -> String {
     let usd = spent
         .usd
         .map_or_else(|| "no cost reported".to_owned(), |usd| format!("${usd:.4} as far as reported"));
-    format!("{} turns, {} tokens out, {usd}", spent.turns, spent.output_tokens)
+    format!("{}, {} out, {usd}", counted(spent.turns, "turn"), counted(spent.output_tokens, "token"))
 }
 
 /// Describes the end of a step, in several lines.
@@ -140,14 +163,19 @@ pub(super) fn result(result: &TaskResult) -> String {
     text
 }
 
-pub(super) fn landing(landing: &TaskLanding) -> String {
+pub(super) fn landing(landing: &TaskLanding, is_new_branch: bool) -> String {
     match landing.outcome {
-        LandingOutcome::Nothing => "the task has committed nothing".to_owned(),
-        LandingOutcome::Landed => format!(
-            "{} is at {}",
-            landing.branch.as_deref().unwrap_or("the branch"),
-            landing.commit.as_deref().unwrap_or_default()
-        ),
+        LandingOutcome::Nothing => "nothing to land: the task has committed nothing".to_owned(),
+        LandingOutcome::Landed => {
+            let commit = landing.commit.as_deref().unwrap_or_default();
+            let branch = landing.branch.as_deref().unwrap_or_default();
+            format!(
+                "landed: {} branch {} has the commits of the task, and is now at {}",
+                if is_new_branch { "the new" } else { "your" },
+                printable(branch.strip_prefix("refs/heads/").unwrap_or(branch)),
+                commit.get(..12).unwrap_or(commit)
+            )
+        }
         LandingOutcome::Patch => format!(
             "not landed: {}\nnothing was changed; apply it with: nexus task show {} {} | git apply --index",
             printable_lines(landing.obstacle.as_deref().unwrap_or_default()),
@@ -159,13 +187,13 @@ pub(super) fn landing(landing: &TaskLanding) -> String {
 
 /// Describes a task in one line.
 pub(super) fn row(row: &TaskRow) -> String {
-    printable(&format!(
-        "{}  {:<20}  {}  {}",
+    fitted(&printable(&format!(
+        "{}  {:<9}  {:>4}  {}",
         row.task_id,
         row.status.spoken(),
-        row.updated_at,
+        age(&row.updated_at),
         row.goal.lines().next().unwrap_or_default()
-    ))
+    )))
 }
 
 /// Describes an event of a task in one line.
@@ -196,6 +224,20 @@ pub(super) async fn artifact(
         let patch = blocking(move || opened.patch(attempt)).await?;
         let patch = patch.ok_or_else(|| format!("the task {task} has no {artifact}"))?;
         say_bytes(patch.as_bytes());
+        return Ok(());
+    }
+    // A person reads a probe. A program reads its record with `--json`.
+    let probe = artifact.strip_prefix("probe-").and_then(|number| number.parse().ok());
+    if let Some(number) = probe.filter(|_| !out.is_json()) {
+        let opened = tasks.store().open(task)?;
+        let probe = blocking(move || {
+            let read = opened.probes().read(number);
+            read.map_err(|error| {
+                CommandError::failed(error).with_advice("`nexus task show TASK step-N` lists the evidence")
+            })
+        });
+        let text = spoken_probe(&probe.await?);
+        say(printable_lines(text.trim_end()));
         return Ok(());
     }
     let mut offset = Some(0);

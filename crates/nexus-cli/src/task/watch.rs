@@ -1,11 +1,6 @@
 //! `nexus task watch`: follows each agent of a task in its files, so it works for a task that another process runs.
 
-use std::{
-    fs,
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-    time::SystemTime,
-};
+use std::{fs, io, process::ExitCode, time::SystemTime};
 
 use nexus::{RecordedOutcome, TurnEvent, TurnRecord};
 use nexus_tasks::{Task, TaskReport, Tasks};
@@ -15,9 +10,11 @@ use serde::Serialize;
 use super::{show, status};
 use crate::{
     command_error::CommandError,
+    counted::counted,
     interrupt,
     output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,
+    terminal,
     works::{self, WatchProgress},
 };
 
@@ -127,12 +124,12 @@ fn lines(task: &Task, report: &TaskReport, turns: &[TurnRecord]) -> Vec<String> 
     let budget = task.data().map(|(_, data)| data.settings.budget).unwrap_or_default();
     let of = |bound: Option<String>| bound.map(|bound| format!(" of {bound}")).unwrap_or_default();
     lines.push(format!(
-        "spent {}{}, {}{} tokens out, {} turns",
+        "spent {}{}, {}{} tokens out, {}",
         spent.usd.map_or_else(|| "no reported cost".to_owned(), |usd| format!("${usd:.4}")),
         of(budget.usd.map(|usd| format!("${usd:.2}"))),
         spent.output_tokens,
         of(budget.output_tokens.map(|tokens| tokens.to_string())),
-        spent.turns,
+        counted(spent.turns, "turn"),
     ));
     lines
 }
@@ -178,11 +175,11 @@ fn turn(turn: &TurnRecord) -> String {
     let line = TurnLine::of(turn);
     let took = turn.took.or_else(|| SystemTime::now().duration_since(turn.began).ok()).unwrap_or_default();
     format!(
-        "  {} · {} · {} · {} calls, {}{}{}",
+        "  {} · {} · {} · {}, {}{}{}",
         line.name,
         line.backend.as_deref().unwrap_or("waiting"),
         line.activity,
-        line.calls,
+        counted(line.calls, "call"),
         spoken(took),
         line.output_tokens.map(|tokens| format!(", {tokens} tokens out")).unwrap_or_default(),
         line.cost.map(|cost| format!(", {cost}")).unwrap_or_default(),
@@ -201,14 +198,16 @@ impl Board {
         if lines == self.drawn {
             return;
         }
-        if io::stdout().is_terminal() {
+        if terminal::takes_escapes(&io::stdout()) {
             let up = match self.drawn.len() {
                 0 => String::new(),
                 drawn => format!("\u{1b}[{drawn}A"),
             };
-            // Disables wrapping, so that every line takes exactly one line of the terminal.
-            let body: Vec<String> =
-                lines.iter().map(|line| format!("\u{1b}[2K\u{1b}[?7l{line}\u{1b}[?7h")).collect();
+            // Every line takes exactly one line of the terminal. Wrapping is disabled for characters that are two columns wide.
+            let body: Vec<String> = lines
+                .iter()
+                .map(|line| format!("\u{1b}[2K\u{1b}[?7l{}\u{1b}[?7h", terminal::fitted(line)))
+                .collect();
             say(format_args!("{up}{}\u{1b}[J", body.join("\n")));
         } else {
             for line in lines.iter().filter(|line| !self.drawn.contains(line)) {

@@ -18,6 +18,7 @@ use crate::{
     command_error::CommandError,
     interrupt,
     output::{AnswerWriter, printable, printable_lines, say},
+    terminal::wrapped,
     works,
 };
 
@@ -99,7 +100,7 @@ fn list(out: AnswerWriter, trap: &Trap) {
         sha256: trap.fingerprint().to_owned(),
     };
     out.show(&listed, |ListedTrap { name, kind, about, .. }| {
-        say(printable_lines(&format!("{name}  {kind}\n    {about}")));
+        say(wrapped(&printable_lines(&format!("{name}  {kind}\n    {about}")), 4));
     });
 }
 

@@ -19,6 +19,7 @@ use super::traps;
 use crate::{
     args::RunTestbedArgs,
     command_error::CommandError,
+    counted::counted,
     interrupt,
     output::{AnswerWriter, printable, say},
     works::note,
@@ -123,8 +124,13 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         fewest_turns: bounds.fewest,
         most_turns: bounds.most,
     };
-    let print =
-        || note(&format!("{runs} runs, of which {made} are finished; the rest takes {}", shown(bounds)));
+    let print = || {
+        note(&format!(
+            "{}, of which {made} are finished; the rest takes {}",
+            counted(runs, "run"),
+            shown(bounds)
+        ))
+    };
     out.event(started, print);
     if !real.is_empty() {
         let real = real.join(", ");
@@ -184,7 +190,7 @@ fn arms(named: &[String]) -> Result<Vec<Arm>, CommandError> {
 }
 
 fn shown(bounds: TurnBounds) -> String {
-    format!("{} to {} turns of agents", bounds.fewest, bounds.most)
+    format!("{} to {} of agents", bounds.fewest, counted(bounds.most, "turn"))
 }
 
 fn is_agreed() -> Result<bool, CommandError> {

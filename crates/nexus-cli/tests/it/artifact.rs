@@ -46,7 +46,7 @@ fn a_milestone_is_walked_from_its_name_to_its_status() {
     assert_eq!(said(&folder, &[&task[..], &["strong"]].concat()), "M001-S001-T0001");
     let (code, words) = refused(&folder, &[&task[..], &["stronk"]].concat());
     assert!(code == 1 && words.contains("haiku, sonnet, opus, strong"), "{code} {words}");
-    assert_eq!(said(&folder, &["scaffold", "M001"]), "M001-S001: 1 tasks, 2 files created, 0 unchanged");
+    assert_eq!(said(&folder, &["scaffold", "M001"]), "M001-S001: 1 task, 2 files created, 0 unchanged");
     assert_eq!(
         said(&folder, &["mark", "M001-S001-T0001", "done"]),
         "M001-S001-T0001 was pending and is now done"

@@ -241,5 +241,5 @@ fn what_others_wrote_is_no_command_to_a_terminal() {
     file["resume"]["backend"] = "on\u{1b}[2Je\nother \u{202e}".into();
     fs::write(&path, file.to_string()).unwrap();
     let list = stage.nexus(&["conversation", "list"]);
-    assert_eq!(text(&list.stdout), "talk · 2 messages · 1 turns · on[2Jeother \n", "{}", text(&list.stderr));
+    assert_eq!(text(&list.stdout), "talk · 2 messages · 1 turn · on[2Jeother \n", "{}", text(&list.stderr));
 }

@@ -97,8 +97,6 @@ const ANSWERING: &[&[&str]] = &[
     &["project", "plan", "Notes", "--issue", "where?", "--json"],
     &["project", "add", "write it"],
     &["project", "add", "write it", "--json"],
-    &["project", "tasks"],
-    &["project", "history"],
     &["project", "roles"],
     &["project", "roles", "--json"],
     &["project", "roles", "engineer"],
@@ -135,6 +133,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("project decide", "a plan, which its own tests have"),
     ("project reopen", "a plan, which its own tests have"),
     ("project prompt", "a task, which its own tests have"),
+    ("project tasks", "a task, which its own tests have"),
+    ("project history", "a cycle, which its own tests have"),
     ("project begin", "a task, which its own tests have"),
     ("project done", "a task, which its own tests have"),
     ("project back", "a task, which its own tests have"),
@@ -236,11 +236,22 @@ fn stage(reply: Reply) -> Stage {
 /// The subcommands that have none of their own, by the help.
 fn leaves(stage: &Stage, above: &[&str]) -> BTreeSet<String> {
     let help = nexus(stage, &[above, &["--help"]].concat());
+    // The overview has five headings in place of one.
+    let is_first = |line: &str| match above.is_empty() {
+        true => line.ends_with(':') && !line.starts_with(' '),
+        false => line == "Commands:",
+    };
+    let is_last = |line: &str| match above.is_empty() {
+        true => line == "Global options:",
+        false => line.is_empty(),
+    };
     let names = text(&help.stdout)
         .lines()
-        .skip_while(|line| *line != "Commands:")
+        .skip_while(|line| !is_first(line))
         .skip(1)
-        .take_while(|line| !line.is_empty())
+        .take_while(|line| !is_last(line))
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| !line.starts_with(' '))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help");
     let found: BTreeSet<String> = names.flat_map(|name| leaves(stage, &[above, &[name]].concat())).collect();

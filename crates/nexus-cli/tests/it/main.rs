@@ -68,6 +68,8 @@ mod task;
 #[path = "../../../nexus-tasks/examples/task/model.rs"]
 mod task_model;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
 mod testbed;
 mod testbed_real;
 #[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]

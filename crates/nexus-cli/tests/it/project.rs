@@ -100,7 +100,7 @@ fn what_cannot_be_done_says_what_can() {
         assert!(!stage.project.join(".nexus").exists(), "{look}");
     }
     let (code, said) = stage.refused(&["project", "begin", "1"]);
-    assert!(code == 1 && said.contains("task_add"), "{code} {said}");
+    assert!(code == 1 && said.contains("first add a task with `nexus project add`"), "{code} {said}");
     stage.said(&["project", "add", "one"]);
     let (code, said) = stage.refused(&["project", "begin", "7"]);
     assert!(code == 2 && said.contains("write one of these numbers: 1"), "{code} {said}");

@@ -141,7 +141,7 @@ fn recorded_work_is_continued() {
     let id = complete.split_whitespace().next().unwrap();
     assert!(printed(&folder, "", &["task", "log", id]).contains("created"));
     assert!(printed(&folder, "", &["task", "show", id, "patch"]).contains("+echo $(( $1 + $2 ))"));
-    assert!(printed(&folder, "", &["task", "land", id]).starts_with("refs/heads/main is at "));
+    assert!(printed(&folder, "", &["task", "land", id]).starts_with("landed: your branch main "));
     assert_eq!(fs::read_to_string(folder.path().join("sums/sum.sh")).unwrap(), "echo $(( $1 + $2 ))\n");
     let debates = printed(&folder, "", &["debate", "list"]);
     let done = debates.lines().find(|line| line.contains("done")).unwrap().split_whitespace().next().unwrap();

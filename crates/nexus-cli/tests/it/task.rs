@@ -80,7 +80,10 @@ fn a_goal_is_walked_to_a_commit_in_the_branch() {
     assert!(patch.contains("+echo $(( $1 + $2 ))"), "{patch}");
     assert!(fs::read_to_string(stage.project.join("sum.sh")).unwrap().contains("#-"));
     let landed = stage.said(&["task", "land", &id]);
-    assert!(landed.starts_with("refs/heads/main is at "), "{landed}");
+    assert!(
+        landed.starts_with("landed: your branch main has the commits of the task, and is now at "),
+        "{landed}"
+    );
     assert_eq!(fs::read_to_string(stage.project.join("sum.sh")).unwrap(), "echo $(( $1 + $2 ))\n");
     assert!(!stage.model.main_calls().is_empty());
 }
@@ -185,7 +188,7 @@ fn what_cannot_be_done_says_what_to_do() {
     );
     let id = stage.created();
     refused(&["task", "reopen", &id, "again"], 1, "only a task that has ended can be reopened");
-    refused(&["task", "reopen", &id, "again", "--from", "0"], 2, "counts from 1");
+    refused(&["task", "reopen", &id, "again", "--from", "0"], 2, "counts the entries of the plan from 1");
     refused(&["task", "show", &id, "step-9"], 2, "has no step-9");
     refused(&["task", "show", &id, "../status.json"], 2, "is not the name of an artifact");
     stage.said(&["task", "cancel", &id]);

@@ -15,6 +15,7 @@
 
 mod copies;
 mod error;
+mod for_people;
 mod keep;
 mod loaded;
 mod missing;
@@ -40,6 +41,8 @@ use std::{
 use nexus_trees::Tree;
 
 pub use error::CheckError;
+pub use for_people::spoken_probe;
+pub(crate) use for_people::{command_line, compared, side_name};
 pub use output::{CheckOutput, KeptText, ProgramExit};
 pub use probe::{ProbeDraft, ProbeFile};
 pub use probe_record::{

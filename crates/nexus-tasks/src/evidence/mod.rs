@@ -60,6 +60,14 @@ impl EvidenceId {
         }
     }
 
+    /// Returns the path of the file whose changed lines it names.
+    pub(crate) fn diff_path(&self) -> Option<&str> {
+        match &self.0 {
+            EvidenceTarget::Diff { path, .. } => Some(path),
+            EvidenceTarget::Test(_) | EvidenceTarget::Probe(_) => None,
+        }
+    }
+
     /// Names lines `first..=last` of the new file at `path`.
     pub fn diff(path: impl Into<String>, first: u32, last: u32) -> Self {
         Self(EvidenceTarget::Diff { path: path.into(), first, last })
@@ -201,6 +209,11 @@ impl StepEvidence {
         for (path, lines) in patch_lines::changed_lines(patch) {
             self.add_lines(path, lines);
         }
+    }
+
+    /// Returns the numbers of the runs of the tests, in order.
+    pub fn tests(&self) -> impl Iterator<Item = u32> + '_ {
+        self.tests.iter().copied()
     }
 
     /// Returns the numbers of the probes that ran, in order.

@@ -1,23 +1,27 @@
 //! The report of a task: one self-contained HTML page.
 
 mod attempt;
+mod evidence;
 mod plan;
+mod summary;
 mod turns;
+
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use nexus_work::report::{Block, Page, Text};
 
+use self::evidence::AttemptEvidence;
 use crate::{
     store::{Task, TaskSnapshot},
     task_error::TaskError,
-    task_state::TaskStatus,
 };
 
 /// Most log events to show; the oldest are left out.
 const MOST_EVENTS: usize = 500;
 
-/// Renders the report of a task as it is now: plan, turns on a time line, claims beside the diff, verdicts with their probes, and the
-/// cost by phase. The report is an HTML file in UTF-8, without script, that loads no resources.
+/// Renders the report of a task as it is now: summary, plan, turns on a time line, claims beside the diff, verdicts, and cost by phase.
+/// Each piece of evidence is a link to its test, probe or changed file. Probes are shown with their command and outputs. The report is an HTML file in UTF-8, without script, that loads no resources.
 ///
 /// It names vendors: it is for the caller, never for an agent. It reads files and runs git, so async code must call it by the runtime's
 /// `spawn_blocking`.
@@ -33,15 +37,26 @@ pub fn task_report(task: &Task) -> Result<String, TaskError> {
     let turns = task.turn_log().map(|log| log.turns).unwrap_or_default();
     let events = task.events()?.events;
 
-    let mut page = Page::new(title(&snapshot)).head(head(task, &snapshot));
-    page = page.section("Goal", goal(&snapshot));
+    let attempts: Vec<AttemptEvidence<'_>> = records
+        .iter()
+        .map(|record| {
+            let of_attempt = summary::ended(&events).filter(|turn| turn.attempt == Some(record.attempt));
+            let ids: BTreeSet<String> = of_attempt.filter_map(|turn| turn.turn).collect();
+            AttemptEvidence::of(task, record, turns.iter().filter(|turn| ids.contains(&turn.id)))
+        })
+        .collect();
+    let test_command = snapshot.data.settings.test_command.as_deref();
+
+    let head = summary::summary(task, &snapshot, &records, &turns, &events);
+    let mut page = Page::new(title(&snapshot)).head(head).section("Goal", goal(&snapshot));
     if let Some(brief) = &brief {
-        page = page.section("Plan", plan::plan(brief, &snapshot, &records));
+        page = page.section("Plan", plan::plan(brief, &snapshot, &attempts));
     }
     page = page.section("Time", turns::time_line(&turns)).section("Cost by phase", turns::cost(&events));
-    for record in &records {
+    for evidence in &attempts {
+        let record = evidence.record;
         let heading = format!("Attempt {} at entry {}", record.attempt, record.entry + 1);
-        page = page.section(heading, attempt::attempt(task, brief.as_ref(), record));
+        page = page.section(heading, attempt::attempt(task, brief.as_ref(), evidence, test_command));
     }
     Ok(page.section("Log", log(&events)).render())
 }
@@ -51,36 +66,6 @@ fn title(snapshot: &TaskSnapshot) -> String {
     match goal.char_indices().nth(120) {
         Some((end, _)) => format!("{}\u{2026}", &goal[..end]),
         None => goal.to_owned(),
-    }
-}
-
-fn head(task: &Task, snapshot: &TaskSnapshot) -> Markup {
-    let status = &snapshot.state.status;
-    let class = match status {
-        TaskStatus::Complete { .. } => "good",
-        TaskStatus::Escalated { .. } | TaskStatus::Blocked { .. } => "bad",
-        _ => "warn",
-    };
-    html! {
-        p { span class=(class) { (status.name()) } " \u{b7} task " code { (task.id()) } }
-        table {
-            tr { th { "project" } td { (Text(&snapshot.data.project.display().to_string())) } }
-            tr { th { "created" } td { (time(snapshot.created_at)) } }
-            tr { th { "last change" } td { (time(snapshot.updated_at)) } }
-            @if let Some(head) = &snapshot.data.head { tr { th { "last commit" } td { code { (head) } } } }
-            @for (name, value) in &snapshot.labels { tr { th { (Text(name)) } td { (Text(value)) } } }
-        }
-        @match status {
-            TaskStatus::Escalated { reason, error, .. } => {
-                p { "Escalated: " (Text(reason)) }
-                @if let Some(error) = error { (Block(error)) }
-            }
-            TaskStatus::Blocked { reasons, .. } => { p { "Blocked:" } ul { @for reason in reasons { li { (Text(reason)) } } } }
-            TaskStatus::ClarificationNeeded { questions } => {
-                p { "Asked:" } ul { @for question in questions { li { (Text(question)) } } }
-            }
-            _ => {}
-        }
     }
 }
 
@@ -107,14 +92,34 @@ fn log(events: &[nexus_work::WorkspaceEvent]) -> Markup {
     html! {
         @if left_out > 0 { p.soft { (left_out) " earlier events are left out." } }
         table {
-            tr { th { "when" } th { "what" } th { "more" } }
+            tr { th { "when" } th { "event" } th { "details" } }
             @for event in &events[left_out..] {
                 tr {
-                    td.soft { (time(event.time)) }
-                    td { (Text(&event.kind)) }
-                    td { @if !event.data.is_null() { code { (Text(&event.data.to_string())) } } }
+                    td.soft.whole { (time(event.time)) }
+                    td.whole { (Text(&event.kind.replace('_', " "))) }
+                    td.long { (details(&event.data)) }
                 }
             }
+        }
+    }
+}
+
+/// Lists the fields of an event that have a value.
+fn details(data: &serde_json::Value) -> Markup {
+    let fields = data.as_object().into_iter().flatten();
+    let fields = fields.filter_map(|(name, value)| {
+        let shown = match value {
+            serde_json::Value::Null => return None,
+            serde_json::Value::String(text) => text.clone(),
+            serde_json::Value::Array(items) if items.is_empty() => return None,
+            other => other.to_string(),
+        };
+        Some((name.replace('_', " "), shown))
+    });
+    html! {
+        @for (number, (name, value)) in fields.enumerate() {
+            @if number > 0 { " \u{b7} " }
+            span.soft { (Text(&name)) } " " (Text(&value))
         }
     }
 }

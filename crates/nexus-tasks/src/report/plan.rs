@@ -3,19 +3,26 @@
 use maud::{Markup, html};
 use nexus_work::report::{Block, Text};
 
+use super::evidence::AttemptEvidence;
 use crate::{
     problem_brief::ProblemBrief,
-    review::{CriterionJudgement, Judgement, ReviewVerdict},
-    step_record::StepRecord,
+    review::{CriterionJudgement, Judgement},
     store::TaskSnapshot,
     task_state::TaskStatus,
 };
 
-pub(super) fn plan(brief: &ProblemBrief, snapshot: &TaskSnapshot, records: &[StepRecord]) -> Markup {
+pub(super) fn plan(
+    brief: &ProblemBrief,
+    snapshot: &TaskSnapshot,
+    attempts: &[AttemptEvidence<'_>],
+) -> Markup {
     let (problem, clarifications) = brief.problem();
-    let verdicts = || records.iter().rev().filter_map(|record| record.verdict.as_ref());
     let judged = |id: &str| {
-        verdicts().flat_map(ReviewVerdict::criteria).find(|judged: &&CriterionJudgement| judged.id == id)
+        attempts.iter().rev().find_map(|attempt| {
+            let verdict = attempt.record.verdict.as_ref()?;
+            let is_it = |judged: &&CriterionJudgement| judged.id == id;
+            Some((attempt, verdict.criteria().iter().find(is_it)?))
+        })
     };
     html! {
         (Block(problem))
@@ -43,9 +50,9 @@ pub(super) fn plan(brief: &ProblemBrief, snapshot: &TaskSnapshot, records: &[Ste
                     td { (Text(&criterion.text)) }
                     @match judged(&criterion.id) {
                         None => { td.soft { "not yet" } td {} }
-                        Some(found) => {
+                        Some((attempt, found)) => {
                             td { (judgement(found.judgement)) }
-                            td { @for id in &found.evidence { code { (Text(&id.to_string())) } " " } }
+                            td { (attempt.links(&found.evidence)) }
                         }
                     }
                 }

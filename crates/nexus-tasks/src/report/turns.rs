@@ -1,13 +1,13 @@
 //! The agents' turns: their times and their cost.
 
-use std::collections::BTreeMap;
-
 use maud::{Markup, Render as _, html};
 use nexus_core::{RecordedOutcome, TurnRecord};
 use nexus_work::{
-    LoggedTurn, WorkspaceEvent,
+    WorkspaceEvent,
     report::{Bar, Bars, Span, SpanKind, TimeLine},
 };
+
+use super::summary::ended;
 
 /// Most turns to draw; the first ones are left out.
 const MOST_TURNS: usize = 400;
@@ -45,10 +45,14 @@ struct PhaseUsage {
 }
 
 pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
-    let mut phases: BTreeMap<String, PhaseUsage> = BTreeMap::new();
-    let ended = events.iter().filter(|event| event.kind == "turn_ended");
-    for turn in ended.filter_map(|event| serde_json::from_value::<LoggedTurn>(event.data.clone()).ok()) {
-        let used = phases.entry(turn.phase).or_default();
+    // In the order in which the task reached them.
+    let mut phases: Vec<(String, PhaseUsage)> = Vec::new();
+    for turn in ended(events) {
+        let at = phases.iter().position(|(phase, _)| *phase == turn.phase).unwrap_or_else(|| {
+            phases.push((turn.phase.clone(), PhaseUsage::default()));
+            phases.len() - 1
+        });
+        let used = &mut phases[at].1;
         used.turns += 1;
         used.output_tokens += turn.output_tokens.unwrap_or_default();
         if let Some(cost) = turn.cost {
@@ -59,8 +63,8 @@ pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
         return html! { p.soft { "No turn has ended yet." } };
     }
     let dollars =
-        |used: &PhaseUsage| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
-    let tokens = |(phase, used): (&String, &PhaseUsage)| Bar {
+        |used: &PhaseUsage| used.usd.map_or_else(|| "not reported".to_owned(), |usd| format!("${usd:.4}"));
+    let tokens = |(phase, used): &(String, PhaseUsage)| Bar {
         label: phase.clone(),
         value: used.output_tokens as f64,
         shown: format!("{} tokens, {}", used.output_tokens, dollars(used)),

@@ -12,7 +12,7 @@ use nexus_work::{WorkspaceId, check_labels, check_text};
 
 use super::{
     request::TaskCreateRequest,
-    reviewing_vendors::{REVIEWER, too_few_vendors},
+    reviewing_vendors::{REVIEWER, check_vendors},
 };
 use crate::{
     checks::check_settings,
@@ -104,6 +104,15 @@ impl TaskAdmission {
         }
     }
 
+    /// Checks that the reviewers have enough vendors for a step to advance. A configuration without reviewers passes: a command that runs
+    /// no agent has none.
+    pub(super) fn check_vendors(&self, asked: Option<usize>) -> Result<(), TaskError> {
+        match self.router.explain(WorkKind::from(REVIEWER)) {
+            Ok(explained) => check_vendors(&explained.target, asked),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Checks that the configuration binds a backend to each part of the work. Returns warnings about weak bindings.
     pub(super) fn check_configuration(&self, request: &TaskCreateRequest) -> Result<Vec<String>, TaskError> {
         let mut warnings = Vec::new();
@@ -124,7 +133,7 @@ impl TaskAdmission {
             }
             if kind == REVIEWER {
                 let asked = request.min_vendors.or(self.settings.min_vendors);
-                warnings.extend(too_few_vendors(&explained.target, asked));
+                check_vendors(&explained.target, asked)?;
             }
             let chains = match &explained.target {
                 ExplainedTarget::Chain(chain) => vec![chain],

@@ -84,6 +84,34 @@ impl fmt::Display for ArtifactName {
     }
 }
 
+impl Task {
+    /// Returns the names of the artifacts that the task has. A map of its project is not among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`snapshot`](Self::snapshot), [`step_records`](Self::step_records) and [`turn_log`](Self::turn_log).
+    pub fn artifacts(&self) -> Result<Vec<String>, TaskError> {
+        let snapshot = self.snapshot()?;
+        let mut names = Vec::new();
+        if snapshot.data.brief.is_some() {
+            names.push(ArtifactName::Brief);
+        }
+        if !snapshot.data.commits.is_empty() {
+            names.push(ArtifactName::Patch);
+        }
+        for record in self.step_records(&snapshot.state)? {
+            let attempt = record.attempt;
+            names.push(ArtifactName::Step(attempt));
+            names.extend(record.work.is_some().then_some(ArtifactName::PatchOf(attempt)));
+            names.extend(record.verdict.is_some().then_some(ArtifactName::Verdict(attempt)));
+            names.extend((1..=record.units.len()).map(|unit| ArtifactName::Handoff(attempt, unit)));
+            names.extend(record.evidence.probes().map(ArtifactName::Probe));
+        }
+        names.extend(self.turn_log()?.turns.into_iter().map(|turn| ArtifactName::Turn(turn.id)));
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+}
+
 impl ArtifactName {
     /// Returns the whole text. `map` is the map of the project, if an agent has drawn it.
     pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {

@@ -173,6 +173,9 @@ pub struct TaskReopenRequest {
     /// New budget of all turns of the task together, including those so far. Each given bound replaces the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<WorkBudget>,
+    /// Number of vendors whose votes a step needs from now on; 1 accepts a single vendor. By default the number of the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_vendors: Option<usize>,
 }
 
 /// Removes a task that ended, with all its data. Commits that were not landed are lost.

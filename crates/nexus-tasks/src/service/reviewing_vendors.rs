@@ -29,25 +29,30 @@ pub(super) async fn check_addresses(router: &Router) -> Result<Vec<String>, Task
     Ok(warnings)
 }
 
-/// Returns a warning if the reviewers have too few vendors for any step to advance. Without `asked`, the setting of the panel counts.
-pub(super) fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<String> {
+/// Checks that the reviewers have enough vendors for a step to advance. Without `asked`, the setting of the panel counts.
+///
+/// # Errors
+///
+/// [`NotConfigured`](TaskErrorKind::NotConfigured) if they have too few: every turn before the first review would be paid for nothing.
+pub(super) fn check_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Result<(), TaskError> {
     let (chains, of_panel) = match target {
         ExplainedTarget::Chain(chain) => (vec![chain], Panel::new(REVIEWER, []).min_vendors),
         ExplainedTarget::Panel { seats, min_vendors, .. } => {
             (seats.iter().map(|seat| &seat.chain).collect(), *min_vendors)
         }
-        _ => return None,
+        _ => return Ok(()),
     };
     let needed = asked.unwrap_or(of_panel);
     let vendors: BTreeSet<_> =
         chains.iter().flat_map(|chain| &chain.entries).filter_map(|entry| entry.vendor.as_ref()).collect();
     // Each seat has one vote, so a single seat with fallbacks of other vendors still adds only one vendor.
     let most = vendors.len().min(chains.len());
-    (needed > most).then(|| {
-        format!(
-            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), but the reviewers in \
-             nexus.yaml have at most {most}; bind reviewers of more vendors, or create the task with a \
-             smaller `min_vendors`"
-        )
-    })
+    if needed <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "no step can advance: it needs votes of {needed} vendors, but the reviewers in nexus.yaml have at most {most}"
+    );
+    let instead = "bind reviewers of more vendors, or set `min_vendors` to a smaller number";
+    Err(TaskError::new(TaskErrorKind::NotConfigured, message, instead))
 }

@@ -211,6 +211,37 @@ fn a_browser_asks_for_nothing_when_it_shows_a_report() {
 }
 
 #[test]
+fn every_link_of_a_report_leads_to_a_part_of_it() {
+    let (Some(hostile), Some(plain)) = (place(HOSTILE), place("plain")) else { return };
+    for place in [hostile, plain] {
+        let page = task_report(&place.task).unwrap();
+        let links: BTreeSet<&str> =
+            page.split("href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        for link in &links {
+            let anchor = link.strip_prefix('#').expect("a link within the page");
+            assert_eq!(page.matches(&format!("id=\"{anchor}\"")).count(), 1, "{link}");
+        }
+        // Claims, verdicts and criteria cite the test of their attempt.
+        assert!(links.contains("#a1-test-1") && links.contains("#a4-test-1"), "{links:?}");
+    }
+}
+
+#[test]
+fn a_summary_comes_before_everything_else() {
+    let Some(place) = place("plain") else { return };
+    let page = task_report(&place.task).unwrap();
+    let head = page.split("<main>").next().unwrap();
+    for row in ["reviewed by", "commit", "change", "landed", "cost", "time", "vendors"] {
+        assert!(head.contains(&format!("<th>{row}</th>")), "{row}: {head}");
+    }
+    assert!(head.contains("+1</span> <span class=\"bad\">\u{2212}1</span> in 1 file"), "{head}");
+    assert!(head.contains(&format!("nexus task land {}", place.task.id())), "{head}");
+    place.task.log(&TaskLogEvent::Landed { outcome: "landed".to_owned(), obstacle: None }).unwrap();
+    let page = task_report(&place.task).unwrap();
+    assert!(page.contains("<th>landed</th><td class=\"long\"><span class=\"good\">yes</span>"), "{page}");
+}
+
+#[test]
 fn what_cannot_be_shown_is_said_in_its_place() {
     let Some(place) = place("plain") else { return };
     let whole = task_report(&place.task).unwrap();

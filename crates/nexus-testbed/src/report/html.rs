@@ -28,6 +28,10 @@ pub fn experiment_html(results: &ExperimentResults) -> String {
     Page::new(title)
         .head(html! {
             p { (summary.finished) " of " (summary.planned) " runs are finished." }
+            ul { @for arm in &summary.arms { li {
+                b { (Text(&arm.name)) } ": caught " (of(arm.caught)) " wrong answers, refused " (of(arm.refused)) " right ones; "
+                (arm.turns) (if arm.turns == 1 { " turn, " } else { " turns, " }) (cost(arm.usd, arm.turns_without_cost))
+            } } }
             @for text in measured(results) { p { (text) } }
         })
         .section("Caught, by arm", caught(&summary))
@@ -144,7 +148,7 @@ fn run_part(run: &RunRecord) -> Markup {
     let number = key.number;
     html! {
         h3 id={ "run-" (number) } { "Run " (number + 1) ": " (Text(&key.arm)) " on " (Text(&key.trap)) ", " (key.answer) ", time " (key.repeat) }
-        p { (outcome(run)) ", " (format!("{:.0}", run.seconds)) " s, " (run.spent.turns) " turns, "
+        p { (outcome(run)) ", " (format!("{:.0}", run.seconds)) " s, " (run.spent.turns) (if run.spent.turns == 1 { " turn, " } else { " turns, " })
             (cost(run.spent.usd, u64::from(run.spent.turns_without_cost))) }
         @match &run.result {
             RunResult::Invalid { reason } => { p.bad { "It counts for nothing: " (Text(reason)) } }

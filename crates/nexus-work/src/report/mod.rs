@@ -28,4 +28,4 @@ pub use bars::{Bar, Bars};
 pub use intervals::{Estimate, Intervals};
 pub use page::Page;
 pub use text::{Block, Text, diff};
-pub use time_line::{Span, SpanKind, TimeLine};
+pub use time_line::{Span, SpanKind, TimeLine, spoken_duration};

@@ -67,7 +67,7 @@ impl Render for TimeLine {
                     @let part = end.as_secs_f64() * f64::from(tick) / f64::from(TICKS);
                     @let time = Duration::try_from_secs_f64(part).unwrap_or(end);
                     line class="grid" x1=(at(time)) x2=(at(time)) y1="0" y2=(foot) {}
-                    text class="soft" x=(at(time)) y=(foot + 16) text-anchor=(anchor(tick)) { (spoken(time)) }
+                    text class="soft" x=(at(time)) y=(foot + 16) text-anchor=(anchor(tick)) { (spoken_duration(time)) }
                 }
                 @for (row, lane) in lanes.iter().enumerate() {
                     text x=(LEFT - 8.0) y=(row * ROW + 18) text-anchor="end" { (Text(&shortened(lane, LABEL))) }
@@ -75,7 +75,7 @@ impl Render for TimeLine {
                         @let width = (span.took.as_secs_f64() * scale).max(2.0);
                         rect class=(class(span.kind)) x=(at(span.began)) y=(row * ROW + 5)
                             width=(format!("{width:.1}")) height=(ROW - 8) {
-                            title { (Text(&span.label)) ", " (spoken(span.took)) (ending(span.kind)) }
+                            title { (Text(&span.label)) ", " (spoken_duration(span.took)) (ending(span.kind)) }
                         }
                     }
                 }
@@ -109,7 +109,7 @@ fn ending(kind: SpanKind) -> &'static str {
 }
 
 /// Formats a duration for people: `850 ms`, `4.2 s`, `3 min 5 s`.
-fn spoken(time: Duration) -> String {
+pub fn spoken_duration(time: Duration) -> String {
     match time.as_secs() {
         0 => format!("{} ms", time.as_millis()),
         seconds @ 1..=59 => format!("{seconds}.{} s", time.subsec_millis() / 100),

@@ -10,6 +10,8 @@ pub(crate) mod stage;
 #[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
 pub(crate) mod surface;
 #[cfg(target_os = "linux")]
+pub(crate) mod terminal;
+#[cfg(target_os = "linux")]
 pub(crate) mod two_vendors;
 
 use std::{

@@ -19,14 +19,23 @@ pub(crate) fn commands() -> Vec<(String, String)> {
     let mut open = vec![String::new()];
     while let Some(command) = open.pop() {
         let arguments: Vec<_> = command.split_whitespace().chain(["--help"]).collect();
-        let output = folder.command(&arguments).env("COLUMNS", "120").output().unwrap();
+        let output = folder.command(&arguments).env("COLUMNS", "100").output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         let help = text(&output.stdout).to_owned();
+        // The overview has five headings in place of one.
+        let is_first = |line: &str| match command.is_empty() {
+            true => line.ends_with(':') && !line.starts_with(' '),
+            false => line == "Commands:",
+        };
+        let is_last = |line: &str| match command.is_empty() {
+            true => line == "Global options:",
+            false => !line.starts_with(' ') && !line.is_empty(),
+        };
         let subcommands: Vec<String> = help
             .lines()
-            .skip_while(|line| *line != "Commands:")
+            .skip_while(|line| !is_first(line))
             .skip(1)
-            .take_while(|line| line.starts_with(' ') || line.is_empty())
+            .take_while(|line| !is_last(line))
             .filter_map(|line| line.strip_prefix("  "))
             .filter(|line| !line.starts_with([' ', '-']))
             .filter_map(|line| line.split_whitespace().next())

@@ -79,8 +79,14 @@ impl Tasks {
             let message = format!("`budget.{name}` must be more than 0");
             return Err(TaskError::invalid(message, "write a number above 0, or leave it out"));
         }
+        if request.min_vendors == Some(0) {
+            let message = "`min_vendors` must be more than 0";
+            return Err(TaskError::invalid(message, "write a number above 0, or leave it out"));
+        }
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.jobs.lock(&task, LOOK).await?;
+        let settings = read(&task, |task| Ok(task.data()?.1.settings)).await?;
+        self.0.admission.check_vendors(request.min_vendors.or(settings.min_vendors))?;
         let reopening = task.clone();
         let inner = self.0.handle();
         try_blocking(move || {
@@ -120,6 +126,9 @@ fn reopen(
     }
     if let Some(budget) = request.budget {
         data.settings.budget = data.settings.budget.raised_by(budget);
+    }
+    if request.min_vendors.is_some() {
+        data.settings.min_vendors = request.min_vendors;
     }
     data.follow_ups.clear();
     data.notes.push(request.note.clone());

@@ -425,8 +425,7 @@ async fn an_accepted_end_escalates_with_its_reason() {
     let note = TaskReopenRequest {
         task_id: id.clone(),
         note: "It can now.".to_owned(),
-        from_entry: None,
-        budget: None,
+        ..TaskReopenRequest::default()
     };
     world.tasks.reopen(note).await.unwrap();
     assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");

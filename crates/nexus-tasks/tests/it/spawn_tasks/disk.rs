@@ -200,8 +200,7 @@ async fn reopen(tasks: &Tasks, id: &str) {
     let note = nexus_tasks::TaskReopenRequest {
         task_id: id.to_owned(),
         note: "There is room again.".to_owned(),
-        from_entry: None,
-        budget: None,
+        ..nexus_tasks::TaskReopenRequest::default()
     };
     tasks.reopen(note).await.unwrap();
 }

@@ -21,7 +21,7 @@ fn copies(world: &World, id: &str) -> Vec<&'static str> {
 }
 
 fn reopen(id: &str) -> TaskReopenRequest {
-    TaskReopenRequest { task_id: id.to_owned(), note: "Go on.".to_owned(), from_entry: None, budget: None }
+    TaskReopenRequest { task_id: id.to_owned(), note: "Go on.".to_owned(), ..TaskReopenRequest::default() }
 }
 
 async fn cancel(world: &World, id: &str) {
@@ -230,17 +230,25 @@ async fn a_status_that_there_is_not_is_answered_with_those_that_there_are() {
 }
 
 #[tokio::test]
-async fn more_vendors_than_review_are_a_warning_before_anything_runs() {
+async fn a_task_that_needs_more_vendors_than_review_is_refused_before_anything_runs() {
     let Some(world) = World::new(honest) else { return };
-    for (asked, is_too_many) in [(None, false), (Some(2), false), (Some(3), true)] {
-        let request = TaskCreateRequest { min_vendors: asked, ..world.request() };
-        let warnings = world.tasks.create(request).await.unwrap().warnings.join("\n");
-        assert_eq!(
-            warnings.contains("no step can advance: it needs votes of 3 vendors"),
-            is_too_many,
-            "{warnings}"
-        );
-    }
+    let why =
+        "no step can advance: it needs votes of 3 vendors, but the reviewers in nexus.yaml have at most 2";
+    let create = |min_vendors| TaskCreateRequest { min_vendors, ..world.request() };
+    let refused = world.tasks.create(create(Some(3))).await.unwrap_err();
+    assert_eq!((refused.kind, refused.message.as_str()), (TaskErrorKind::NotConfigured, why));
+    assert!(refused.advice.contains("`min_vendors`"), "{refused}");
+    assert!(world.tasks.list(TaskListRequest::default()).await.unwrap().tasks.is_empty());
+    world.tasks.create(create(None)).await.unwrap();
+    let id = world.tasks.create(create(Some(2))).await.unwrap().task_id;
+
+    world.tasks.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+    let again = |min_vendors| TaskReopenRequest { min_vendors, ..reopen(&id) };
+    assert_eq!(world.tasks.reopen(again(Some(3))).await.unwrap_err().message, why);
+    assert_eq!(world.tasks.reopen(again(Some(0))).await.unwrap_err().kind, TaskErrorKind::InvalidArgument);
+    world.tasks.reopen(again(Some(1))).await.unwrap();
+    let task = world.tasks.store().open(&id).unwrap();
+    assert_eq!(task.data().unwrap().1.settings.min_vendors, Some(1));
 }
 
 #[tokio::test]

@@ -159,7 +159,7 @@ async fn what_follows_a_completion_is_dropped_where_the_task_is_reopened() {
     world.tasks.shutdown().await;
     let tasks = server(&world, &memory);
     let note =
-        TaskReopenRequest { task_id: id.clone(), note: "Again.".to_owned(), from_entry: None, budget: None };
+        TaskReopenRequest { task_id: id.clone(), note: "Again.".to_owned(), ..TaskReopenRequest::default() };
     assert_eq!(tasks.reopen(note).await.unwrap().to_do, [""; 0]);
     run_step(&tasks, &id).await;
     assert_eq!(world.turns("implement"), 2);

@@ -118,8 +118,7 @@ async fn the_third_brief_that_breaks_a_rule_escalates_and_reopening_begins_anew(
     let reopen = TaskReopenRequest {
         task_id: id.clone(),
         note: "Stay in src.".to_owned(),
-        from_entry: None,
-        budget: None,
+        ..TaskReopenRequest::default()
     };
     assert_eq!(world.tasks.reopen(reopen).await.unwrap().status, "framing");
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
@@ -141,8 +140,7 @@ async fn a_failure_of_the_infrastructure_escalates_with_the_error() {
     let reopen = TaskReopenRequest {
         task_id: id.clone(),
         note: "Signed in again.".to_owned(),
-        from_entry: None,
-        budget: None,
+        ..TaskReopenRequest::default()
     };
     world.tasks.reopen(reopen).await.unwrap();
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");

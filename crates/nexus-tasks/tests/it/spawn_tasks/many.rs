@@ -255,8 +255,11 @@ async fn what_is_written_outside_of_a_slice_ends_the_step_and_the_note_of_a_call
 
     gate.add_permits(1);
     let note = "Each in its own slice.".to_owned();
-    let reopened =
-        nexus_tasks::TaskReopenRequest { task_id: id.clone(), note, from_entry: None, budget: None };
+    let reopened = nexus_tasks::TaskReopenRequest {
+        task_id: id.clone(),
+        note,
+        ..nexus_tasks::TaskReopenRequest::default()
+    };
     world.tasks.reopen(reopened).await.unwrap();
     assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
     let request = nexus_tasks::TaskArtifactRequest { task_id: id, artifact: "patch".to_owned(), offset: 0 };

@@ -18,7 +18,12 @@ use super::kit::{
 };
 
 fn reopen(id: &str, from_entry: Option<usize>) -> TaskReopenRequest {
-    TaskReopenRequest { task_id: id.to_owned(), note: "Mind the signs.".to_owned(), from_entry, budget: None }
+    TaskReopenRequest {
+        task_id: id.to_owned(),
+        note: "Mind the signs.".to_owned(),
+        from_entry,
+        ..TaskReopenRequest::default()
+    }
 }
 
 /// Agents that do what they are asked, but for the reviews of one file, each with its decision.

@@ -1,0 +1,149 @@
+//! Summary of a task: its outcome, who judged it, what it changed, and what it took.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use maud::{Markup, html};
+use nexus_core::TurnRecord;
+use nexus_work::{
+    LoggedTurn, WorkspaceEvent,
+    report::{Block, Text, spoken_duration},
+};
+
+use super::{attempt::decision, evidence::changed_files, time};
+use crate::{
+    step_record::StepRecord,
+    store::{Task, TaskSnapshot},
+    task_state::TaskStatus,
+};
+
+pub(super) fn summary(
+    task: &Task,
+    snapshot: &TaskSnapshot,
+    records: &[StepRecord],
+    turns: &[TurnRecord],
+    events: &[WorkspaceEvent],
+) -> Markup {
+    let status = &snapshot.state.status;
+    let class = match status {
+        TaskStatus::Complete { .. } => "good",
+        TaskStatus::Escalated { .. } | TaskStatus::Blocked { .. } => "bad",
+        _ => "warn",
+    };
+    let commits = &snapshot.data.commits;
+    let logged: Vec<LoggedTurn> = ended(events).collect();
+    let judged = records.iter().rev().find(|record| !record.votes.is_empty());
+    html! {
+        p { span class=(class) { (status.name()) } " \u{b7} task " code { (task.id()) } }
+        table {
+            tr { th { "reviewed by" } td { @match judged {
+                None => { span.soft { "nobody yet" } }
+                Some(record) => { @for (number, vote) in record.votes.iter().enumerate() {
+                    @if number > 0 { ", " }
+                    (Text(vote.vendor.as_str())) " (" (Text(&vote.seat)) "): " (decision(vote.verdict.decision()))
+                } }
+            } } }
+            tr { th { "commit" } td { @match commits.last() {
+                None => { span.soft { "nothing was committed" } }
+                Some(last) => { code { (last.commit.as_str().get(..12).unwrap_or(last.commit.as_str())) }
+                    @if commits.len() > 1 { ", the last of " (commits.len()) } }
+            } } }
+            tr { th { "change" } td { (change(task, !commits.is_empty())) } }
+            tr { th { "landed" } td.long { (landed(task, !commits.is_empty(), events)) } }
+            tr { th { "cost" } td { (cost(&logged)) } }
+            tr { th { "time" } td { (worked(turns)) } }
+            tr { th { "vendors" } td { (vendors(&logged)) } }
+            tr { th { "project" } td.long { (Text(&snapshot.data.project.display().to_string())) } }
+            tr { th { "created" } td { (time(snapshot.created_at)) } }
+            tr { th { "last change" } td { (time(snapshot.updated_at)) } }
+            @for (name, value) in &snapshot.labels { tr { th { (Text(name)) } td.long { (Text(value)) } } }
+        }
+        @match status {
+            TaskStatus::Escalated { reason, error, .. } => {
+                p { "Escalated: " (Text(reason)) }
+                @if let Some(error) = error { (Block(error)) }
+            }
+            TaskStatus::Blocked { reasons, .. } => { p { "Blocked:" } ul { @for reason in reasons { li { (Text(reason)) } } } }
+            TaskStatus::ClarificationNeeded { questions } => {
+                p { "Asked:" } ul { @for question in questions { li { (Text(question)) } } }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the turns that ended.
+pub(super) fn ended(events: &[WorkspaceEvent]) -> impl Iterator<Item = LoggedTurn> + '_ {
+    let ended = events.iter().filter(|event| event.kind == "turn_ended");
+    ended.filter_map(|event| serde_json::from_value(event.data.clone()).ok())
+}
+
+/// Formats a number with its noun.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn change(task: &Task, is_committed: bool) -> Markup {
+    if !is_committed {
+        return html! { span.soft { "none" } };
+    }
+    match task.patch(None) {
+        Ok(patch) => {
+            let files = changed_files(&patch.map(|patch| patch.text()).unwrap_or_default());
+            let (added, removed) = files
+                .iter()
+                .fold((0, 0), |(added, removed), file| (added + file.added, removed + file.removed));
+            html! { span.good { "+" (added) } " " span.bad { "\u{2212}" (removed) } " in " (counted(files.len(), "file")) }
+        }
+        Err(error) => html! { span.bad { "it cannot be shown: " (Text(&error.to_string())) } },
+    }
+}
+
+fn landed(task: &Task, is_committed: bool, events: &[WorkspaceEvent]) -> Markup {
+    let outcome = |event: &WorkspaceEvent| event.data.get("outcome")?.as_str().map(str::to_owned);
+    let tried = events.iter().rev().filter(|event| event.kind == "landed");
+    let landed = tried.clone().find(|event| outcome(event).as_deref() == Some("landed"));
+    html! {
+        @match (landed, tried.clone().next()) {
+            (Some(event), _) => { span.good { "yes" } ", " (time(event.time)) }
+            (None, _) if !is_committed => { span.soft { "there is nothing to land" } }
+            (None, Some(event)) => { span.warn { "no" } @if let Some(why) = event.data.get("obstacle").and_then(|why| why.as_str()) { ": " (Text(why)) } }
+            (None, None) => { span.warn { "no" } "; " code { "nexus task land " (task.id()) } " lands it" }
+        }
+    }
+}
+
+fn cost(turns: &[LoggedTurn]) -> Markup {
+    let reported: Vec<f64> = turns.iter().filter_map(|turn| Some(turn.cost?.usd.0)).collect();
+    let tokens: u64 = turns.iter().filter_map(|turn| turn.output_tokens).sum();
+    let without = turns.len() - reported.len();
+    html! {
+        @if reported.is_empty() { "no cost was reported" } @else { (format!("${:.4}", reported.iter().sum::<f64>())) }
+        @if !reported.is_empty() && without > 0 { ", without " (counted(without, "turn")) " that reported none" }
+        ", " (tokens) " tokens out in " (counted(turns.len(), "turn"))
+    }
+}
+
+/// Returns the time from the first turn's start to the last turn's end.
+fn worked(turns: &[TurnRecord]) -> Markup {
+    let first = turns.iter().map(|turn| turn.began).min();
+    let last = turns.iter().map(|turn| turn.began + turn.took.unwrap_or(Duration::ZERO)).max();
+    match first.zip(last) {
+        Some((first, last)) => {
+            let span = last.duration_since(first).unwrap_or_default();
+            html! { (spoken_duration(span)) " from the first turn to the end of the last" }
+        }
+        None => html! { span.soft { "no turn has started yet" } },
+    }
+}
+
+fn vendors(turns: &[LoggedTurn]) -> Markup {
+    let names: BTreeSet<String> = turns
+        .iter()
+        .map(|turn| turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string))
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    match names.is_empty() {
+        true => html! { span.soft { "none yet" } },
+        false => html! { (Text(&names.join(", "))) },
+    }
+}
