@@ -181,8 +181,8 @@ fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
 #[cfg(test)]
 mod tests {
     use nexus_core::{
-        Effects, ToolOrigin,
-        turn::{Started, ToolCallStarted},
+        Effects,
+        turn::{Started, ToolCallStarted, ToolOrigin},
     };
 
     use super::*;
