@@ -28,7 +28,7 @@ pub enum ProjectErrorKind {
 pub type ProjectError = ServiceError<ProjectErrorKind>;
 
 impl ServiceErrorKind for ProjectErrorKind {
-    const RETRY: &'static str = "then make the same call again now";
+    const RETRY: &'static str = "make the same call again now";
     const FIND: &'static str = "choose an item that exists in the project";
     const RESTORE: &'static str = "correct the file or move it away; it was not changed";
 

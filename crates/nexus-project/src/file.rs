@@ -208,7 +208,7 @@ impl FolderLock {
             None => {
                 let bound = patience.bound().as_secs();
                 let message = format!("another writer has locked {path:?} for {bound} s");
-                Err(ProjectError::new(ProjectErrorKind::InUse, message, "then make the same call again now"))
+                Err(ProjectError::new(ProjectErrorKind::InUse, message, "make the same call again now"))
             }
         }
     }

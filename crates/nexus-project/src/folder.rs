@@ -292,7 +292,7 @@ pub(crate) fn new_id() -> Result<String, ProjectError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("the system gives no random numbers: {error}");
-        ProjectError::new(ProjectErrorKind::Failed, message, "then make the same call again now")
+        ProjectError::new(ProjectErrorKind::Failed, message, "make the same call again now")
     })?;
     Ok(nexus_files::hex(bytes))
 }

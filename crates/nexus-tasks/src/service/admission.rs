@@ -58,8 +58,9 @@ impl TaskAdmission {
         let root = project_root(&request.project, &[self.roots.as_slice(), client_roots].concat())?;
         self.store.git()?;
         let project = Project::find(&root)?;
-        check_settings(project.path(), &settings.sandbox)
-            .map_err(|error| TaskError::invalid(error.to_string(), "then make the same call again"))?;
+        check_settings(project.path(), &settings.sandbox).map_err(|error| {
+            TaskError::invalid(error.to_string(), "correct it, then make the same call again")
+        })?;
         let id = |field: &str, id: &str| {
             id.parse::<WorkspaceId>().map_err(|error| {
                 TaskError::invalid(format!("`{field}`: {error}"), "call task_list to find the id")
@@ -98,7 +99,7 @@ impl TaskAdmission {
         match settings.fault() {
             Some((path, reason)) => Err(TaskError::invalid(
                 format!("`{}` {reason}", path.join(".")),
-                "then make the same call again",
+                "correct it, then make the same call again",
             )),
             None => Ok(settings),
         }

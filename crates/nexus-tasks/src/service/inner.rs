@@ -130,7 +130,7 @@ impl TasksCore {
                 TaskError::new(
                     TaskErrorKind::NotConfigured,
                     error.to_string(),
-                    "then make the same call again",
+                    "correct it, then make the same call again",
                 )
             })
         })
