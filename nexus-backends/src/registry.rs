@@ -4,7 +4,7 @@ use nexus_core::Registry;
 
 #[cfg(feature = "login")]
 use crate::own_login::{OwnLogin, UnknownLogin};
-use crate::vendor::Vendor;
+use crate::{machine::HostMachine, vendor::Vendor};
 
 /// Defines the list. A line has a feature, its folder, and the backend kinds in the folder.
 macro_rules! vendors {
@@ -43,9 +43,12 @@ pub fn registry() -> Registry {
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     let detectors = vendors().iter().filter_map(Vendor::detector);
-    let registry = detectors
-        .fold(registry, Registry::with_detector)
-        .with_machine(|context| std::sync::Arc::new(crate::machine::HostMachine::new(context)));
+    let registry = detectors.fold(registry, Registry::with_detector).with_machine(|context| {
+        let machine = HostMachine::new(context);
+        #[cfg(feature = "login")]
+        let machine = machine.with_logins(|name| login(name).ok());
+        std::sync::Arc::new(machine)
+    });
     KINDS.iter().fold(registry, |registry, (kind, feature)| {
         registry.with_absent(*kind, format!("this build lacks the feature `{feature}`"))
     })

@@ -1,8 +1,8 @@
 //! `nexus check`: shows the contents of the configuration and, with `--probe`, the availability of its backends.
 
-use std::{fs, io, path::Path, process::ExitCode};
+use std::{io, path::Path, process::ExitCode};
 
-use nexus::{Availability, BackendId, BuildContext, Position};
+use nexus::{Availability, BackendId, BuildContext, ConfigFile, Position};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -60,7 +60,7 @@ pub(crate) fn print(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitCode, Co
     let text = match &found {
         ConfigSource::Detected(detected) => detected.text().as_bytes().to_owned(),
         ConfigSource::Trusted(file) => file.bytes().to_owned(),
-        ConfigSource::File(path) => fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        ConfigSource::File(path) => ConfigFile::read(path)?.bytes().to_owned(),
     };
     if out.is_json() {
         let yaml = String::from_utf8(text).map_err(|_| format!("{found}: it is not UTF-8"))?;

@@ -19,13 +19,10 @@ use nexus_tasks::TasksSection;
 use crate::{
     args::ConfigArgs,
     command_error::CommandError,
-    config_use::ConfigUses,
+    config_use::{ConfigUses, FILE},
     output::complain,
     trust::{TrustState, TrustStore},
 };
-
-/// File name of a configuration.
-pub(crate) const FILE: &str = "nexus.yaml";
 
 /// Returns the advice on how to create a configuration of the home, which needs no trust.
 pub(crate) fn begin(context: &BuildContext) -> String {
@@ -210,10 +207,15 @@ impl UntrustedConfig {
     /// Returns the error that shows what the file would use, and how to trust it.
     pub(crate) fn into_error(self) -> CommandError {
         let path = absolute(self.file.path()).unwrap_or_else(|_| self.file.path().to_owned());
+        // The uses of a file that is not YAML are unknown.
+        if let Err(error) = self.file.value() {
+            return error.into();
+        }
         let (reason, uses) = (self.reason(), ConfigUses::of(&self.file));
         CommandError::no_configuration(format!(
-            "{} {reason}, and is not used. It would use:{uses}",
-            path.display()
+            "{} {reason}, and is not used. It would use:{}",
+            path.display(),
+            uses.first()
         ))
         .with_subject(path.display())
         .with_advice_below(ADVICE)
@@ -264,20 +266,20 @@ pub(crate) fn load_for_broker(args: &ConfigArgs) -> Result<(Router, Option<Fleet
 fn find_at_home(args: &ConfigArgs, context: &BuildContext) -> Result<ConfigSource, CommandError> {
     let beside = Path::new(FILE);
     let unused = args.config.is_none() && beside.exists();
-    let place = args.config.clone().unwrap_or_else(|| context.home.join(FILE));
-    let unused = match unused && !is_same(beside, &place) {
+    let file = args.config.clone().unwrap_or_else(|| context.home.join(FILE));
+    let unused = match unused && !is_same(beside, &file) {
         true => format!(
             "; ./{FILE} is not used, because the author of this folder could name programs in it: if you \
             trust it, name it with --config {FILE}"
         ),
         false => String::new(),
     };
-    if args.config.is_none() && !place.exists() {
+    if args.config.is_none() && !file.exists() {
         let advice = format!(
             "name a file with --config, or {} (tasks, debates and the broker use the file of the home)",
             begin(context)
         );
-        let places = format!("{} does not exist{unused}", place.display());
+        let places = format!("{} does not exist{unused}", file.display());
         let detected = detect_or_explain(&places, &advice, context)?;
         if !unused.is_empty() {
             complain(format_args!("the configuration is detected{unused}"));
@@ -285,9 +287,9 @@ fn find_at_home(args: &ConfigArgs, context: &BuildContext) -> Result<ConfigSourc
         return Ok(detected);
     }
     if !unused.is_empty() {
-        complain(format_args!("the configuration is {}{unused}", place.display()));
+        complain(format_args!("the configuration is {}{unused}", file.display()));
     }
-    Ok(ConfigSource::File(place))
+    Ok(ConfigSource::File(file))
 }
 
 /// Finds the configuration of a server that starts with the folder of its client: the named file, else that of the home, else the detected

@@ -9,17 +9,18 @@ use serde_json::Value;
 
 use crate::output::printable;
 
-/// Most values of a configuration that are shown.
+/// File name of a configuration.
+pub(crate) const FILE: &str = "nexus.yaml";
+
+/// Most values of a configuration that are shown in an error. `nexus trust` shows all.
 const MOST_SHOWN: usize = 40;
-/// Longest shown value, in characters.
+/// Longest shown value, in characters. Programs and commands are not cut, because padding could hide what they run.
 const LONGEST_SHOWN: usize = 160;
 
 /// Kind of a value that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ConfigUseKind {
-    /// A backend, which starts its vendor's program or calls its vendor's server.
-    Backend,
     /// A program that is started.
     Program,
     /// A command that is run in a project.
@@ -30,6 +31,8 @@ pub(crate) enum ConfigUseKind {
     Credential,
     /// A file with certificate authorities, whose owner can read encrypted connections.
     Authority,
+    /// A backend, which starts its vendor's program or calls its vendor's server.
+    Backend,
 }
 
 /// Keys whose values are shown, at any depth.
@@ -62,12 +65,14 @@ pub(crate) struct ConfigUse {
     is_in_folder: bool,
 }
 
-/// The values of one configuration that are shown, and the number of further ones.
+/// The values of one configuration that matter for trust.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigUses {
-    pub(crate) shown: Vec<ConfigUse>,
-    left_out: usize,
+    pub(crate) all: Vec<ConfigUse>,
 }
+
+/// The first of these values, for an error.
+pub(crate) struct FirstUses<'a>(&'a ConfigUses);
 
 impl ConfigUses {
     /// Returns the values of a file. A file that is not YAML has none.
@@ -77,38 +82,54 @@ impl ConfigUses {
         let mut found = backends(&value);
         collect(&value, "", folder, &mut found);
         found.sort_by_key(|found| found.kind);
-        let left_out = found.len().saturating_sub(MOST_SHOWN);
-        found.truncate(MOST_SHOWN);
-        Self { shown: found, left_out }
+        Self { all: found }
+    }
+
+    /// Returns the first values, for an error of bounded length.
+    pub(crate) fn first(&self) -> FirstUses<'_> {
+        FirstUses(self)
     }
 
     /// Returns true if the configuration names a program in its own folder.
     pub(crate) fn has_program_in_folder(&self) -> bool {
-        self.shown.iter().any(|shown| shown.is_in_folder)
+        self.all.iter().any(|found| found.is_in_folder)
+    }
+}
+
+impl fmt::Display for ConfigUse {
+    /// Writes one indented line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, key, value, .. } = self;
+        let kind = match kind {
+            ConfigUseKind::Backend => "backend",
+            ConfigUseKind::Program => "program",
+            ConfigUseKind::Command => "command",
+            ConfigUseKind::Address => "address",
+            ConfigUseKind::Credential => "credential",
+            ConfigUseKind::Authority => "authority",
+        };
+        write!(f, "\n  {kind:<10}  {value}  ({key})")
     }
 }
 
 impl fmt::Display for ConfigUses {
     /// Writes one indented line for each value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.shown.is_empty() {
+        if self.all.is_empty() {
             return f.write_str("\n  no program, command or address");
         }
-        for ConfigUse { kind, key, value, .. } in &self.shown {
-            let kind = match kind {
-                ConfigUseKind::Backend => "backend",
-                ConfigUseKind::Program => "program",
-                ConfigUseKind::Command => "command",
-                ConfigUseKind::Address => "address",
-                ConfigUseKind::Credential => "credential",
-                ConfigUseKind::Authority => "authority",
-            };
-            write!(f, "\n  {kind:<10}  {value}  ({key})")?;
+        self.all.iter().try_for_each(|found| found.fmt(f))
+    }
+}
+
+impl fmt::Display for FirstUses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = &self.0.all;
+        if all.len() <= MOST_SHOWN {
+            return self.0.fmt(f);
         }
-        match self.left_out {
-            0 => Ok(()),
-            more => write!(f, "\n  and {more} more"),
-        }
+        all.iter().take(MOST_SHOWN).try_for_each(|found| found.fmt(f))?;
+        write!(f, "\n  and {} more; `nexus trust` shows all of them", all.len() - MOST_SHOWN)
     }
 }
 
@@ -141,7 +162,7 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
                     Some(kind) => found.push(ConfigUse {
                         kind,
                         key: path,
-                        value: shown_value(value),
+                        value: shown_value(kind, value),
                         is_in_folder: kind == ConfigUseKind::Program && is_in(folder, value),
                     }),
                     None => collect(value, &path, folder, found),
@@ -157,44 +178,72 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
     }
 }
 
-/// Returns true if the program is in the folder. A name without a separator is looked up on the `PATH`.
+/// Returns true if the program, or a file that its arguments name, is in the folder. A name without a separator is looked up on the
+/// `PATH`.
 fn is_in(folder: &Path, program: &Value) -> bool {
-    let name = program.as_str().or_else(|| program.get(0)?.as_str());
-    name.is_some_and(|name| {
-        let path = Path::new(name);
-        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        name.contains('/') && (path.is_relative() || path.starts_with(folder))
-    })
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let is_below = |word: &str| {
+        let path = Path::new(word);
+        word.contains('/') && !word.contains("://") && (path.is_relative() || path.starts_with(&folder))
+    };
+    match program {
+        Value::String(name) => is_below(name),
+        Value::Array(words) => words.iter().filter_map(Value::as_str).any(is_below),
+        _ => false,
+    }
 }
 
-fn shown_value(value: &Value) -> String {
+/// Returns a value in one line. Lists are JSON, so that spaces inside a word are visible.
+fn shown_value(kind: ConfigUseKind, value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) if items.iter().all(Value::is_string) => {
-            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
-        }
         other => other.to_string(),
     };
-    shown(&text)
+    match kind {
+        ConfigUseKind::Program | ConfigUseKind::Command => safe(&text),
+        _ => shown(&text),
+    }
 }
 
-/// Returns text that is safe to print: on one line, of bounded length, without possible secrets.
+/// Returns text that is safe to print: on one line, without possible secrets.
+fn safe(text: &str) -> String {
+    printable(&Redactor::default().redact_text(&without_secrets(text)))
+}
+
+/// Like [`safe`], and of bounded length.
 fn shown(text: &str) -> String {
-    let text = printable(&Redactor::default().redact_text(&without_user(text)));
+    let text = safe(text);
     match text.char_indices().nth(LONGEST_SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
-/// Masks the user and password of a URL.
-fn without_user(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
-    match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://•{}", &rest[at..]),
-        None => text.to_owned(),
+/// Masks the user, the password and the query of each URL in a text.
+fn without_secrets(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        masked.push_str("://");
+        let end = part.find(['/', '?', '#', '\\', '"', ' ']).unwrap_or(part.len());
+        let rest = match part[..end].rfind('@') {
+            Some(at) => {
+                masked.push('•');
+                &part[at..]
+            }
+            None => part,
+        };
+        match rest.split_once('?') {
+            Some((before, query)) => {
+                let after = query.find(['"', ' ']).map_or("", |end| &query[end..]);
+                masked.push_str(before);
+                masked.push_str("?•");
+                masked.push_str(after);
+            }
+            None => masked.push_str(rest),
+        }
     }
+    masked
 }
 
 #[cfg(test)]
@@ -215,28 +264,52 @@ mod tests {
             "backends:\n",
             "  mine: { kind: acp, command: [bin/agent, --fast], base_url: 'http://me:canary@evil.test/v1' }\n",
             "  other: { kind: responses, credential: { env: OPENAI_API_KEY }, network: { ca_file: mine.pem } }\n",
-            "fleet: { servers: ['nats://evil.test:4222'] }\n",
+            "fleet: { servers: ['nats://evil.test:4222', 'nats://me:canary@two.test:4222/?key=canary'] }\n",
             "tasks: { defaults: { sandbox: { setup: [[make, \"evil\\u001b[2J\"]] } } }\n",
         ));
         assert!(uses.has_program_in_folder());
         insta::assert_snapshot!(uses.to_string(), @r#"
 
+          program     ["bin/agent","--fast"]  (backends.mine.command)
+          command     [["make","evil\u001b[2J"]]  (tasks.defaults.sandbox.setup)
+          address     http://•@evil.test/v1  (backends.mine.base_url)
+          address     ["nats://evil.test:4222","nats://•@two.test:4222/?•"]  (fleet.servers)
+          credential  {"env":"OPENAI_API_KEY"}  (backends.other.credential)
+          authority   mine.pem  (backends.other.network.ca_file)
           backend     claude-cli  (backends)
           backend     mine  (kind acp)
           backend     other  (kind responses)
-          program     bin/agent --fast  (backends.mine.command)
-          command     [["make","evil\u001b[2J"]]  (tasks.defaults.sandbox.setup)
-          address     http://•@evil.test/v1  (backends.mine.base_url)
-          address     nats://evil.test:4222  (fleet.servers)
-          credential  {"env":"OPENAI_API_KEY"}  (backends.other.credential)
-          authority   mine.pem  (backends.other.network.ca_file)
         "#);
     }
 
     #[test]
-    fn a_file_with_many_programs_is_cut_and_one_without_yaml_shows_none() {
-        let many: String = (0..100).map(|index| format!("  b{index}: {{ executable: x }}\n")).collect();
-        assert!(uses(&format!("backends:\n{many}")).to_string().ends_with("and 160 more"));
-        assert_eq!(uses("{").to_string(), "\n  no program, command or address");
+    fn an_error_is_cut_after_the_programs_and_trust_shows_everything() {
+        let many: String =
+            (0..100).map(|index| format!("  b{index}: {{ kind: codex-sub-token }}\n")).collect();
+        let uses = uses(&format!("backends:\n{many}  z: {{ executable: ./bin/evil }}\n"));
+        assert!(uses.has_program_in_folder());
+        for text in [uses.first().to_string(), uses.to_string()] {
+            assert!(text.contains("program     ./bin/evil"), "{text}");
+        }
+        assert!(
+            uses.first().to_string().ends_with("and 62 more; `nexus trust` shows all of them"),
+            "{}",
+            uses.first()
+        );
+        assert_eq!(uses.to_string().lines().count(), 103);
+    }
+
+    #[test]
+    fn padding_hides_no_part_of_a_command_and_a_script_in_the_folder_counts() {
+        let padded =
+            format!("backends: {{ a: {{ kind: acp, command: [sh, -c, '{}evil'] }} }}", " ".repeat(300));
+        assert!(uses(&padded).to_string().contains(" evil\"]"));
+        assert!(
+            uses("backends: { a: { kind: acp, command: [python3, ./agent.py] } }").has_program_in_folder()
+        );
+        assert!(
+            !uses("backends: { a: { kind: acp, command: [agent, 'https://a.test/x'] } }")
+                .has_program_in_folder()
+        );
     }
 }

@@ -20,8 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     args::TrustArgs,
     command_error::CommandError,
-    config::FILE,
-    config_use::{ConfigUse, ConfigUses},
+    config_use::{ConfigUse, ConfigUses, FILE},
     output::{AnswerWriter, complain, printable, say},
 };
 
@@ -108,10 +107,10 @@ pub(crate) fn trust(out: AnswerWriter, args: &TrustArgs) -> Result<ExitCode, Com
     if args.remove {
         let path = stored_path(folder);
         let removed = store.remove(&path)?;
-        let place = printable(&path.display().to_string());
+        let name = printable(&path.display().to_string());
         let text = match removed {
-            true => format!("{place} is no longer trusted"),
-            false => format!("{place} was not trusted"),
+            true => format!("{name} is no longer trusted"),
+            false => format!("{name} was not trusted"),
         };
         out.line(&RemovedTrust { path, removed }, text);
         return Ok(ExitCode::SUCCESS);
@@ -125,7 +124,7 @@ pub(crate) fn trust(out: AnswerWriter, args: &TrustArgs) -> Result<ExitCode, Com
     let is_in_folder = uses.has_program_in_folder();
     let text =
         format!("{} is trusted until it changes. It uses:{uses}", printable(&path.display().to_string()));
-    let trusted = TrustedConfiguration { path, sha256, state: TrustState::Trusted, uses: uses.shown };
+    let trusted = TrustedConfiguration { path, sha256, state: TrustState::Trusted, uses: uses.all };
     out.show(&trusted, |_| {
         say(text);
         if is_in_folder {
@@ -216,10 +215,19 @@ impl TrustStore {
         };
         let metadata = file.metadata().map_err(|error| unusable(&error))?;
         #[cfg(unix)]
-        if std::os::unix::fs::MetadataExt::mode(&metadata) & WRITABLE_BY_OTHERS != 0 {
-            return Err(unusable(
-                &"others can write the list of trusted configurations: run `chmod 600` on it, after you have read it",
-            ));
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            let user = rustix::process::geteuid().as_raw();
+            if ![user, 0].contains(&metadata.uid()) {
+                return Err(unusable(
+                    &"the list of trusted configurations belongs to another user: move it away",
+                ));
+            }
+            if metadata.mode() & WRITABLE_BY_OTHERS != 0 {
+                return Err(unusable(
+                    &"others can write the list of trusted configurations: run `chmod 600` on it, after you have read it",
+                ));
+            }
         }
         if metadata.len() > MOST_BYTES {
             return Err(unusable(&"the list of trusted configurations is too large: move it away"));

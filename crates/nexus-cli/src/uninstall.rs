@@ -1,14 +1,14 @@
 //! `nexus uninstall`: removes the files that the installer of a release wrote.
 
 use std::{
-    fs,
+    fs::{self, OpenOptions},
     io::{self, BufRead as _, IsTerminal as _, Read as _},
     path::{Component, Path, PathBuf},
     process::ExitCode,
 };
 
 use nexus::BuildContext;
-use nexus_files::read_text;
+use nexus_files::{open_regular, read_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,8 +22,8 @@ use crate::{
 const RECEIPT: &str = "share/nexus/installed";
 /// Longest receipt, in bytes.
 const MAX_RECEIPT_BYTES: u64 = 1 << 20;
-/// Names of files and folders that only a home of Nexus has.
-const HOME_MARKS: [&str; 5] = ["nexus.yaml", "auth", "conversations", "holds", "runs"];
+/// Folders of which a home of Nexus has at least one. A project may have a `nexus.yaml` too.
+const HOME_MARKS: [&str; 5] = ["auth", "conversations", "holds", "runs", "tasks"];
 
 /// What was removed.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -50,20 +50,17 @@ pub(crate) fn uninstall(out: AnswerWriter, args: &UninstallArgs) -> Result<ExitC
     let installation = Installation::of(&program)?;
     let home = BuildContext::from_process().home;
     let home = Some(home).filter(|home| home.symlink_metadata().is_ok());
-    if args.home
-        && let Some(home) = &home
-    {
-        check_home(home)?;
-    }
-    let removed_home = home.as_deref().filter(|_| args.home);
+    let checked = home.as_deref().filter(|_| args.home).map(checked_home).transpose()?;
+    let removed_home = checked.as_deref();
     if !args.yes && !is_confirmed(&installation, removed_home)? {
         return Err(CommandError::failed("nothing was removed"));
     }
+    // The program comes first: if it cannot be removed, the home with the logins is still there.
+    let (files, folders) = installation.remove()?;
     if let Some(home) = removed_home {
         fs::remove_dir_all(home)
             .map_err(|error| CommandError::failed(format_args!("{}: {error}", home.display())))?;
     }
-    let (files, folders) = installation.remove()?;
     let is_home_removed = removed_home.is_some();
     out.show(&Uninstalled { files, folders, home, is_home_removed }, show);
     Ok(ExitCode::SUCCESS)
@@ -88,7 +85,7 @@ impl Installation {
     fn of(program: &Path) -> Result<Self, CommandError> {
         let prefix = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let receipt = prefix.join(RECEIPT);
-        let file = match fs::File::open(&receipt) {
+        let file = match open_regular(&receipt, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(not_ours(program)),
             Err(error) => return Err(CommandError::failed(format_args!("{}: {error}", receipt.display()))),
@@ -108,8 +105,8 @@ impl Installation {
                 .components()
                 .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
             let list = match kind {
-                "file" => &mut installation.files,
-                "folder" => &mut installation.folders,
+                "file" if !matches!(path, "" | ".") => &mut installation.files,
+                "folder" if !path.is_empty() => &mut installation.folders,
                 _ => return Err(wrong()),
             };
             if !is_below {
@@ -166,17 +163,26 @@ fn not_ours(program: &Path) -> CommandError {
     .with_advice(advice)
 }
 
-/// Refuses a home that may be another folder, such as the user's own home in `NEXUS_HOME`.
-fn check_home(home: &Path) -> Result<(), CommandError> {
-    let is_link = home.symlink_metadata().is_ok_and(|found| found.is_symlink());
-    let holds_user = std::env::home_dir().is_some_and(|user| user.starts_with(home));
-    let is_empty = fs::read_dir(home).is_ok_and(|mut entries| entries.next().is_none());
-    let is_nexus = is_empty || HOME_MARKS.iter().any(|name| home.join(name).exists());
-    if is_link || holds_user || !is_nexus {
+/// Returns the real path of the home. Refuses a folder that may have files of others, such as the user's own home or a project.
+fn checked_home(home: &Path) -> Result<PathBuf, CommandError> {
+    let refused = || {
         let message = format!("{} does not look like a home of Nexus alone", home.display());
-        return Err(CommandError::failed(message).with_advice("remove it by hand; nothing was removed"));
+        CommandError::failed(message).with_advice("remove it by hand; nothing was removed")
+    };
+    let is_link = home.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let real = home.canonicalize().map_err(|_| refused())?;
+    let contains = |path: Option<PathBuf>| {
+        path.and_then(|path| path.canonicalize().ok()).is_some_and(|path| path.starts_with(&real))
+    };
+    let is_empty = fs::read_dir(&real).is_ok_and(|mut entries| entries.next().is_none());
+    let is_nexus = is_empty || HOME_MARKS.iter().any(|name| real.join(name).is_dir());
+    let has_more = contains(std::env::home_dir())
+        || contains(std::env::current_dir().ok())
+        || real.join(".git").exists();
+    match is_link || has_more || !is_nexus {
+        true => Err(refused()),
+        false => Ok(real),
     }
-    Ok(())
 }
 
 /// Asks the person at the terminal.

@@ -94,7 +94,11 @@ fn models(body: &str) -> Option<Vec<String>> {
     let ids = answer.data.into_iter().map(|model| model.id);
     // A name is text of a configuration and of messages. Models for embeddings are in the same list.
     let is_usable = |id: &String| {
-        !id.is_empty() && id.len() <= 200 && !id.chars().any(char::is_control) && !id.contains("embed")
+        !id.is_empty()
+            && id.len() <= 200
+            && !id.chars().any(char::is_control)
+            && !id.contains("${")
+            && !id.contains("embed")
     };
     Some(ids.filter(is_usable).collect())
 }

@@ -36,6 +36,8 @@ const MOST_OUTPUT: usize = 64 << 10;
 pub(crate) struct HostMachine {
     context: BuildContext,
     search_path: SearchPath,
+    #[cfg(feature = "login")]
+    login: fn(&str) -> Option<crate::OwnLogin>,
 }
 
 impl HostMachine {
@@ -45,7 +47,18 @@ impl HostMachine {
         let project = std::env::current_dir().ok();
         let search_path =
             SearchPath::judge(variable.unwrap_or_default(), project.as_deref(), home(context).as_deref());
-        Self { context: context.clone(), search_path }
+        Self {
+            context: context.clone(),
+            search_path,
+            #[cfg(feature = "login")]
+            login: |_| None,
+        }
+    }
+
+    /// Sets the function that finds a login by its name.
+    #[cfg(feature = "login")]
+    pub(crate) fn with_logins(self, login: fn(&str) -> Option<crate::OwnLogin>) -> Self {
+        Self { login, ..self }
     }
 }
 
@@ -95,7 +108,7 @@ impl Machine for HostMachine {
 
     #[cfg(feature = "login")]
     async fn own_login(&self, name: &str) -> OwnLoginState {
-        let Ok(login) = crate::registry::login(name) else { return OwnLoginState::None };
+        let Some(login) = (self.login)(name) else { return OwnLoginState::None };
         let manager = match login.manager(&self.context, &crate::http::Network::default()) {
             Ok(manager) => manager,
             Err(error) => return OwnLoginState::Unusable(error.to_string()),

@@ -4,6 +4,7 @@
 //! changed by others, and it is not part of the current project.
 
 use std::{
+    ffi::OsString,
     fs::{self, Metadata},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Component, Path, PathBuf},
@@ -19,6 +20,9 @@ const ALL_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 /// Permissions to execute.
 const EXECUTES: u32 = 0o111;
+
+/// Most links on the way to a program. Source: the limit of Linux.
+const MAX_LINKS: usize = 40;
 
 /// The folders of `PATH`, each with the reason why it is not used.
 #[derive(Debug)]
@@ -84,6 +88,11 @@ impl SearchPath {
     }
 }
 
+/// Returns the components of a path, the last one first.
+fn parts(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
+}
+
 fn is_executable(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & EXECUTES != 0)
 }
@@ -107,18 +116,46 @@ impl Judge {
         if folder.to_str().is_none_or(|text| text.chars().any(char::is_control)) {
             return Err("the name of the folder is not plain text".to_owned());
         }
-        let found = folder.canonicalize().map_err(|error| error.to_string())?;
-        self.outside(&found)?;
-        // Both the folder and the links on the way to it.
-        self.unchangeable(&found)?;
-        self.unchangeable(folder)
+        self.way(folder)
     }
 
     /// Judges a program in a usable folder. A link may lead elsewhere.
     fn program(&self, path: &Path) -> Result<(), String> {
-        let found = path.canonicalize().map_err(|error| error.to_string())?;
-        self.outside(&found)?;
-        self.unchangeable(&found)
+        self.way(path)
+    }
+
+    /// Judges the target of an absolute path, and each folder that has a link on the way to it: whoever can replace such a link
+    /// chooses the target.
+    fn way(&self, path: &Path) -> Result<(), String> {
+        let mut open = parts(path);
+        let (mut at, mut links) = (PathBuf::from("/"), 0);
+        while let Some(part) = open.pop() {
+            let next = match Path::new(&part).components().next() {
+                Some(Component::Normal(name)) => at.join(name),
+                Some(Component::ParentDir) => {
+                    at.pop();
+                    continue;
+                }
+                Some(Component::RootDir) => {
+                    at = PathBuf::from("/");
+                    continue;
+                }
+                _ => continue,
+            };
+            if !fs::symlink_metadata(&next).map_err(|error| error.to_string())?.is_symlink() {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err("too many links lead to it".to_owned());
+            }
+            self.outside(&at)?;
+            self.unchangeable(&at)?;
+            open.extend(parts(&fs::read_link(&next).map_err(|error| error.to_string())?));
+        }
+        self.outside(&at)?;
+        self.unchangeable(&at)
     }
 
     fn outside(&self, found: &Path) -> Result<(), String> {

@@ -19,7 +19,7 @@ Installs the command nexus for this user, without root.
 Usage: sh install.sh [--prefix FOLDER] [--from ADDRESS]
 
   --prefix FOLDER   install below this folder; default: $HOME/.local
-  --from ADDRESS    URL or folder with the archive; default: where this release is published
+  --from ADDRESS    URL or folder with the archive; default: $NEXUS_INSTALL_FROM, else where this release is published
 
 Examples:
   sh install.sh
@@ -63,6 +63,8 @@ missing_folders() {
 
 # A file that another program installed is not replaced.
 refuse_others() {
+    # `nexus uninstall` looks for the list beside the real folder of the program.
+    [ ! -L "$prefix/bin" ] || fail "$prefix/bin is a link: name the folder above its target with --prefix"
     [ -e "$prefix/bin/nexus" ] || [ -L "$prefix/bin/nexus" ] || return 0
     [ -f "$prefix/$receipt" ] && return
     fail "$prefix/bin/nexus exists and was not written by this script: remove it, or choose another folder with --prefix"
@@ -96,7 +98,7 @@ install_files() {
 }
 
 main() {
-    prefix=${HOME:-}/.local
+    prefix=${HOME:+$HOME/.local}
     from=${NEXUS_INSTALL_FROM:-@BASE_URL@}
     receipt=share/nexus/installed
     while [ $# -gt 0 ]; do
@@ -108,14 +110,13 @@ main() {
         esac
         shift
     done
-    [ "$prefix" != /.local ] || fail "HOME is not set: name a folder with --prefix"
+    [ -n "$prefix" ] || fail "HOME is not set: name a folder with --prefix"
     [ -n "$from" ] || fail "this script names no address: name the folder or URL of $archive.tar.gz with --from"
     check_platform
+    case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+    prefix=${prefix%/}
     created=
     [ -d "$prefix" ] || created=yes
-    mkdir -p -- "$prefix" || fail "$prefix cannot be created: choose another folder with --prefix"
-    prefix=$(cd "$prefix" && pwd)
-    [ -w "$prefix" ] || fail "$prefix cannot be written: choose another folder with --prefix"
     refuse_others
 
     temporary=$(mktemp -d)
@@ -128,6 +129,8 @@ main() {
     tar -xzf "$temporary/$archive.tar.gz" -C "$temporary" || fail "the archive could not be unpacked: nothing was installed"
     "$temporary/$archive/bin/nexus" --version > /dev/null || fail "the program does not run here: nothing was installed"
 
+    mkdir -p -- "$prefix" || fail "$prefix cannot be created: choose another folder with --prefix"
+    [ -w "$prefix" ] || fail "$prefix cannot be written: choose another folder with --prefix"
     install_files
     echo "installed nexus $version:"
     echo "  $prefix/bin/nexus"
@@ -137,7 +140,7 @@ main() {
         *) echo "$prefix/bin is not in your PATH. Add this line to ~/.profile, and log in again:"
             echo "  export PATH=\"$prefix/bin:\$PATH\"" ;;
     esac
-    echo "next: \`nexus demo\` shows a task on simulated vendors, \`nexus setup\` finds yours. \`nexus uninstall\` removes it."
+    echo "next: \`nexus demo\` shows a task on simulated vendors, \`nexus status\` finds yours. \`nexus uninstall\` removes it."
 }
 
 main "$@"

@@ -104,6 +104,8 @@ fn what_cannot_be_installed_leaves_the_installed_version_as_it_is() {
         assert_eq!(printed(&program), "nexus 1.0.0\n");
         assert_eq!(stage.receipt(), before);
     }
+    errors(&stage.install(&["--from", ".", "--prefix", "new/folder"]));
+    assert!(!stage.path("new").exists());
 }
 
 #[test]
@@ -114,6 +116,11 @@ fn a_program_of_the_same_name_that_was_installed_in_another_way_is_not_replaced(
     fs::write(stage.path("home/.local/bin/nexus"), "another").unwrap();
     let found = errors(&stage.install(&["--from", "."]));
     assert!(found.contains("was not written by this script"), "{found}");
+    // `nexus uninstall` would not find the list of such an installation.
+    fs::create_dir(stage.path("other")).unwrap();
+    std::os::unix::fs::symlink(stage.path("home"), stage.path("other/bin")).unwrap();
+    let found = errors(&stage.install(&["--from", ".", "--prefix", "other/"]));
+    assert!(found.contains("other/bin is a link"), "{found}");
     assert_eq!(fs::read_to_string(stage.path("home/.local/bin/nexus")).unwrap(), "another");
 }
 

@@ -84,7 +84,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration file. Default: $NEXUS_CONFIG, else ./nexus.yaml of a trusted folder, else nexus.yaml in $NEXUS_HOME (~/.nexus)
+    /// Configuration file. Default: $NEXUS_CONFIG, else ./nexus.yaml of a trusted folder (not for task, debate, broker, trigger, mcp and
+    /// acp), else nexus.yaml in $NEXUS_HOME (~/.nexus), else what the machine has
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }

@@ -56,7 +56,7 @@ async fn turn(args: &DemoHomeArgs) -> Result<ExitCode, CommandError> {
         &home,
         server.address(),
         &[
-            ("nexus explain executor", "why this turn ran on blue; starts nothing"),
+            ("nexus explain executor", "why this turn ran on blue; runs no turn"),
             ("nexus check", "the types and backends of the demo"),
         ],
     );

@@ -34,7 +34,7 @@ impl Purpose {
             (None, Some(kind), None) if is_type(kind) => (kind, None),
             (None, Some(prompt), None) | (None, None, Some(prompt)) => {
                 if let Some(meant) = misspelt(prompt, types) {
-                    let message = format!("{prompt:?} is no type; did you mean {meant:?}?");
+                    let message = format!("{prompt:?} is no type, but similar to {meant:?}");
                     let advice = format!("if it is the prompt, write `--type {DEFAULT_TYPE}` before it");
                     return Err(CommandError::usage(message).with_advice(advice));
                 }
@@ -94,6 +94,6 @@ mod tests {
         }
         assert!(of(&["--type", "reviewer", "a", "b"]).unwrap_err().contains("put the prompt in quotes"));
         assert!(of(&[]).unwrap_err().contains("the prompt is missing"));
-        assert!(of(&["reviewr"]).unwrap_err().contains("did you mean \"reviewer\"?"));
+        assert!(of(&["reviewr"]).unwrap_err().contains("similar to \"reviewer\""));
     }
 }

@@ -68,11 +68,15 @@ fn a_doubt_removes_nothing() {
     let elsewhere = RECEIPT.replace("share/manual", "../.nexus/holds");
     let absolute = RECEIPT.replace("share/manual", "/etc/passwd");
     let garbled = RECEIPT.replace("file share/manual", "share/manual");
-    let cases: [(&str, &[&str], i32, &str); 5] = [
+    let empty = RECEIPT.replace("file share/manual", "file ");
+    let prefix = RECEIPT.replace("file share/manual", "file .");
+    let cases: [(&str, &[&str], i32, &str); 7] = [
         (RECEIPT, &[], 2, "confirm with --yes"),
         (&elsewhere, &["--yes"], 1, "installed:6: not a line of this installer"),
         (&absolute, &["--yes"], 1, "installed:6: not a line of this installer"),
         (&garbled, &["--yes"], 1, "installed:6: not a line of this installer"),
+        (&empty, &["--yes"], 1, "installed:6: not a line of this installer"),
+        (&prefix, &["--yes"], 1, "installed:6: not a line of this installer"),
         (
             "file bin/another\n",
             &["--yes"],
@@ -96,15 +100,27 @@ fn a_doubt_removes_nothing() {
 #[test]
 fn a_home_that_may_have_files_of_others_is_not_removed() {
     let installed = Installed::with_receipt(RECEIPT);
-    let documents = installed.path("documents");
-    fs::create_dir(&documents).unwrap();
-    fs::write(documents.join("letter"), "").unwrap();
-    for home in [documents.as_path(), installed.folder.path()] {
+    for folder in ["documents", "project/.git", "runs"] {
+        fs::create_dir_all(installed.path(folder)).unwrap();
+    }
+    fs::write(installed.path("documents/letter"), "").unwrap();
+    // A project may have the configuration of Nexus, and the user's home a folder with the name of one in Nexus's home.
+    fs::write(installed.path("documents/nexus.yaml"), "").unwrap();
+    fs::create_dir(installed.path("project/runs")).unwrap();
+    std::os::unix::fs::symlink(installed.folder.path(), installed.path("documents/link")).unwrap();
+    for home in [".", "documents", "documents/..", "project", "documents/link", "documents/link/."] {
         let mut command = Command::new(installed.path(".local/bin/nexus"));
-        command.env_clear().env("HOME", installed.folder.path()).env("NEXUS_HOME", home);
+        // In the root folder, so that only the home itself can be refused.
+        command.env_clear().env("HOME", installed.folder.path()).current_dir("/");
+        command.env("NEXUS_HOME", installed.path(home));
         let output = command.args(["uninstall", "--home", "--yes"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(text(&output.stderr).contains("does not look like a home of Nexus alone"), "{output:?}");
-        assert!(documents.join("letter").exists() && installed.path(".local/bin/nexus").exists());
+        assert_eq!(output.status.code(), Some(1), "{home}: {output:?}");
+        assert!(
+            text(&output.stderr).contains("does not look like a home of Nexus alone"),
+            "{home}: {output:?}"
+        );
+        for path in ["documents/letter", "project/runs", "runs", ".local/bin/nexus"] {
+            assert!(installed.path(path).exists(), "{home}: {path}");
+        }
     }
 }

@@ -156,7 +156,8 @@ impl TasksCore {
         let mut events = move |envelope: EventEnvelope| {
             if matches!(envelope.event, TurnEvent::ToolCallStarted(_)) {
                 let calls = counted.fetch_add(1, Ordering::Relaxed) + 1;
-                telling.send_replace(format!("the orchestrator plans, {calls} tool calls"));
+                let noun = if calls == 1 { "call" } else { "calls" };
+                telling.send_replace(format!("the orchestrator plans, {calls} tool {noun}"));
             }
         };
         let report = framing.run(&goal, &mut events).await;
