@@ -16,6 +16,9 @@ const DECLARING: &str = "nexus-backends/src/lib.rs";
 /// The facade's front page is for users, who know the vendors by name.
 const FRONT_PAGE: &str = "src/lib.rs";
 
+/// The examples in help texts are lines to copy: `nexus login` takes the name of a vendor.
+const EXAMPLES: &str = "crates/nexus-cli/src/args/examples.rs";
+
 /// A file and how many of its lines name a vendor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mentions {
@@ -27,7 +30,8 @@ pub(crate) struct Mentions {
 /// Returns the mentions in `source`, in code and comments. `None`: nothing is mentioned, or the file may
 /// mention vendors.
 pub(crate) fn mentions(source: &Source) -> Option<Mentions> {
-    if HOMES.iter().any(|home| source.path.starts_with(Path::new(HOMES_BASE).join(home))) {
+    let is_home = HOMES.iter().any(|home| source.path.starts_with(Path::new(HOMES_BASE).join(home)));
+    if is_home || source.path == Path::new(EXAMPLES) {
         return None;
     }
     let declaring = source.path == Path::new(DECLARING);

@@ -16,10 +16,9 @@ use crate::{
     EXIT_FAILED,
     args::{AcpArgs, ConfigArgs},
     command_error::CommandError,
-    config,
+    config, input,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain},
-    terminal,
 };
 
 pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode, CommandError> {
@@ -34,7 +33,7 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
         .with_tool_call_within(args.tool_call_limit);
     let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
     // The streams are taken away from the rest of the program.
-    terminal::expect_program("an editor");
+    input::expect_program("an editor");
     let (input, output) = own_streams().map_err(|error| {
         CommandError::failed(format_args!("standard input and output cannot be opened: {error}"))
     })?;

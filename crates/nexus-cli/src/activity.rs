@@ -11,7 +11,7 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use crate::{output::printable, terminal};
+use crate::{printable::printable, terminal};
 
 /// Silence after which the line appears. Shorter work shows nothing.
 const SILENCE: Duration = Duration::from_secs(2);

@@ -23,9 +23,9 @@ use crate::{
     command_error::CommandError,
     config::{self, FoundConfig},
     counted::counted,
+    input,
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ObjectSchema,
-    terminal,
 };
 
 /// Maximum size of an entry that is read, in bytes. The review itself rejects longer ones.
@@ -340,7 +340,7 @@ fn entry(file: Option<&Path>) -> Result<String, CommandError> {
     let read = match file {
         Some(path) => File::open(path).and_then(|file| read_text(file, MOST_BYTES)),
         None => {
-            terminal::ask_for_input("the entry");
+            input::ask_for_input("the entry");
             read_text(io::stdin(), MOST_BYTES)
         }
     };

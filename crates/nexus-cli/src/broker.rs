@@ -29,6 +29,7 @@ use crate::{
     command_error::CommandError,
     conversation,
     counted::counted,
+    input,
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,
@@ -395,7 +396,7 @@ fn payload(
 ) -> Result<Payload, CommandError> {
     let text = match text.as_str() {
         "-" => {
-            terminal::ask_for_input("the message");
+            input::ask_for_input("the message");
             nexus_files::read_text(std::io::stdin(), MAX_INPUT_BYTES).map_err(|error| {
                 CommandError::failed(format_args!("standard input cannot be read: {error}"))
             })?

@@ -19,8 +19,9 @@ use nexus_project::{
 use crate::{
     EXIT_FAILED,
     args::HookArgs,
+    input,
     output::{complain, say_json},
-    project, terminal,
+    project,
 };
 
 /// Largest input that is read, in bytes. Source: our own bound; a tool's arguments are part of it.
@@ -120,7 +121,7 @@ impl HookLine {
 
 fn input() -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
-    terminal::ask_for_input("the event, in the JSON of the program");
+    input::ask_for_input("the event, in the JSON of the program");
     io::stdin()
         .lock()
         .take(MOST_INPUT + 1)

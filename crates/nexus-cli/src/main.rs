@@ -33,6 +33,7 @@ mod for_a_person;
 mod forget;
 mod hold;
 mod hook;
+mod input;
 mod interrupt;
 #[cfg(feature = "login")]
 mod login;
@@ -43,6 +44,7 @@ mod logout;
 mod manual;
 mod mcp;
 mod output;
+mod printable;
 mod printer;
 mod project;
 mod readiness;

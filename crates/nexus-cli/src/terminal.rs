@@ -5,8 +5,6 @@ use std::{
     io::{self, IsTerminal},
 };
 
-use crate::output::complain;
-
 /// Returns the width of the terminal in columns: that of a standard stream, else `COLUMNS`. `None` without both.
 pub(crate) fn columns() -> Option<usize> {
     #[cfg(unix)]
@@ -99,20 +97,6 @@ pub(crate) enum Colour {
     Red = 31,
     Green = 32,
     Yellow = 33,
-}
-
-/// Tells a person at the terminal what the command waits for on standard input.
-pub(crate) fn ask_for_input(what: &str) {
-    if io::stdin().is_terminal() {
-        complain(format_args!("type {what}, and end it with Enter and Ctrl-D"));
-    }
-}
-
-/// Tells a person at the terminal that a program is expected on standard input.
-pub(crate) fn expect_program(which: &str) {
-    if io::stdin().is_terminal() {
-        complain(format_args!("waiting for {which} on standard input; Ctrl-C ends this"));
-    }
 }
 
 /// Returns true if escape codes may be written to this stream: a terminal that is not `dumb`, and `NO_COLOR` is not set.

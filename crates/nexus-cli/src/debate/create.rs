@@ -12,8 +12,8 @@ use nexus_debates::{DebateCreateRequest, Debates, SourceDraft};
 use crate::{
     args::NewDebateArgs,
     command_error::CommandError,
+    input,
     output::{AnswerWriter, say},
-    terminal,
     works::note,
 };
 
@@ -28,7 +28,7 @@ pub(super) async fn create(
     let question = match &args.question {
         Some(question) => question.clone(),
         None => {
-            terminal::ask_for_input("the question");
+            input::ask_for_input("the question");
             read_bounded(io::stdin()).map_err(|error| format!("standard input: {error}"))?
         }
     };

@@ -23,10 +23,10 @@ use crate::{
     args::{ConfigArgs, McpCommand, McpServerArgs},
     command_error::{CommandError, with_causes},
     config::{self, ConfigSource},
-    debate,
+    debate, input,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
-    project, terminal,
+    project,
 };
 
 /// Name of each server's files in the home.
@@ -53,7 +53,7 @@ pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<Exit
         McpCommand::Project(args) => {
             let prefix = args.prefix.parse().map_err(CommandError::usage)?;
             let tools = Arc::new(ProjectTools::new(project::find(args.project.as_deref())?, prefix));
-            terminal::expect_program(CLIENT);
+            input::expect_program(CLIENT);
             match serve_stdio(tools, StdioSettings::default(), ended()).await {
                 Ok(end) => ended_by(&end),
                 Err(error) => Err(not_taken_over(&error)),
@@ -76,7 +76,7 @@ async fn serve<S: ToolService>(
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     if args.attach {
-        terminal::expect_program(CLIENT);
+        input::expect_program(CLIENT);
         return attach(&home, files, ended())
             .await
             .map_or_else(|error| Err(CommandError::failed(with_causes(&error))), |end| ended_by(&end));
@@ -84,7 +84,7 @@ async fn serve<S: ToolService>(
     let tools = Arc::new(tools(context));
     match args.http {
         None => {
-            terminal::expect_program(CLIENT);
+            input::expect_program(CLIENT);
             match serve_stdio(tools, StdioSettings::default(), ended()).await {
                 Ok(end) => ended_by(&end),
                 Err(error) => Err(not_taken_over(&error)),

@@ -11,7 +11,7 @@ use nexus_files::{read_text, without_byte_order_mark};
 use serde_json::Value;
 
 use super::{kept, purpose::Purpose};
-use crate::{args::RunArgs, terminal};
+use crate::{args::RunArgs, input};
 
 /// Reads the prompt and the files that the command line names.
 pub(super) fn request(args: &RunArgs, purpose: &Purpose, is_panel: bool) -> Result<TurnRequest, String> {
@@ -29,7 +29,7 @@ pub(super) fn request(args: &RunArgs, purpose: &Purpose, is_panel: bool) -> Resu
     }
     let prompt = match purpose.prompt.as_deref() {
         Some("-") | None => {
-            terminal::ask_for_input("the prompt");
+            input::ask_for_input("the prompt");
             read_text(io::stdin(), u64::MAX).map_err(|error| format!("standard input: {error}"))?
         }
         Some(prompt) => prompt.to_owned(),

@@ -18,9 +18,9 @@ use crate::{
     activity::{self, Activity},
     args::NewTaskArgs,
     command_error::CommandError,
+    input,
     interrupt::Interrupts,
     output::{AnswerWriter, printable_lines, say},
-    terminal,
     works::note,
 };
 
@@ -147,7 +147,7 @@ fn goal(args: &NewTaskArgs) -> Result<String, CommandError> {
     if let Some(goal) = &args.goal {
         return Ok(goal.clone());
     }
-    terminal::ask_for_input("the goal");
+    input::ask_for_input("the goal");
     let read = read_text(io::stdin(), MOST_BYTES);
     let goal = read.map_err(|error| format!("the goal cannot be read from standard input: {error}"))?;
     Ok(goal.trim().to_owned())
