@@ -134,6 +134,7 @@ async fn a_task_that_follows_from_a_debate_is_linked_both_ways_and_knows_its_rec
     let (router, home) = (crate::debates::kit::router_with_tasks(&agents), root.join("home"));
     let mut settings = TaskSettings::default();
     settings.sandbox.kind = SandboxKind::None;
+    settings.min_vendors = Some(1);
     let mut options = TasksOptions::in_home(&home);
     (options.roots, options.settings) = (vec![root.clone()], settings);
     let tasks = Tasks::new(router.clone(), options);
