@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the files of a release for Linux x86-64, in `target/dist`.
+//! `cargo xtask dist`: the files of a release for Linux x86-64, in `target/release-files`.
 //!
 //! - `nexus-VERSION-x86_64-linux.tar.gz`: the command, its completions, its manual page and the licences, in the layout of a prefix
 //!   such as `~/.local`;
@@ -60,7 +60,8 @@ pub(crate) fn run(base_url: Option<&str>) -> Result<usize, String> {
     }
 
     let version = env!("CARGO_PKG_VERSION");
-    let out = root.join("target/dist");
+    // Not `target/dist`, which Cargo uses for the profile of that name.
+    let out = root.join("target/release-files");
     if out.exists() {
         fs::remove_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
     }
