@@ -23,7 +23,7 @@ static TEXT: Mutex<String> = Mutex::new(String::new());
 /// Number of characters of the line on the terminal; 0 without a line.
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 
-/// Shows the current activity on standard error until it is dropped. Nothing is shown if standard error is no terminal, or a dumb one.
+/// Shows the current activity on standard error until it is dropped, if standard error is a terminal that can move its cursor.
 #[derive(Debug)]
 pub(crate) struct Activity(Option<JoinHandle<()>>);
 

@@ -218,13 +218,13 @@ fn triggers() -> Vec<CompletionCandidate> {
     words(documents(DocumentKind::Trigger))
 }
 
-/// Offers the agents that other agents started: those that no configuration names.
+/// Returns the workers: agents that another agent started, so that the configuration does not name them.
 fn workers() -> Vec<CompletionCandidate> {
     let configured = configured(&[home().join("nexus.yaml")]).broker.agents;
     words(documents(DocumentKind::Agent).into_iter().filter(|name| !configured.contains_key(name)))
 }
 
-/// Keys of documents in the broker's store of this home. Without a store there are none.
+/// Returns the keys of documents in the broker's store of this home; none without a store.
 fn documents(kind: DocumentKind) -> Vec<String> {
     let path = broker_home::folder().join("messages.db");
     if !path.is_file() {

@@ -10,6 +10,7 @@ pub(crate) fn ask_for_input(what: &str) {
         complain(format_args!("type {what}, and end it with Enter and Ctrl-D"));
     }
 }
+
 /// Tells a person at the terminal that a program is expected on standard input.
 pub(crate) fn expect_program(which: &str) {
     if io::stdin().is_terminal() {
