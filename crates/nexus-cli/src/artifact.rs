@@ -12,7 +12,7 @@ use nexus_artifacts::{
     Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, MilestoneReport, NewHandoff, NewMilestone,
     NewTask, ResearchVerdict, Rule, SliceId, SliceTaskId, WorkStatus, lint,
 };
-use nexus_files::read_text;
+use nexus_files::{counted, read_text};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,7 +22,6 @@ use crate::{
     args::{ArtifactArgs, ArtifactCommand, ConfigArgs, HandoffCommand, NewArtifact},
     command_error::CommandError,
     config::{self, FoundConfig},
-    counted::counted,
     input,
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ObjectSchema,

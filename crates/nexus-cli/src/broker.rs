@@ -16,7 +16,7 @@ use nexus_broker::{
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
-use nexus_files::rfc3339;
+use nexus_files::{counted, rfc3339};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -27,9 +27,7 @@ use crate::{
     broker_home::{self, BrokerHome, StoreChanges},
     callback::Callbacks,
     command_error::CommandError,
-    conversation,
-    counted::counted,
-    input,
+    conversation, input,
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,

@@ -7,6 +7,7 @@ use nexus::{
     ConversationName, ConversationSummary, ConversationTurn, Conversations, PromptBlock, ResumeHandle,
     Router, ToolCallStatus,
 };
+use nexus_files::counted;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -15,7 +16,6 @@ use crate::{
     args::{ConfigArgs, ConversationCommand},
     command_error::CommandError,
     config,
-    counted::counted,
     output::{AnswerWriter, complain, printable, printable_lines, say},
     schema::foreign::{ConversationTurnSchema, SummarySchema},
     show::{shown, word},

@@ -3,6 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use nexus::{Forgotten, RecordFile, RecordLog};
+use nexus_files::counted;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use crate::{
     args::ConfigArgs,
     command_error::{CommandError, with_causes},
     config,
-    counted::counted,
     output::{AnswerWriter, complain, printable},
 };
 

@@ -20,7 +20,6 @@ mod config;
 mod config_use;
 mod conversation;
 mod core_dump;
-mod counted;
 mod debate;
 #[cfg(feature = "demo")]
 mod demo;

@@ -11,9 +11,10 @@ use nexus::{
     CostSource, EventEnvelope, EventSink, Handover, MessageId, ToolCallStatus, ToolContent, TurnError,
     TurnEvent, TurnResult, Usage, turn::VoidCause,
 };
+use nexus_files::counted;
 use serde_json::Value;
 
-use crate::{counted::counted, output::printable_lines};
+use crate::output::printable_lines;
 
 /// Maximum length of a displayed line of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;

@@ -10,11 +10,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use nexus_files::rfc3339;
+use nexus_files::{counted, rfc3339};
 
 use crate::{
     command_error::CommandError,
-    counted::counted,
     output::{AnswerWriter, complain, printable_lines, say},
     printer::usage_parts,
     schema::foreign::RecordSchema,

@@ -6,6 +6,7 @@ use nexus_broker::trigger::{
     AtSchedule, CompletionSchedule, CronSchedule, EventSchedule, FileSchedule, NewTrigger, Trigger,
     TriggerId, TriggerSchedule, Triggers, WebhookSchedule,
 };
+use nexus_files::counted;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -14,7 +15,6 @@ use crate::{
     broker_home::{BrokerHome, secrets},
     command_error::CommandError,
     conversation::exit_code_of,
-    counted::counted,
     output::{AnswerWriter, printable, say},
     spoken_time::spoken_instant,
 };

@@ -1,10 +1,13 @@
 //! The report of a debate: one self-contained HTML page.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
+use nexus_files::counted;
 use nexus_work::LoggedTurn;
-use nexus_work::report::{Bar, Bars, Block, Page, Text, spoken_duration};
+use nexus_work::report::{
+    Bar, Bars, Block, Page, Text, configuration, cost_in_words, spoken_duration, vendors_in_words,
+};
 
 use crate::{
     debate::{Debate, DebateSnapshot},
@@ -30,9 +33,7 @@ pub fn debate_report(debate: &Debate) -> Result<String, DebateError> {
     let snapshot = debate.snapshot()?;
     let proceedings = debate.proceedings(&snapshot.data)?;
     let events = debate.events()?.events;
-    let ended = events.iter().filter(|event| event.kind == "turn_ended");
-    let turns: Vec<LoggedTurn> =
-        ended.filter_map(|event| serde_json::from_value(event.data.clone()).ok()).collect();
+    let turns: Vec<LoggedTurn> = LoggedTurn::ended(&events).collect();
     let mut page = Page::new(title(&snapshot)).head(head(debate, &snapshot, &proceedings, &turns));
     if let Some(interpretation) = proceedings.interpretation() {
         page = page.section("Interpretation of the arbiter", html! { (Block(&interpretation.text)) });
@@ -45,7 +46,11 @@ pub fn debate_report(debate: &Debate) -> Result<String, DebateError> {
             .section("Rounds", rounds(&proceedings))
             .section("Arguments", arguments(&proceedings));
     }
-    Ok(page.section("Use by vendor", used(&turns)).render())
+    page = page.section("Use by vendor", used(&turns));
+    if let Some(configuration) = configuration(&events) {
+        page = page.section("Configuration at the beginning", configuration);
+    }
+    Ok(page.render())
 }
 
 fn title(snapshot: &DebateSnapshot) -> String {
@@ -73,8 +78,8 @@ fn head(
             @if let Some(frame) = proceedings.frame() {
                 tr { th { "panel" } td { (counted(frame.panelists().len(), "panelist")) ", " (counted(proceedings.rounds().len(), "round")) } }
             }
-            tr { th { "vendors" } td { (Text(&vendors(turns))) } }
-            tr { th { "cost" } td { (cost(turns)) } }
+            tr { th { "vendors" } td { (Text(&vendors_in_words(turns))) } }
+            tr { th { "cost" } td { (cost_in_words(turns)) } }
             tr { th { "time" } td { (spoken_duration(snapshot.updated_at.duration_since(snapshot.created_at).unwrap_or_default())) " from its creation to its last change" } }
             tr { th { "created" } td { (time(snapshot.created_at)) } }
             tr { th { "last change" } td { (time(snapshot.updated_at)) } }
@@ -82,11 +87,6 @@ fn head(
             @for link in &snapshot.links { tr { th { "linked" } td { code { (link) } } } }
         }
     }
-}
-
-/// Formats a number with its noun.
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Counts the claims by their outcome.
@@ -104,33 +104,6 @@ fn outcome(proceedings: &Proceedings) -> String {
     }
     let counts = counts.iter().map(|(words, count)| format!("{} {words}", counted(*count, "claim")));
     counts.collect::<Vec<_>>().join(", ")
-}
-
-fn vendors(turns: &[LoggedTurn]) -> String {
-    let names: BTreeSet<String> = turns.iter().map(vendor).collect();
-    match names.is_empty() {
-        true => "none yet".to_owned(),
-        false => names.into_iter().collect::<Vec<_>>().join(", "),
-    }
-}
-
-/// Returns the vendor of a turn, else its backend.
-fn vendor(turn: &LoggedTurn) -> String {
-    turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string)
-}
-
-fn cost(turns: &[LoggedTurn]) -> String {
-    let reported: Vec<f64> = turns.iter().filter_map(|turn| Some(turn.cost?.usd.0)).collect();
-    let dollars = match (reported.is_empty(), turns.len() - reported.len()) {
-        (true, _) => "no cost was reported".to_owned(),
-        (false, 0) => format!("${:.4}", reported.iter().sum::<f64>()),
-        (false, without) => {
-            let sum: f64 = reported.iter().sum();
-            format!("${sum:.4}, without {} that reported none", counted(without, "turn"))
-        }
-    };
-    let tokens: u64 = turns.iter().filter_map(|turn| turn.output_tokens).sum();
-    format!("{dollars}, {tokens} tokens out in {}", counted(turns.len(), "turn"))
 }
 
 fn question(snapshot: &DebateSnapshot) -> Markup {
@@ -280,7 +253,7 @@ struct VendorUsage {
 fn used(turns: &[LoggedTurn]) -> Markup {
     let mut vendors: BTreeMap<String, VendorUsage> = BTreeMap::new();
     for turn in turns {
-        let used = vendors.entry(vendor(turn)).or_default();
+        let used = vendors.entry(turn.vendor_name().to_owned()).or_default();
         used.turns += 1;
         used.failed += u32::from(turn.failure.is_some());
         used.output_tokens += turn.output_tokens.unwrap_or_default();

@@ -12,6 +12,7 @@
 //! - `HomeIndex` (feature `journal`) has the fields of each piece of work that lists show, verified against its files.
 //! - [`read_text`] reads texts of people and other programs, and recognises UTF-16.
 //! - [`FileFault`] classifies a failed operation by what the caller can do about it.
+//! - [`counted`] and [`shell_word`] format words of messages.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!
 //! ```
@@ -45,6 +46,7 @@ pub mod rfc3339;
 mod secret_file;
 mod text;
 mod whole;
+mod words;
 
 pub use append::append_line;
 pub use fault::FileFault;
@@ -62,3 +64,4 @@ pub use text::{UTF_16, is_utf_16, read_text, text_of, without_byte_order_mark};
 pub use whole::{
     create_once, random_name, read_bounded, remove_unfinished, replace, sync_folder, unfinished,
 };
+pub use words::{counted, shell_word};

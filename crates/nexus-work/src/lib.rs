@@ -125,8 +125,8 @@ pub use new_workspace::NewWorkspace;
 #[cfg(feature = "service")]
 pub use service::{
     FollowUpTask, IndexedList, Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, ShownWork, TaskStarter,
-    WorkData, WorkJob, WorkJobs, WorkListing, WorkResult, WorkSnapshot, WorkWatch, call_wait, check_labels,
-    check_text, lock_file,
+    TypeBindings, WorkData, WorkJob, WorkJobs, WorkListing, WorkResult, WorkSnapshot, WorkWatch, call_wait,
+    check_labels, check_text, lock_file,
 };
 pub use state::WorkspaceState;
 pub use status::WorkspaceStatus;

@@ -16,13 +16,14 @@ use std::{
 };
 
 use nexus::{process::sandbox::Sandbox, tree::Git};
+use nexus_files::shell_word;
 use serde_json::Value;
 
 use self::{
     configuration::DemoSetup,
     home::DemoHome,
     script::{CAREFUL, CARELESS, NOTE, TOTAL},
-    shell::{DemoShell, quoted},
+    shell::DemoShell,
 };
 use crate::{
     EXIT_FAILED,
@@ -184,7 +185,7 @@ fn begin(home: &DemoHome, server: SocketAddr) {
 
 /// Returns the command of a shell that selects the home of the demo.
 fn export(home: &DemoHome) -> String {
-    format!("export NEXUS_HOME={}", quoted(&home.folder().to_string_lossy()))
+    format!("export NEXUS_HOME={}", shell_word(home.folder()))
 }
 
 /// Returns the command that starts the server at this address.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use nexus::harness::run_blocking;
+use nexus_files::shell_word;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::server::announced;
@@ -163,7 +164,7 @@ impl Drop for DemoServer {
 fn command_line(arguments: &[&str]) -> String {
     let mut text = "$ nexus".to_owned();
     let mut column = text.len();
-    for word in arguments.iter().map(|word| quoted(word)) {
+    for word in arguments.iter().map(|word| shell_word(word)) {
         let width = word.chars().count() + 1;
         if column + width > WIDTH {
             text.push_str(" \\\n   ");
@@ -174,13 +175,4 @@ fn command_line(arguments: &[&str]) -> String {
         column += width;
     }
     text
-}
-
-/// Quotes a word for a shell.
-pub(super) fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:=@%+,-".contains(&byte);
-    match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }

@@ -1,5 +1,6 @@
 //! Output of `nexus project` for people.
 
+use nexus_files::counted;
 use nexus_project::{
     InitReport, ProjectFolder,
     harness::{Harness, InstallReport},
@@ -10,10 +11,7 @@ use nexus_project::{
     },
 };
 
-use crate::{
-    counted::counted,
-    output::{complain, printable, say},
-};
+use crate::output::{complain, printable, say};
 
 pub(super) fn init(project: &ProjectFolder, report: &InitReport) {
     let place = project.root().join(".nexus");

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
+use nexus_files::counted;
 use nexus_tasks::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
     TaskLanding, TaskReport, TaskResult, TaskRow, TaskStatusWord, Tasks, spoken_probe,
@@ -12,7 +13,6 @@ use serde_json::Value;
 
 use crate::{
     command_error::CommandError,
-    counted::counted,
     for_a_person::for_a_person,
     output::{AnswerWriter, printable, printable_lines, say, say_bytes},
     spoken_time::age,

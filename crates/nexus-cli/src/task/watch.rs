@@ -3,6 +3,7 @@
 use std::{fs, io, process::ExitCode, time::SystemTime};
 
 use nexus::{RecordedOutcome, TurnEvent, TurnRecord};
+use nexus_files::counted;
 use nexus_tasks::{Task, TaskReport, Tasks};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +11,6 @@ use serde::Serialize;
 use super::{show, status};
 use crate::{
     command_error::CommandError,
-    counted::counted,
     interrupt,
     output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,

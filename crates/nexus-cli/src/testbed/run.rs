@@ -7,6 +7,7 @@ use std::{
 };
 
 use nexus::{BuildContext, CancelToken};
+use nexus_files::counted;
 use nexus_testbed::{
     Answer, Arm, ArmContext, ArmSummary, Comparison, Experiment, ExperimentPlan, ExperimentResults,
     ExperimentSummary, Outcome, RunMode, RunRecord, Script, TestbedError, TurnBounds,
@@ -19,7 +20,6 @@ use super::traps;
 use crate::{
     args::RunTestbedArgs,
     command_error::CommandError,
-    counted::counted,
     interrupt,
     output::{AnswerWriter, printable, say},
     works::note,

@@ -73,7 +73,7 @@ impl Debates {
         let DebatesOptions { home, roots, settings, clock } = options;
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = DebateStore::in_home(&home).with_clock(clock);
-        let (tasks, jobs) = (Arc::new(tasks), WorkJobs::default());
+        let (tasks, jobs) = (Arc::new(tasks), WorkJobs::new(router.clone()));
         Self(Arc::new(DebatesCore { router, tasks, store, home, roots, settings, jobs }))
     }
 

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nexus_files::shell_word;
+
 use super::{
     event::{HookInput, HookReply, HookTool, UseOfFiles},
     path::{plain, real},
@@ -45,7 +47,7 @@ impl ProjectFolder {
              and files of this project may be edited only for a task. Make the same call again with valid \
              Unicode text. If that does not help, ask the person to run `nexus doctor` in {}, which checks \
              the installed hooks.",
-            quoted(self.root())
+            shell_word(self.root())
         ))
     }
 
@@ -56,7 +58,7 @@ impl ProjectFolder {
              ({problem}), so the files that it changes are unknown. Make the same call again with valid \
              Unicode text. If that does not help, ask the person to run `nexus doctor` in {}, which checks \
              the installed hooks.",
-            quoted(self.root())
+            shell_word(self.root())
         ))
     }
 
@@ -105,7 +107,7 @@ impl ProjectFolder {
         let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         match error.kind {
             ProjectErrorKind::PermissionDenied => {
-                format!("Run `chmod -R u+rwX {}`, then make the same edit again.", quoted(&folder))
+                format!("Run `chmod -R u+rwX {}`, then make the same edit again.", shell_word(&folder))
             }
             _ if !is_folder(&folder) => format!("Run {}, then `nexus project init`.", aside(&folder)),
             _ if state.symlink_metadata().is_ok() && !is_folder(&state) => {
@@ -145,10 +147,5 @@ fn has_other_names(path: &Path) -> bool {
 fn aside(path: &Path) -> String {
     let mut moved = path.as_os_str().to_owned();
     moved.push(".damaged");
-    format!("`mv {} {}`", quoted(path), quoted(Path::new(&moved)))
-}
-
-/// Quotes a path as one word of a shell.
-fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+    format!("`mv {} {}`", shell_word(path), shell_word(&moved))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nexus_files::rfc3339;
+use nexus_files::{rfc3339, shell_word};
 
 use super::{
     output::{CheckOutput, KeptText},
@@ -46,12 +46,7 @@ pub fn spoken_probe(record: &ProbeRecord) -> String {
 
 /// Formats a command, quoted for a shell.
 pub(crate) fn command_line(argv: &[String]) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(&byte);
-    let quoted = argv.iter().map(|word| match !word.is_empty() && word.bytes().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    });
-    quoted.collect::<Vec<_>>().join(" ")
+    argv.iter().map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the words for one of the three trees.

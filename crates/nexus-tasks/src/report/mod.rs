@@ -9,7 +9,10 @@ mod turns;
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use nexus_work::report::{Block, Page, Text};
+use nexus_work::{
+    LoggedTurn,
+    report::{Block, Page, Text, configuration},
+};
 
 use self::evidence::AttemptEvidence;
 use crate::{
@@ -40,7 +43,7 @@ pub fn task_report(task: &Task) -> Result<String, TaskError> {
     let attempts: Vec<AttemptEvidence<'_>> = records
         .iter()
         .map(|record| {
-            let of_attempt = summary::ended(&events).filter(|turn| turn.attempt == Some(record.attempt));
+            let of_attempt = LoggedTurn::ended(&events).filter(|turn| turn.attempt == Some(record.attempt));
             let ids: BTreeSet<String> = of_attempt.filter_map(|turn| turn.turn).collect();
             AttemptEvidence::of(task, record, turns.iter().filter(|turn| ids.contains(&turn.id)))
         })
@@ -53,6 +56,9 @@ pub fn task_report(task: &Task) -> Result<String, TaskError> {
         page = page.section("Plan", plan::plan(brief, &snapshot, &attempts));
     }
     page = page.section("Time", turns::time_line(&turns)).section("Cost by phase", turns::cost(&events));
+    if let Some(configuration) = configuration(&events) {
+        page = page.section("Configuration at the beginning", configuration);
+    }
     for evidence in &attempts {
         let record = evidence.record;
         let heading = format!("Attempt {} at entry {}", record.attempt, record.entry + 1);

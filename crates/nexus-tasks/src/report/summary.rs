@@ -1,12 +1,13 @@
 //! Summary of a task: its outcome, who judged it, what it changed, and what it took.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use maud::{Markup, html};
 use nexus_core::TurnRecord;
+use nexus_files::counted;
 use nexus_work::{
     LoggedTurn, WorkspaceEvent,
-    report::{Block, Text, spoken_duration},
+    report::{Block, Text, cost_in_words, spoken_duration, vendors_in_words},
 };
 
 use super::{attempt::decision, evidence::changed_files, time};
@@ -30,7 +31,7 @@ pub(super) fn summary(
         _ => "warn",
     };
     let commits = &snapshot.data.commits;
-    let logged: Vec<LoggedTurn> = ended(events).collect();
+    let logged: Vec<LoggedTurn> = LoggedTurn::ended(events).collect();
     let judged = records.iter().rev().find(|record| !record.votes.is_empty());
     html! {
         p { span class=(class) { (status.name()) } " \u{b7} task " code { (task.id()) } }
@@ -49,9 +50,9 @@ pub(super) fn summary(
             } } }
             tr { th { "change" } td { (change(task, !commits.is_empty())) } }
             tr { th { "landed" } td.long { (landed(task, !commits.is_empty(), events)) } }
-            tr { th { "cost" } td { (cost(&logged)) } }
+            tr { th { "cost" } td { (cost_in_words(&logged)) } }
             tr { th { "time" } td { (worked(turns)) } }
-            tr { th { "vendors" } td { (vendors(&logged)) } }
+            tr { th { "vendors" } td { (Text(&vendors_in_words(&logged))) } }
             tr { th { "project" } td.long { (Text(&snapshot.data.project.display().to_string())) } }
             tr { th { "created" } td { (time(snapshot.created_at)) } }
             tr { th { "last change" } td { (time(snapshot.updated_at)) } }
@@ -69,17 +70,6 @@ pub(super) fn summary(
             _ => {}
         }
     }
-}
-
-/// Returns the turns that ended.
-pub(super) fn ended(events: &[WorkspaceEvent]) -> impl Iterator<Item = LoggedTurn> + '_ {
-    let ended = events.iter().filter(|event| event.kind == "turn_ended");
-    ended.filter_map(|event| serde_json::from_value(event.data.clone()).ok())
-}
-
-/// Formats a number with its noun.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn change(task: &Task, is_committed: bool) -> Markup {
@@ -112,17 +102,6 @@ fn landed(task: &Task, is_committed: bool, events: &[WorkspaceEvent]) -> Markup 
     }
 }
 
-fn cost(turns: &[LoggedTurn]) -> Markup {
-    let reported: Vec<f64> = turns.iter().filter_map(|turn| Some(turn.cost?.usd.0)).collect();
-    let tokens: u64 = turns.iter().filter_map(|turn| turn.output_tokens).sum();
-    let without = turns.len() - reported.len();
-    html! {
-        @if reported.is_empty() { "no cost was reported" } @else { (format!("${:.4}", reported.iter().sum::<f64>())) }
-        @if !reported.is_empty() && without > 0 { ", without " (counted(without, "turn")) " that reported none" }
-        ", " (tokens) " tokens out in " (counted(turns.len(), "turn"))
-    }
-}
-
 /// Returns the time from the first turn's start to the last turn's end.
 fn worked(turns: &[TurnRecord]) -> Markup {
     let first = turns.iter().map(|turn| turn.began).min();
@@ -133,17 +112,5 @@ fn worked(turns: &[TurnRecord]) -> Markup {
             html! { (spoken_duration(span)) " from the first turn to the end of the last" }
         }
         None => html! { span.soft { "no turn has started yet" } },
-    }
-}
-
-fn vendors(turns: &[LoggedTurn]) -> Markup {
-    let names: BTreeSet<String> = turns
-        .iter()
-        .map(|turn| turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string))
-        .collect();
-    let names: Vec<String> = names.into_iter().collect();
-    match names.is_empty() {
-        true => html! { span.soft { "none yet" } },
-        false => html! { (Text(&names.join(", "))) },
     }
 }

@@ -3,11 +3,9 @@
 use maud::{Markup, Render as _, html};
 use nexus_core::{RecordedOutcome, TurnRecord};
 use nexus_work::{
-    WorkspaceEvent,
+    LoggedTurn, WorkspaceEvent,
     report::{Bar, Bars, Span, SpanKind, TimeLine},
 };
-
-use super::summary::ended;
 
 /// Most turns to draw; the first ones are left out.
 const MOST_TURNS: usize = 400;
@@ -47,7 +45,7 @@ struct PhaseUsage {
 pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
     // In the order in which the task reached them.
     let mut phases: Vec<(String, PhaseUsage)> = Vec::new();
-    for turn in ended(events) {
+    for turn in LoggedTurn::ended(events) {
         let at = phases.iter().position(|(phase, _)| *phase == turn.phase).unwrap_or_else(|| {
             phases.push((turn.phase.clone(), PhaseUsage::default()));
             phases.len() - 1

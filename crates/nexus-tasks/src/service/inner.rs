@@ -94,6 +94,7 @@ impl TasksCore {
         let store = TaskStore::in_home(&home).with_clock(Arc::clone(&clock));
         let maps = Maps::in_home(&home);
         let admission = TaskAdmission { router: router.clone(), store: store.clone(), roots, settings };
+        let jobs = WorkJobs::new(router.clone());
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             router,
@@ -102,7 +103,7 @@ impl TasksCore {
             clock,
             memory,
             maps,
-            jobs: WorkJobs::default(),
+            jobs,
             admission,
             unsettled: UnsettledRecords::default(),
             follow_ups: FollowUpProgress::default(),

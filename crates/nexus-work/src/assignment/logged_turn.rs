@@ -4,6 +4,7 @@ use nexus_core::{BackendId, Cost, Effects, ModelId, VendorId};
 use serde::{Deserialize, Serialize};
 
 use super::AgentTurn;
+use crate::event::WorkspaceEvent;
 
 /// Backend and usage of an agent's turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +48,17 @@ pub struct LoggedTurn {
 }
 
 impl LoggedTurn {
+    /// Returns the turns that ended, from the events of a workspace.
+    pub fn ended(events: &[WorkspaceEvent]) -> impl Iterator<Item = Self> + '_ {
+        let ended = events.iter().filter(|event| event.kind == "turn_ended");
+        ended.filter_map(|event| serde_json::from_value(event.data.clone()).ok())
+    }
+
+    /// Returns the vendor of the turn, or its backend if no vendor is known.
+    pub fn vendor_name(&self) -> &str {
+        self.vendor.as_ref().map_or_else(|| self.backend.as_str(), VendorId::as_str)
+    }
+
     /// Creates the log entry of a turn. `phase` is one word: `review`.
     pub fn of(turn: &AgentTurn, attempt: Option<u32>, agent: &str, agent_type: &str, phase: &str) -> Self {
         let (partial, result) = match &turn.outcome {

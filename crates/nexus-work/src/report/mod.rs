@@ -19,13 +19,19 @@
 //! ```
 
 mod bars;
+#[cfg(feature = "service")]
+mod configuration;
 mod intervals;
 mod page;
 mod text;
 mod time_line;
+mod usage;
 
 pub use bars::{Bar, Bars};
+#[cfg(feature = "service")]
+pub use configuration::configuration;
 pub use intervals::{Estimate, Intervals};
 pub use page::Page;
 pub use text::{Block, Text, diff};
 pub use time_line::{Span, SpanKind, TimeLine, spoken_duration};
+pub use usage::{cost_in_words, vendors_in_words};

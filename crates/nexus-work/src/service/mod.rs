@@ -5,6 +5,7 @@ mod documents;
 mod indexed;
 mod jobs;
 mod task_starter;
+mod type_bindings;
 mod work_jobs;
 mod work_watch;
 
@@ -14,6 +15,7 @@ pub use self::{
     indexed::{IndexedList, ShownWork},
     jobs::{Job, JobFault, Jobs},
     task_starter::{FollowUpTask, TaskStarter},
+    type_bindings::TypeBindings,
     work_jobs::{LockedWork, MAX_CALL_WAIT, WorkJob, WorkJobs, WorkResult, call_wait, lock_file},
     work_watch::WorkWatch,
 };

@@ -19,12 +19,16 @@ use nexus_core::{
     harness::{run_blocking, try_blocking},
 };
 use nexus_files::FileLock;
+use nexus_router::Router;
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
 };
 
-use super::jobs::{Job, Jobs};
+use super::{
+    jobs::{Job, Jobs},
+    type_bindings::{TypeBindings, store_bindings},
+};
 use crate::{
     Workspace, WorkspaceId, WorkspaceState,
     watch::{LOOK_AGAIN, Watch},
@@ -62,10 +66,16 @@ pub type WorkJob<W, T> = Job<T, ServiceError<<W as LockedWork>::ErrorKind>>;
 
 /// Jobs of this process that work on workspaces of one kind.
 pub struct WorkJobs<W: LockedWork, T> {
+    router: Router,
     jobs: Arc<Jobs<WorkspaceId, T, ServiceError<W::ErrorKind>>>,
 }
 
 impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
+    /// Creates an empty set. Each job stores the bindings of `router` with its work, if they differ from the stored ones.
+    pub fn new(router: Router) -> Self {
+        Self { router, jobs: Arc::default() }
+    }
+
     /// Returns the job that runs in this process.
     pub fn of(&self, id: &WorkspaceId) -> Option<Arc<WorkJob<W, T>>> {
         self.jobs.of(id)
@@ -92,9 +102,21 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
     where
         F: Future<Output = WorkResult<W, ()>> + Send + 'static,
     {
-        let locked = work.clone();
+        let (locked, router) = (work.clone(), self.router.clone());
         self.jobs.start(work.workspace().id(), kind, first, move |cancel, progress| async move {
             let _lock = lock_for_job(&locked, &cancel, &progress).await?;
+            let (workspace, bindings) = (locked.workspace().clone(), TypeBindings::of(&router));
+            let changes = run_blocking(move || store_bindings(&workspace, &bindings)).await;
+            // A job that cannot store its bindings fails soon, at the first event of its own.
+            if let Ok(Ok(changes)) = changes
+                && !changes.is_empty()
+            {
+                let kind = W::State::KIND;
+                progress.send_replace(format!(
+                    "the {kind} began with another configuration: {}",
+                    changes.join("; ")
+                ));
+            }
             let stopping = cancel.clone();
             tokio::select! {
                 done = run(cancel, progress) => done,
@@ -186,12 +208,6 @@ impl<W: LockedWork, T: Send + Sync + 'static> WorkJobs<W, T> {
     /// Prevents further jobs, and stops the running ones. Returns when all of them have ended.
     pub async fn close(&self) {
         self.jobs.close().await;
-    }
-}
-
-impl<W: LockedWork, T> Default for WorkJobs<W, T> {
-    fn default() -> Self {
-        Self { jobs: Arc::default() }
     }
 }
 

@@ -24,13 +24,14 @@ use std::{
 
 pub use damaged::DamagedText;
 use nexus_core::Secret;
+use nexus_files::shell_word;
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, statat, unlinkat},
     io::Errno,
 };
 use zeroize::Zeroizing;
 
-use super::folder::{OwnerOnlyFolder, explained, refuse_others, refuse_strangers, shell_word};
+use super::folder::{OwnerOnlyFolder, explained, refuse_others, refuse_strangers};
 use super::pending::{PendingFile, is_pending};
 use super::{MAX_TEXT_BYTES, PreparedWrite, StoreError, TokenStore};
 

@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_files::shell_word;
 use rustix::{
     fs::{CWD, Dir, Mode, OFlags, Stat, fstat, openat},
     io::Errno,
@@ -140,14 +141,4 @@ pub(super) fn explained(what: &str, error: Errno) -> String {
         _ => "",
     };
     format!("{what} ({error}){way_out}")
-}
-
-/// Returns the path quoted for a shell.
-pub(super) fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c);
-    match text.chars().all(is_plain) {
-        true => text,
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
 }

@@ -9,11 +9,14 @@ use nexus_core::{
 };
 use nexus_tasks::{
     TaskCancelRequest, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskLogEvent, TaskRemoveRequest,
-    TaskReopenRequest, TaskStatusRequest,
+    TaskReopenRequest, TaskStatusRequest, TaskStore, Tasks, task_report,
 };
 use nexus_work::WorkBudget;
+use serde_json::json;
 
-use super::kit::{CopyingClock, World, commit_all, git, honest, log, orchestrate, run_step, status, walk};
+use super::kit::{
+    CopyingClock, World, commit_all, git, honest, log, options, orchestrate, router, run_step, status, walk,
+};
 
 fn copies(world: &World, id: &str) -> Vec<&'static str> {
     let folder = world.task_folder(id);
@@ -31,6 +34,25 @@ async fn cancel(world: &World, id: &str) {
 
 fn remove(id: &str) -> TaskRemoveRequest {
     TaskRemoveRequest { task_id: id.to_owned() }
+}
+
+#[tokio::test]
+async fn a_task_stores_the_configuration_with_which_it_began_and_each_later_one() {
+    let Some(world) = World::new(honest) else { return };
+    let id = world.framed().await;
+    let another = json!({ "executor": { "tier": "execution", "phase": "implement", "group": "first", "model": { "exact": "any" }, "effort": "max" } });
+    let next = Tasks::new(router(&world.agents, &another), options(&world.root));
+    walk(&next, &id).await;
+    let stored: Vec<_> = log(&next, &id).await.into_iter().filter(|(kind, _)| kind == "configured").collect();
+    let executors: Vec<_> =
+        stored.iter().map(|(_, data)| data["types"]["executor"].as_str().unwrap()).collect();
+    assert_eq!(executors, ["beta (any) at effort max", "alpha (any) at effort max"]);
+    assert_eq!(
+        stored[0].1["types"]["reviewer"],
+        "a panel of alpha (any) at effort max | beta (any) at effort max"
+    );
+    let page = task_report(&TaskStore::in_home(&world.root.join("home")).open(&id).unwrap()).unwrap();
+    assert!(page.contains("executor is now alpha (any) at effort max, and was beta (any) at effort max"));
 }
 
 #[tokio::test]

@@ -56,13 +56,6 @@ fn a_folder_that_others_may_enter_is_refused() {
 }
 
 #[test]
-fn a_path_is_written_as_a_shell_takes_it() {
-    assert_eq!(shell_word(Path::new("/a/b-c_d.json")), "/a/b-c_d.json");
-    assert_eq!(shell_word(Path::new("/a b/$c")), "'/a b/$c'");
-    assert_eq!(shell_word(Path::new("/it's")), r"'/it'\''s'");
-}
-
-#[test]
 fn what_belongs_to_somebody_else_is_refused() {
     let way_out = ": run it as that user, or choose another NEXUS_HOME";
     let we = rustix::process::geteuid();
