@@ -5,7 +5,7 @@
 //! | [`vendors()`], [`registry()`] | the list of all vendors, and every backend kind of this build |
 //! | a folder for each vendor | `cli/`, `native/` and `login`, as far as the vendor has them |
 //! | [`cli`] | the driver of a line-speaking CLI |
-//! | [`responses`] | the loop over the Responses API |
+//! | [`native`] | the loop over a model's API, and its wires |
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |
 //! | [`auth`] | logins, and the credentials that they lend |
 
@@ -29,6 +29,9 @@ mod machine;
 #[cfg(feature = "mcp-server")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod mcp_server;
+#[cfg(feature = "native")]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+pub mod native;
 #[cfg(feature = "login")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod own_login;
@@ -36,9 +39,6 @@ mod own_login;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod redact;
 mod registry;
-#[cfg(feature = "native")]
-#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
-pub mod responses;
 #[cfg(any(feature = "native", feature = "login"))]
 #[cfg_attr(
     not(feature = "native"),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use nexus_backends::generic::{Decoded, DecodedEnding, StreamDecoder};
-use nexus_backends::responses::sse::EventSplitter;
+use nexus_backends::native::sse::EventSplitter;
 use nexus_core::{TurnEvent, turn::ToolOrigin};
 use peak_alloc::PeakAlloc;
 

@@ -5,7 +5,7 @@
 use nexus_core::Effort;
 use serde::Deserialize;
 
-use crate::responses::models;
+use crate::native::models;
 
 /// Model list. An unreadable entry is skipped; the others are used.
 #[derive(Debug, Deserialize)]

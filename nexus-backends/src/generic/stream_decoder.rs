@@ -6,9 +6,10 @@ use bytes::Bytes;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
 
 use super::native::Generic;
-use crate::responses::dialect::CustomCalls;
-use crate::responses::reader::{CallEnding, ModelReply, OutputItem, ResponseReader};
-use crate::responses::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
+use crate::native::reply::{CallEnding, ModelReply, OutputItem};
+use crate::native::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
+use crate::native::wires::responses::reader::ResponseReader;
+use crate::native::wires::responses::shape::CustomCalls;
 
 /// Decodes the recorded stream of one model call, as the generic dialect reads it.
 ///

@@ -160,7 +160,7 @@ impl Machine for HostMachine {
 /// Requests a path from a server on the loopback address.
 #[cfg(feature = "native")]
 async fn fetch(port: u16, path: &str, context: &BuildContext) -> LocalAnswer {
-    use crate::responses::{settings::NativeSettings, transport::Transport};
+    use crate::native::{settings::NativeSettings, transport::Transport};
 
     let settings =
         NativeSettings { base_url: Some(format!("http://127.0.0.1:{port}")), ..NativeSettings::default() };

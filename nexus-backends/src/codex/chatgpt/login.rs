@@ -15,8 +15,8 @@
 
 use nexus_auth::{IdentityClaims, Issuer, Redirect, RevocationStyle, SignInMethod, SignInRegistration};
 
+use crate::native::bearer::OUR_NAME;
 use crate::own_login::OwnLogin;
-use crate::responses::bearer::OUR_NAME;
 
 /// Scope for spending the plan. A person may sign in without granting it.
 const PLAN_SCOPE: &str = "chatgpt.tokens.use.direct";

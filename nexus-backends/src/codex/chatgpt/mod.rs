@@ -18,17 +18,18 @@ use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, TurnEvent
 use self::login::LOGIN;
 use super::model_list::{ModelEntry, Models};
 use crate::auth::Credential;
-use crate::responses::dialect::{
-    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
-    ToolPosition,
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::kind::name_a_model;
+use crate::native::models::{ListLookup, ModelListCache};
+use crate::native::outcome::ErrorReply;
+use crate::native::own_settings::SubscriptionEndpoint;
+use crate::native::settings::NativeSettings;
+use crate::native::transport::Transport;
+use crate::native::wires::responses::shape::{
+    Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
 };
-use crate::responses::kind::name_a_model;
-use crate::responses::models::{ListLookup, ModelListCache};
-use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::SubscriptionEndpoint;
-use crate::responses::settings::NativeSettings;
-use crate::responses::transport::Transport;
-use crate::responses::{bearer, kind};
+use crate::native::wires::shape::WireShape;
+use crate::native::{bearer, kind};
 use crate::settings::Billing;
 use crate::vendor::backend_kind;
 use nexus_core::settings_schema;
@@ -96,7 +97,7 @@ impl Chatgpt {
         let efforts = entry.map(ModelEntry::efforts).filter(|efforts| !efforts.is_empty());
         ModelPlan {
             model,
-            shape: SHAPE,
+            shape: WireShape::Responses(SHAPE),
             efforts: efforts.unwrap_or_else(|| USUAL_EFFORTS.to_vec()),
             warnings: warning.into_iter().collect(),
         }

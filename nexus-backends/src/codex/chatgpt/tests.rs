@@ -7,7 +7,7 @@ use nexus_core::{Retry, Secret};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::responses::outcome::{ErrorBody, judge};
+use crate::native::outcome::{ErrorBody, judge};
 
 fn chatgpt() -> Chatgpt {
     Chatgpt::new(&NativeSettings::default())

@@ -21,18 +21,19 @@ use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, Tu
 use super::login::LOGIN;
 use super::model_list::{ModelEntry, Models};
 use crate::auth::Credential;
-use crate::responses::bearer::OUR_NAME;
-use crate::responses::dialect::{
-    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
-    ToolPosition,
+use crate::native::bearer::OUR_NAME;
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::kind::name_a_model;
+use crate::native::models::{ListLookup, ModelListCache};
+use crate::native::outcome::ErrorReply;
+use crate::native::own_settings::{ClientVersion, SubscriptionEndpoint};
+use crate::native::settings::NativeSettings;
+use crate::native::transport::Transport;
+use crate::native::wires::responses::shape::{
+    Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
 };
-use crate::responses::kind::name_a_model;
-use crate::responses::models::{ListLookup, ModelListCache};
-use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::{ClientVersion, SubscriptionEndpoint};
-use crate::responses::settings::NativeSettings;
-use crate::responses::transport::Transport;
-use crate::responses::{bearer, kind};
+use crate::native::wires::shape::WireShape;
+use crate::native::{bearer, kind};
 use crate::settings::Billing;
 use crate::vendor::backend_kind;
 
@@ -119,7 +120,10 @@ impl CodexEndpoint {
     fn plan(model: ModelId, entry: Option<&ModelEntry>, warning: Option<String>) -> ModelPlan {
         ModelPlan {
             model,
-            shape: if entry.is_some_and(|entry| entry.use_responses_lite) { LITE } else { CLASSIC },
+            shape: WireShape::Responses(match entry.is_some_and(|entry| entry.use_responses_lite) {
+                true => LITE,
+                false => CLASSIC,
+            }),
             efforts: entry.map_or_else(|| USUAL_EFFORTS.to_vec(), ModelEntry::efforts),
             warnings: warning.into_iter().collect(),
         }
@@ -179,7 +183,7 @@ impl Dialect for CodexEndpoint {
         if let Some(state) = call.sticky {
             bearer::set(&mut headers, TURN_STATE, state);
         }
-        if call.plan.shape.tools == ToolPosition::FirstItem {
+        if call.plan.shape.responses().is_some_and(|shape| shape.tools == ToolPosition::FirstItem) {
             bearer::set(&mut headers, LITE_HEADER, "true");
         }
         headers

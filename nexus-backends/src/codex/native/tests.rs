@@ -6,7 +6,7 @@ use nexus_core::{Secret, turn::RateLimitStatus};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::responses::outcome::ErrorBody;
+use crate::native::outcome::ErrorBody;
 
 fn codex() -> CodexEndpoint {
     CodexEndpoint::new(&NativeSettings::default(), CLIENT_VERSION)
@@ -25,12 +25,12 @@ fn sent(plan: &ModelPlan, sticky: Option<&str>) -> HeaderMap {
 #[test]
 fn the_flag_decides_the_shape_and_the_name_does_not() {
     let plan = |lite| CodexEndpoint::plan(ModelId::from("gpt-6-lite"), Some(&entry(lite)), None);
-    assert_eq!(plan(true).shape.tools, ToolPosition::FirstItem);
-    assert_eq!(plan(true).shape.parallel_tool_calls, Some(false));
-    assert_eq!(plan(true).shape.reasoning_context, Some("all_turns"));
-    assert_eq!(plan(false).shape.tools, ToolPosition::Field);
-    assert_eq!(plan(false).shape.parallel_tool_calls, Some(true));
-    assert_eq!(plan(false).shape.reasoning_context, None);
+    assert_eq!(plan(true).shape.responses().unwrap().tools, ToolPosition::FirstItem);
+    assert_eq!(plan(true).shape.responses().unwrap().parallel_tool_calls, Some(false));
+    assert_eq!(plan(true).shape.responses().unwrap().reasoning_context, Some("all_turns"));
+    assert_eq!(plan(false).shape.responses().unwrap().tools, ToolPosition::Field);
+    assert_eq!(plan(false).shape.responses().unwrap().parallel_tool_calls, Some(true));
+    assert_eq!(plan(false).shape.responses().unwrap().reasoning_context, None);
 }
 
 #[test]

@@ -29,14 +29,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
-use crate::responses::dialect::{
-    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
-    ToolPosition,
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
+use crate::native::settings::NativeSettings;
+use crate::native::transport::Transport;
+use crate::native::wires::responses::shape::{
+    Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
 };
-use crate::responses::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
-use crate::responses::settings::NativeSettings;
-use crate::responses::transport::Transport;
-use crate::responses::{bearer, kind, own_settings};
+use crate::native::wires::shape::WireShape;
+use crate::native::{bearer, kind, own_settings};
 use crate::server_address::{vendor_as_named, vendor_of_server};
 use crate::settings::Billing;
 
@@ -293,7 +294,12 @@ impl Dialect for Generic {
     ) -> Result<ModelPlan, Failure> {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
-        Ok(ModelPlan { model, shape: self.shape, efforts: self.efforts.clone(), warnings: Vec::new() })
+        Ok(ModelPlan {
+            model,
+            shape: WireShape::Responses(self.shape),
+            efforts: self.efforts.clone(),
+            warnings: Vec::new(),
+        })
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {

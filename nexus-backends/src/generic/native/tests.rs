@@ -3,7 +3,7 @@
 use nexus_core::Secret;
 
 use super::*;
-use crate::responses::outcome::ErrorBody;
+use crate::native::outcome::ErrorBody;
 
 fn map(settings: Value) -> Map<String, Value> {
     let Value::Object(settings) = settings else { panic!("settings are an object") };
@@ -163,7 +163,12 @@ proptest::proptest! {
 fn without_a_credential_nothing_is_said_of_one() {
     let generic = generic(json!({}));
     let model = ModelId::from("x");
-    let plan = ModelPlan { model, shape: generic.shape, efforts: Vec::new(), warnings: Vec::new() };
+    let plan = ModelPlan {
+        model,
+        shape: WireShape::Responses(generic.shape),
+        efforts: Vec::new(),
+        warnings: Vec::new(),
+    };
     let key = Credential::new(Secret::new("canary"));
     let headers = |credential| {
         let call = RequestContext { credential, plan: &plan, conversation: "c", sticky: None };

@@ -24,18 +24,19 @@ use serde::Deserialize;
 use self::models::Models;
 use super::login::LOGIN;
 use crate::auth::Credential;
-use crate::responses::bearer::OUR_NAME;
-use crate::responses::dialect::{
-    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
-    ToolPosition,
+use crate::native::bearer::OUR_NAME;
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::kind::name_a_model;
+use crate::native::models::{ListLookup, ModelListCache};
+use crate::native::outcome::ErrorReply;
+use crate::native::own_settings::{ClientVersion, SubscriptionEndpoint};
+use crate::native::settings::NativeSettings;
+use crate::native::transport::Transport;
+use crate::native::wires::responses::shape::{
+    Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
 };
-use crate::responses::kind::name_a_model;
-use crate::responses::models::{ListLookup, ModelListCache};
-use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::{ClientVersion, SubscriptionEndpoint};
-use crate::responses::settings::NativeSettings;
-use crate::responses::transport::Transport;
-use crate::responses::{bearer, kind};
+use crate::native::wires::shape::WireShape;
+use crate::native::{bearer, kind};
 use crate::settings::Billing;
 use crate::vendor::backend_kind;
 
@@ -138,7 +139,12 @@ impl Dialect for GrokEndpoint {
         let found = self.model_lists.look(transport, "/models", headers, self).await?;
         let named = model.or(self.default_model.as_ref()).cloned();
         let plan = |model, efforts, warning: Option<String>| {
-            Ok(ModelPlan { model, shape: SHAPE, efforts, warnings: warning.into_iter().collect() })
+            Ok(ModelPlan {
+                model,
+                shape: WireShape::Responses(SHAPE),
+                efforts,
+                warnings: warning.into_iter().collect(),
+            })
         };
         match (found, named) {
             (ListLookup::List(list), Some(model)) => {

@@ -5,7 +5,7 @@
 use nexus_core::Effort;
 use serde::Deserialize;
 
-use crate::responses::models;
+use crate::native::models;
 
 /// Effort levels of a model that supports effort but lists no levels.
 const USUAL_EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];

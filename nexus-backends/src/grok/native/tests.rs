@@ -4,7 +4,7 @@ use nexus_core::Secret;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::responses::outcome::ErrorBody;
+use crate::native::outcome::ErrorBody;
 
 fn grok() -> GrokEndpoint {
     GrokEndpoint::new(&NativeSettings::default(), CLIENT_VERSION.to_owned())
@@ -15,7 +15,7 @@ fn we_go_by_our_own_name() {
     let credential = Credential::new(Secret::new("canary"));
     let plan = ModelPlan {
         model: ModelId::from("grok-4.6"),
-        shape: SHAPE,
+        shape: WireShape::Responses(SHAPE),
         efforts: Vec::new(),
         warnings: Vec::new(),
     };

@@ -1,0 +1,86 @@
+//! Differences between servers of one wire, as data and small functions.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use http::header::HeaderMap;
+use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNotification};
+
+use super::outcome::ErrorReply;
+use super::transport::Transport;
+use super::wires::shape::WireShape;
+use crate::auth::Credential;
+
+/// Dialect of a server.
+#[async_trait]
+pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
+    /// See [`ExecutionBackend::capabilities`](nexus_core::ExecutionBackend::capabilities).
+    fn capabilities(&self) -> Capabilities;
+
+    /// Advice for a missing credential; `None` if the server may need none.
+    fn credential_remedy(&self) -> Option<&'static str>;
+
+    /// Rejects a credential that no header can contain, or that would be billed otherwise than configured. The backend
+    /// calls it for each borrowed credential, before it sends the credential.
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure>;
+
+    /// Returns the plan for `model`; `None` selects the default of the server or the configuration. May request the
+    /// server's model list, and caches it.
+    ///
+    /// Fails without a model and a default, and if the request for the model list rejects the credential.
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        transport: &Transport,
+        credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure>;
+
+    /// Returns the headers of one request, including its credential. The transport adds `content-type` and `accept`.
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
+
+    /// Reads the headers of a response with any status.
+    fn head(&self, headers: &HeaderMap) -> HeaderInfo;
+
+    /// Parses an event specific to the server, selected by its `type`. `None` if the dialect does not know it either.
+    fn event(&self, kind: &str, data: &[u8]) -> Option<Vec<TurnEvent>>;
+
+    /// Returns the failure of an error whose meaning differs from the shared table.
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
+}
+
+/// Context of a request.
+#[derive(Debug)]
+pub(crate) struct RequestContext<'a> {
+    /// Credential that the turn borrowed, if the server needs one.
+    pub(crate) credential: Option<&'a Credential>,
+    /// Model and request shape.
+    pub(crate) plan: &'a ModelPlan,
+    /// Id of the conversation: a UUID, which all requests of a turn and all turns that resume the conversation share.
+    pub(crate) conversation: &'a str,
+    /// Value that the server expects back within this turn: [`HeaderInfo::sticky`].
+    pub(crate) sticky: Option<&'a str>,
+}
+
+/// Information in the headers of a response.
+#[derive(Debug, Default)]
+pub(crate) struct HeaderInfo {
+    /// Usage of the account's limits.
+    pub(crate) limits: Vec<RateLimitNotification>,
+    /// Value that the next request of the same turn sends back.
+    pub(crate) sticky: Option<String>,
+    /// Model that answers, if the server names it.
+    pub(crate) model: Option<ModelId>,
+}
+
+/// A model, and the shape of its requests.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelPlan {
+    /// Name of the model in requests.
+    pub(crate) model: ModelId,
+    /// Wire, and the shape of the requests on it.
+    pub(crate) shape: WireShape,
+    /// Effort levels that the model supports. Requests use the same names. If empty, requests omit the field.
+    pub(crate) efforts: Vec<Effort>,
+    /// Warnings for the caller before the turn starts.
+    pub(crate) warnings: Vec<String>,
+}

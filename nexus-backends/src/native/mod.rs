@@ -1,0 +1,40 @@
+//! Loop over a model's API: one request to the model per iteration, and the caller's tools answered in this process.
+//! A wire translates between the loop and one protocol.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `backend`, `kind`, `model_server` | [`ExecutionBackend`](nexus_core::ExecutionBackend) for any dialect, and its construction |
+//! | `dialect` | differences between servers, as data and small functions; each vendor's folder has its own |
+//! | `settings`, `own_settings` | settings in `nexus.yaml` |
+//! | `turn_loop`, `setup`, `model_call`, `turn_context` | from request to reply to request, until the model stops or a limit is reached |
+//! | [`wires`] | one protocol each: requests, streams and conversations |
+//! | `wire_reader`, `transcript`, `reply` | the interface between the loop and a wire |
+//! | [`sse`], `lenient` | bytes to events, and values that servers write in several forms |
+//! | `tools` | the caller's tools and the answer's schema, as servers accept them |
+//! | `tool_calls` | the calls of one reply |
+//! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
+//! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
+
+mod backend;
+pub(crate) mod bearer;
+pub(crate) mod dialect;
+pub(crate) mod kind;
+pub(crate) mod lenient;
+mod model_call;
+mod model_server;
+pub(crate) mod models;
+pub(crate) mod outcome;
+pub(crate) mod own_settings;
+pub(crate) mod reply;
+mod retry;
+pub(crate) mod settings;
+mod setup;
+pub mod sse;
+mod tool_calls;
+pub(crate) mod tools;
+pub(crate) mod transcript;
+pub(crate) mod transport;
+mod turn_context;
+pub(crate) mod turn_loop;
+pub(crate) mod wire_reader;
+pub mod wires;

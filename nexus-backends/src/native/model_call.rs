@@ -1,0 +1,318 @@
+//! One model call: a request, its response, and repetitions after failures.
+
+use std::time::Duration;
+
+use http::{StatusCode, header::HeaderMap};
+use nexus_core::{
+    Cost, ErrorKind, EventSink, MessageId, Phase, Retry, TurnEvent, Usd,
+    harness::Failure,
+    turn::{MessageVoided, Retrying, VoidCause},
+};
+
+use super::dialect::RequestContext;
+use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
+use super::reply::{CallEnding, ModelReply};
+use super::retry::Attempts;
+use super::setup::TurnSetup;
+use super::sse::EventSplitter;
+use super::transcript::Transcript;
+use super::transport::{Body, ServerAnswer};
+use super::turn_context::BodyEnd;
+use super::turn_loop::TurnLoop;
+use super::wire_reader::WireReader;
+use super::wires;
+
+/// A request without a usable reply.
+struct Failed {
+    failure: Failure,
+    /// Error response of the server, if it sent one.
+    refusal: Option<(StatusCode, ErrorBody)>,
+    /// Messages whose deltas were already sent to the caller.
+    shown: Vec<MessageId>,
+    /// True if no tool of the server has written anything.
+    may_be_repeated: bool,
+}
+
+impl Failed {
+    fn new(failure: Failure) -> Box<Self> {
+        Box::new(Self { failure, refusal: None, shown: Vec::new(), may_be_repeated: true })
+    }
+}
+
+impl TurnLoop<'_> {
+    /// Calls the model, and repeats the call if the failure allows it. Before a repetition, the messages of the
+    /// interrupted response are retracted; none of its tool calls was dispatched.
+    pub(super) async fn ask(
+        &mut self,
+        setup: &mut TurnSetup,
+        conversation: &mut dyn Transcript,
+        events: &mut dyn EventSink,
+    ) -> Result<ModelReply, Failure> {
+        let mut attempts = Attempts::new(&self.backend.retry);
+        let mut attempt = 1;
+        loop {
+            self.freshen(&mut setup.borrowed, events).await?;
+            self.context.log.model_asked();
+            let failed = match self.request(setup, conversation, events).await? {
+                Ok(reply) => return Ok(reply),
+                Err(failed) => failed,
+            };
+            self.context.log.model_failed(failed.failure.kind);
+            // The usage of the failed attempt also counts.
+            self.within_limits()?;
+            if failed.may_be_repeated
+                && self.may_ask().is_ok()
+                && self
+                    .renews(&failed.failure, &failed.shown, attempt + 1, &mut setup.borrowed, events)
+                    .await?
+            {
+                attempt += 1;
+                continue;
+            }
+            // A changed request is a new request, not a retry: it waits for nothing and uses up no attempt.
+            let delay = match self.mend(&failed, setup, conversation) {
+                true => Some(Duration::ZERO),
+                false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
+            };
+            // If the limit leaves no call for a repetition, the failure explains more than the limit.
+            let Some(delay) = delay.filter(|_| self.may_ask().is_ok()) else { return Err(failed.failure) };
+            attempt += 1;
+            for message in failed.shown {
+                self.context.log.event(MessageVoided::new(message, VoidCause::Retry));
+            }
+            let reason = failed.failure.message.unwrap_or_default();
+            let retrying =
+                Retrying::new(attempt, reason).with_delay(Some(delay)).with_kind(Some(failed.failure.kind));
+            self.context.log.event(retrying);
+            self.context.pause(events, delay).await?;
+        }
+    }
+
+    /// Makes one request. The outer `Err` ends the turn, because it was cancelled or ran out of time.
+    async fn request(
+        &mut self,
+        setup: &mut TurnSetup,
+        conversation: &dyn Transcript,
+        events: &mut dyn EventSink,
+    ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
+        let backend = self.backend;
+        self.requests += 1;
+        let calls_before = self.context.log.recorder.tool_calls().len();
+        self.context.watch.heard(Phase::FirstByte);
+        let headers = backend.dialect.headers(&RequestContext {
+            credential: setup.borrowed.credential.as_ref(),
+            plan: &setup.plan,
+            conversation: conversation.id(),
+            sticky: setup.sticky.as_deref(),
+        });
+        let body = conversation.request(self.output_tokens_left());
+        // Box this large future, which completes before the response streams in. Otherwise every open turn would
+        // contain it.
+        let post = Box::pin(backend.transport.post(&setup.plan.shape, headers, body));
+        let posted = self.context.attend(events, post).await?;
+        let mut reader = wires::reader(self.requests, &backend.dialect, &setup.plan);
+        let end = match posted {
+            Err(error) => return Ok(Err(Failed::new(error.into()))),
+            Ok(ServerAnswer::Refused { status, headers, body }) => {
+                self.head(&headers, setup);
+                let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
+                let failure = judge(&reply, backend.dialect.failure(&reply));
+                let mut failed = Failed::new(failure);
+                failed.refusal = Some((status, body));
+                return Ok(Err(failed));
+            }
+            Ok(ServerAnswer::Whole { headers, body }) => {
+                self.head(&headers, setup);
+                reader.answer_has(&headers);
+                let mut arrived = Vec::new();
+                reader.whole(&body, &mut arrived);
+                arrived.into_iter().for_each(|event| self.context.log.event(event));
+                BodyEnd::Over
+            }
+            Ok(ServerAnswer::Stream { headers, mut body }) => {
+                self.head(&headers, setup);
+                reader.answer_has(&headers);
+                // The headers borrow the connection's first buffer, and would keep it in memory as long as the stream
+                // lasts.
+                drop(headers);
+                self.stream(&mut body, &mut *reader, events).await?
+            }
+        };
+        self.context.log.model_calls += 1;
+        Ok(self.end(end, reader, calls_before))
+    }
+
+    async fn stream(
+        &mut self,
+        body: &mut Body,
+        reader: &mut dyn WireReader,
+        events: &mut dyn EventSink,
+    ) -> Result<BodyEnd, Failure> {
+        let mut splitter = EventSplitter::new(self.backend.max_event_bytes);
+        let end = self.context.read(events, body, &mut splitter, reader).await?;
+        if reader.is_finished() {
+            self.context.close(body).await?;
+        }
+        Ok(end)
+    }
+
+    /// Processes the headers of a response: limits, the model, and the value to send back.
+    fn head(&mut self, headers: &HeaderMap, setup: &mut TurnSetup) {
+        let head = self.backend.dialect.head(headers);
+        if head.sticky.is_some() {
+            setup.sticky = head.sticky;
+        }
+        // Servers repeat the limits with every response, so report only a change.
+        if head.limits != self.last_limits {
+            for limit in &head.limits {
+                self.context.log.event(limit.clone());
+            }
+            self.last_limits = head.limits;
+        }
+        if head.model.is_none() || head.model == self.last_model {
+            return;
+        }
+        self.last_model.clone_from(&head.model);
+        if let Some(model) = head.model.filter(|model| *model != setup.plan.model) {
+            let text = format!("the request was sent to {}, but {model} answers", setup.plan.model);
+            self.context.log.event(TurnEvent::warning(text));
+            self.context.log.provenance.model = Some(model);
+        }
+    }
+
+    /// Returns the reply or the failure of a request that got a response.
+    fn end(
+        &mut self,
+        end: BodyEnd,
+        reader: Box<dyn WireReader>,
+        calls_before: usize,
+    ) -> Result<ModelReply, Box<Failed>> {
+        let shown = reader.shown().to_vec();
+        let mut arrived = Vec::new();
+        let mut reply = reader.into_reply(&mut arrived);
+        if let Some(cost) = reply.cost {
+            let before = self.context.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
+            self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
+        }
+        if let Some(model) = &reply.model {
+            self.context.log.provenance.model = Some(model.clone());
+        }
+        arrived.into_iter().for_each(|event| self.context.log.event(event));
+        let failure =
+            match (std::mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false }), end) {
+                // The server's own report of the end takes precedence over a later state of the connection.
+                (CallEnding::Failed(failure), _) => failure,
+                (ending @ (CallEnding::Completed { .. } | CallEnding::Incomplete { .. }), _) => {
+                    reply.ending = ending;
+                    return Ok(reply);
+                }
+                (CallEnding::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
+                (CallEnding::Missing { .. }, BodyEnd::TooLong(error)) => {
+                    Failure::of(ErrorKind::Protocol, &error)
+                }
+                (CallEnding::Missing { unreadable: true }, BodyEnd::Over) => {
+                    Failure::new(ErrorKind::Protocol, "the answer cannot be read and is incomplete")
+                }
+                (CallEnding::Missing { unreadable: false }, BodyEnd::Over) => {
+                    Failure::new(ErrorKind::Transport, "the answer ended before it was complete")
+                        .with_retry(Retry::Now)
+                }
+            };
+        let mut failed = Failed::new(failure);
+        failed.shown = shown;
+        // While the server answers, only calls of its own tools are reported.
+        let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
+        failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
+        Err(failed)
+    }
+
+    /// Removes the known cause of a rejected request: reasoning or items that this account or model cannot read,
+    /// images, flags, or a single tool. Each change emits a warning. Each is made only once, because nothing is left to
+    /// change afterwards.
+    fn mend(&mut self, failed: &Failed, setup: &mut TurnSetup, conversation: &mut dyn Transcript) -> bool {
+        let Some((status, body)) = &failed.refusal else { return false };
+        let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+        let warning = match () {
+            () if is_bad_request && body.names("encrypted_content") && conversation.drop_reasoning() => {
+                "the server rejects the reasoning of earlier replies; it is left out".to_owned()
+            }
+            () if misses_item(*status, body) && conversation.forget_items() => {
+                "the server does not know items of earlier replies; their reasoning is left out".to_owned()
+            }
+            () if refuses_pictures(*status, body) && conversation.drop_pictures() => {
+                let words = body.message.as_deref().unwrap_or("no reason is given");
+                format!("the server rejects a picture, which is left out from now on: {words}")
+            }
+            () if is_bad_request && refuses_flag(body) && setup.drop_strict() => {
+                conversation.reopen(&setup.opening(&self.request));
+                "the server does not support the flag `strict`; it is left out".to_owned()
+            }
+            () if is_bad_request => match self.drop_tool(body, setup, conversation) {
+                Some(warning) => warning,
+                None => return false,
+            },
+            () => return false,
+        };
+        self.context.log.event(TurnEvent::warning(warning));
+        true
+    }
+
+    /// Removes the tool that the server rejects.
+    fn drop_tool(
+        &self,
+        body: &ErrorBody,
+        setup: &mut TurnSetup,
+        conversation: &mut dyn Transcript,
+    ) -> Option<String> {
+        let index = tool_index(body.param.as_deref()?).filter(|index| *index < setup.tools.len())?;
+        let tool = setup.tools.remove(index);
+        let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
+        setup.refused_tools.push(name.to_owned());
+        let reason = body.message.as_deref().unwrap_or("no reason is given");
+        conversation.reopen(&setup.opening(&self.request));
+        Some(format!("the server rejects the tool {name:?}, which is left out: {reason}"))
+    }
+}
+
+/// Returns true if the server does not know an item by its id. Source: the public API, for items that it does not
+/// store.
+fn misses_item(status: StatusCode, body: &ErrorBody) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
+        && (body.names("item with id") || body.names("not persisted"))
+}
+
+/// Returns true if the server rejects an image. Source: the public API (400, "Could not process image"), vLLM (400, "is
+/// not a multimodal model") and llama.cpp 0.5.0 (500, "image input is not supported").
+fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
+    let words = ["image", "picture", "vision", "multimodal"];
+    let is_client_error = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
+    let says = |word: &&str| body.names(word);
+    (is_client_error && words.iter().any(says))
+        || (status.is_server_error() && body.names("image input is not supported"))
+}
+
+/// Returns true if the server rejects the flag `strict` itself.
+fn refuses_flag(body: &ErrorBody) -> bool {
+    let is_named = body.param.as_deref().is_some_and(|param| param.rsplit('.').next() == Some("strict"));
+    is_named || (body.param.is_none() && body.names("strict") && refuses_field(body))
+}
+
+/// Returns the index of the tool that an error's `param` names: the last `tools[N]` in it.
+/// Source: the public Responses API names a bad tool as `tools[0].function.parameters` or `tools[0].parameters`.
+fn tool_index(param: &str) -> Option<usize> {
+    let (_, rest) = param.rsplit_once("tools[")?;
+    rest.split(']').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tool_that_an_error_names_is_found() {
+        assert_eq!(tool_index("tools[3].parameters"), Some(3));
+        assert_eq!(tool_index("input[0].tools[0].tools[2]"), Some(2));
+        assert_eq!(tool_index("input[0]"), None);
+        assert_eq!(tool_index("tools[x]"), None);
+    }
+}

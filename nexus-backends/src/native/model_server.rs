@@ -1,0 +1,46 @@
+//! One server: its dialect, transport, credential and limits.
+
+use std::sync::Arc;
+
+use nexus_core::BackendId;
+
+use super::dialect::Dialect;
+use super::retry::RetryPolicy;
+use super::settings::NativeSettings;
+use super::transport::Transport;
+use crate::auth::CredentialSource;
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct ModelServer {
+    pub(crate) id: BackendId,
+    pub(crate) dialect: Arc<dyn Dialect>,
+    pub(crate) transport: Transport,
+    pub(crate) credential: Option<Arc<dyn CredentialSource>>,
+    pub(crate) retry: RetryPolicy,
+    pub(crate) max_event_bytes: usize,
+    pub(crate) parallel_tools: usize,
+    pub(crate) repeated_calls: u32,
+}
+
+impl ModelServer {
+    /// Creates the server to which `transport` leads.
+    pub(crate) fn new(
+        id: BackendId,
+        dialect: Arc<dyn Dialect>,
+        transport: Transport,
+        credential: Option<Arc<dyn CredentialSource>>,
+        settings: &NativeSettings,
+    ) -> Self {
+        Self {
+            id,
+            dialect,
+            transport,
+            credential,
+            retry: settings.retry_policy(),
+            max_event_bytes: settings.max_event_bytes,
+            parallel_tools: settings.parallel_tools,
+            repeated_calls: settings.repeated_calls,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The calls of one reply. The turn's session authorises each call, then the tools run in parallel up to a limit.
+//! Results arrive as the calls end, each with its position among the calls.
+
+use std::collections::BTreeSet;
+
+use futures::{Stream, StreamExt as _, stream};
+use nexus_core::{
+    Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession,
+    harness::{ToolSpan, batches},
+};
+use serde_json::{Map, Value};
+
+use super::reply::OutputItem;
+
+/// Dispatcher of calls to the caller's tools in this turn.
+#[derive(Debug)]
+pub(super) struct ToolDispatcher {
+    session: TurnSession,
+    at_once: usize,
+    seen: BTreeSet<String>,
+}
+
+/// Call that the model requested.
+#[derive(Debug)]
+pub(super) struct RequestedCall {
+    /// Call id, unique within the turn, with which the server pairs a call with its result.
+    pub(super) id: String,
+    /// Name of the tool.
+    pub(super) name: String,
+    /// Arguments as the model wrote them.
+    pub(super) text: String,
+    /// Parsed arguments; text that is not JSON becomes a JSON string.
+    pub(super) arguments: Value,
+    /// Possible effects of the call.
+    pub(super) effects: Effects,
+    /// True for a custom call, whose arguments are free text.
+    pub(super) is_custom: bool,
+}
+
+/// The session's decision on a call.
+pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
+
+impl ToolDispatcher {
+    /// Creates a dispatcher for those tools of `session` that are `offered`. At most `at_once` calls run at the same
+    /// time. `seen` contains the ids of calls made before the turn.
+    pub(super) fn new(
+        session: TurnSession,
+        offered: &[&ToolDefinition],
+        at_once: usize,
+        seen: BTreeSet<String>,
+    ) -> Self {
+        let offered: BTreeSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
+        let names = session.definitions().iter().map(|tool| tool.name.as_str());
+        names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
+        Self { session, at_once: at_once.max(1), seen }
+    }
+
+    /// Returns the session that decides about every call.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Withdraws a tool that the server rejected.
+    pub(super) fn withdraw(&self, name: &str) {
+        self.session.withdraw(name);
+    }
+
+    /// Renames calls whose id occurred before: a server that repeats an id means another call.
+    pub(super) fn tell_apart(&mut self, items: &mut [OutputItem]) {
+        for (index, item) in items.iter_mut().enumerate() {
+            let id = match item {
+                OutputItem::Call(call) => &call.call_id,
+                OutputItem::CustomCall { call_id, .. } => call_id,
+                _ => continue,
+            };
+            if !id.is_empty() && self.seen.insert(id.clone()) {
+                continue;
+            }
+            let fresh = (1..).map(|n| format!("{id}-{}", index + n));
+            if let Some(id) = fresh.into_iter().find(|id| !self.seen.contains(id)) {
+                self.seen.insert(id.clone());
+                rename(item, id);
+            }
+        }
+    }
+
+    /// Returns the calls of a reply in batches, which are decided and answered one after another: see [`batches`].
+    pub(super) fn batches<'i>(&self, items: &'i [OutputItem]) -> Vec<Vec<&'i OutputItem>> {
+        let calls = items.iter().filter(|item| name(item).is_some());
+        batches(calls.collect(), |item| name(item).is_some_and(|name| self.session.is_terminal(name)))
+    }
+
+    /// Returns the calls of a batch in order, and the decision about each.
+    pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<RequestedCall>, Vec<Decided<'_>>) {
+        batch.iter().filter_map(|item| self.call(item)).unzip()
+    }
+
+    fn call(&self, item: &OutputItem) -> Option<(RequestedCall, Decided<'_>)> {
+        let (id, name, text, is_custom) = match item {
+            OutputItem::Call(call) => (&call.call_id, &call.name, &call.arguments, false),
+            OutputItem::CustomCall { call_id, name, input, .. } => (call_id, name, input, true),
+            _ => return None,
+        };
+        let arguments = read(text, is_custom);
+        let decided = self.session.authorize(self.session.token(), name, &arguments);
+        let tool = decided.as_ref().ok().map(Permit::definition);
+        let call = RequestedCall {
+            id: id.clone(),
+            name: name.clone(),
+            text: text.clone(),
+            arguments,
+            // A denied call has no effects.
+            effects: tool.map_or(Effects::None, |tool| tool.effects),
+            is_custom,
+        };
+        Some((call, decided))
+    }
+
+    /// Returns the results of `calls` with their indexes, in the order in which the calls end. Each call runs in its
+    /// span of `spans`. Dropping the stream cancels the calls that still run.
+    pub(super) fn answers<'c>(
+        &'c self,
+        calls: &'c [RequestedCall],
+        decided: Vec<Decided<'c>>,
+        spans: Vec<ToolSpan>,
+    ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
+        let answer = move |(index, ((call, decided), span)): (
+            usize,
+            ((&'c RequestedCall, Decided<'c>), ToolSpan),
+        )| async move {
+            let (result, status) = span.run(answer(&self.session, call, decided)).await;
+            (index, result, status)
+        };
+        stream::iter(calls.iter().zip(decided).zip(spans).enumerate())
+            .map(answer)
+            .buffer_unordered(self.at_once)
+    }
+}
+
+/// Returns the name of the called tool, if the item is a call.
+fn name(item: &OutputItem) -> Option<&str> {
+    match item {
+        OutputItem::Call(call) => Some(&call.name),
+        OutputItem::CustomCall { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Parses arguments as a model writes them: JSON, or nothing for a tool without arguments. Other text stays a string,
+/// and the session reports its fault. The arguments of a custom call are free text, but may be an object.
+fn read(text: &str, is_custom: bool) -> Value {
+    if text.trim().is_empty() && !is_custom {
+        return Value::Object(Map::new());
+    }
+    let read = nexus_core::lenient_json::read_decision(text).ok();
+    read.filter(|read: &Value| read.is_object() || !is_custom)
+        .unwrap_or_else(|| Value::String(text.to_owned()))
+}
+
+async fn answer(
+    session: &Session,
+    call: &RequestedCall,
+    decided: Decided<'_>,
+) -> (ToolResult, ToolCallStatus) {
+    let answered = match decided {
+        Ok(permit) => session.answer(call.id.as_str().into(), permit).await,
+        Err(denial) => Err(denial),
+    };
+    match answered {
+        Ok(result) if result.is_error => (result, ToolCallStatus::Failed),
+        Ok(result) => (result, ToolCallStatus::Succeeded),
+        Err(denial) => (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
+    }
+}
+
+/// Changes the id of a call. Its raw form is dropped, because it contains the old id.
+fn rename(item: &mut OutputItem, id: String) {
+    match item {
+        OutputItem::Call(call) => {
+            call.call_id = id;
+            call.raw = None;
+        }
+        OutputItem::CustomCall { call_id, raw, .. } => {
+            *call_id = id;
+            *raw = None;
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::{TurnHost, TurnRequest};
+    use serde_json::value::RawValue;
+
+    use crate::native::reply::FunctionCall;
+    use crate::native::tool_calls::*;
+
+    #[test]
+    fn no_two_calls_of_a_turn_have_one_id_whatever_kind_they_are() {
+        let raw = || RawValue::from_string(r#"{"call_id":"x"}"#.to_owned()).unwrap();
+        let custom = || OutputItem::CustomCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            input: "b".to_owned(),
+            raw: Some(raw()),
+        };
+        let function = FunctionCall {
+            call_id: "x".to_owned(),
+            name: "a".to_owned(),
+            namespace: None,
+            arguments: "{}".to_owned(),
+            raw: Some(raw()),
+        };
+        let mut items = [custom(), OutputItem::Call(function), custom()];
+        let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
+        let mut dispatcher = ToolDispatcher::new(session, &[], 1, BTreeSet::new());
+        dispatcher.tell_apart(&mut items);
+        let calls = dispatcher.calls(&items.iter().collect::<Vec<_>>()).0;
+        let ids: Vec<String> = calls.into_iter().map(|call| call.id).collect();
+        assert_eq!(ids, ["x", "x-2", "x-3"]);
+        let has_raw = |item: &OutputItem| match item {
+            OutputItem::Call(call) => call.raw.is_some(),
+            OutputItem::CustomCall { raw, .. } => raw.is_some(),
+            _ => false,
+        };
+        assert_eq!(items.each_ref().map(has_raw), [true, false, false], "an old id is sent back by none");
+    }
+}

@@ -1,0 +1,32 @@
+//! Interface between the loop and the reader of a wire's stream.
+
+use http::HeaderMap;
+use nexus_core::{MessageId, TurnEvent};
+
+use super::reply::ModelReply;
+use super::sse::Event;
+
+/// Reader of one model call. It converts the events of a wire into turn events and, at the end, the reply.
+pub(crate) trait WireReader: Send {
+    /// Stores the response headers that matter to an error in the stream.
+    fn answer_has(&mut self, headers: &HeaderMap);
+
+    /// Reads one event of the stream, and appends turn events for the caller to `events`. Ignores everything after the
+    /// terminal event.
+    fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>);
+
+    /// Reads a complete reply, from a server that does not stream.
+    fn whole(&mut self, body: &[u8], events: &mut Vec<TurnEvent>);
+
+    /// Returns true after the terminal event.
+    fn is_finished(&self) -> bool;
+
+    /// Returns true if the call failed without a reason, which may be in the next event.
+    fn awaits_reason(&self) -> bool;
+
+    /// Returns the messages sent so far, which must be retracted if the call is repeated.
+    fn shown(&self) -> &[MessageId];
+
+    /// Ends the reading, and emits the end of each complete message.
+    fn into_reply(self: Box<Self>, events: &mut Vec<TurnEvent>) -> ModelReply;
+}

@@ -1,0 +1,498 @@
+//! The conversation, and the requests built from it.
+//!
+//! Items are stored as the JSON that is sent, and appended. So a further request costs a copy of the bytes, and nothing
+//! is serialised twice. The server stores nothing (`store: false`), so each request contains everything that the model
+//! must remember, including its unchanged reasoning.
+
+mod parts;
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use bytes::Bytes;
+use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json, value::RawValue};
+
+use self::parts::{
+    ToolOutput, bare_call, bare_custom_call, bare_reasoning, input_part, message, output_of, text_content,
+};
+use super::shape::{Carry, Shape, SystemPosition, TextShape, ToolPosition};
+use crate::native::lenient::Text;
+use crate::native::reply::{FunctionCall, OutputItem};
+use crate::native::transcript::{Transcript, TurnConstants};
+
+/// Minimum of `max_output_tokens`. Source: the public API reference.
+const FEWEST_OUTPUT_TOKENS: u64 = 16;
+
+/// Version of the content of a resume handle.
+const HANDLE_VERSION: u32 = 1;
+
+/// Conversation with a model: the beginning of every request, and the items so far.
+#[derive(Debug)]
+pub(crate) struct ResponsesTranscript {
+    /// Id of the conversation, which all requests and all turns that resume it share.
+    id: String,
+    shape: Shape,
+    /// Beginning of the request, up to the start of its input.
+    head: Vec<u8>,
+    /// Items at the start of the input that do not belong to the conversation.
+    opening_items: Vec<u8>,
+    /// Items of the conversation, separated by commas.
+    items: Vec<u8>,
+    /// True if `items` contain reasoning.
+    has_reasoning: bool,
+    /// Ids of the calls in the resumed handle.
+    calls_before: BTreeSet<String>,
+    /// Length of the part of `items` that can be resumed: every call in it has its output.
+    whole_bytes: usize,
+    /// Length of the part of `items` that the server has accepted once.
+    accepted_bytes: usize,
+}
+
+/// Change of an item of the conversation.
+enum Rewritten {
+    Unchanged,
+    LeftOut,
+    Changed(Map<String, Value>),
+}
+
+/// Conversation in a resume handle.
+#[derive(Serialize, Deserialize)]
+struct KeptConversation<'a> {
+    version: u32,
+    conversation: Cow<'a, str>,
+    /// Items as a JSON list in a string, which only the server interprets.
+    items: Cow<'a, str>,
+}
+
+/// Fields of an item in a handle that are checked.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Said<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
+}
+
+#[derive(Serialize)]
+struct RequestHead<'a> {
+    model: &'a str,
+    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a [Value]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallel_tool_calls: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning: Option<Reasoning>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    include: Option<[&'static str; 1]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache_key: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<&'static str>,
+}
+
+impl ResponsesTranscript {
+    /// Creates a conversation without messages.
+    pub(crate) fn new(opening: &TurnConstants<'_>, shape: Shape) -> Self {
+        let mut conversation = Self {
+            id: uuid::Uuid::new_v4().to_string(),
+            shape,
+            head: Vec::new(),
+            opening_items: Vec::new(),
+            items: Vec::new(),
+            has_reasoning: false,
+            calls_before: BTreeSet::new(),
+            whole_bytes: 0,
+            accepted_bytes: 0,
+        };
+        conversation.open(opening);
+        conversation
+    }
+
+    /// Returns the conversation in a handle; `None` if the handle contains none.
+    pub(crate) fn resume(opening: &TurnConstants<'_>, shape: Shape, handle: &ResumeHandle) -> Option<Self> {
+        let kept = kept_in(handle)?;
+        let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
+        // A conversation contains only objects. The server decides if it accepts them.
+        if !items.iter().all(|item| item.get().starts_with('{')) {
+            return None;
+        }
+        let mut conversation = Self::new(opening, shape);
+        conversation.id.clear();
+        conversation.id.push_str(&kept.conversation);
+        conversation.open(opening);
+        for item in items {
+            let head: Said<'_> = serde_json::from_str(item.get()).unwrap_or_default();
+            conversation.raw(head.kind.as_str() == "reasoning", item.get());
+            if !head.call_id.is_empty() {
+                conversation.calls_before.insert(head.call_id.as_str().to_owned());
+            }
+        }
+        conversation.is_whole();
+        conversation.accepted_bytes = conversation.items.len();
+        Some(conversation)
+    }
+
+    /// Returns the ids of the calls in the resumed handle.
+    pub(super) fn calls_before(&self) -> &BTreeSet<String> {
+        &self.calls_before
+    }
+
+    /// Returns the id of the conversation, which is a UUID.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn open(&mut self, opening: &TurnConstants<'_>) {
+        let shape = self.shape;
+        let (effort, summary, context) = (opening.effort, shape.reasoning_summary, shape.reasoning_context);
+        let has_reasoning = effort.is_some() || summary.is_some() || context.is_some();
+        let has_tools = !opening.tools.is_empty();
+        let head = RequestHead {
+            model: opening.plan.model.as_str(),
+            stream: true,
+            store: shape.store.then_some(false),
+            instructions: opening.system.filter(|_| shape.system == SystemPosition::Instructions),
+            tools: (has_tools && shape.tools == ToolPosition::Field).then_some(opening.tools),
+            tool_choice: (has_tools && shape.tool_choice).then_some("auto"),
+            parallel_tool_calls: shape.parallel_tool_calls.filter(|_| has_tools),
+            reasoning: has_reasoning.then_some(Reasoning { effort, summary, context }),
+            text: opening.output_format.map(|format| json!({ "format": format })),
+            include: shape.encrypted_reasoning.then_some(["reasoning.encrypted_content"]),
+            prompt_cache_key: shape.prompt_cache_key.then_some(&self.id),
+        };
+        self.head.clear();
+        write(&mut self.head, &head);
+        // Remove the closing brace: every request completes the object with its input.
+        self.head.pop();
+        self.head.extend_from_slice(b",\"input\":[");
+
+        self.opening_items.clear();
+        if has_tools && shape.tools == ToolPosition::FirstItem {
+            let functions = json!({ "type": "namespace", "name": "functions", "description": "", "tools": opening.tools });
+            let item = json!({ "type": "additional_tools", "role": "developer", "tools": [functions] });
+            write(&mut self.opening_items, &item);
+        }
+        let role = match shape.system {
+            SystemPosition::Instructions => None,
+            SystemPosition::DeveloperMessage => Some("developer"),
+            SystemPosition::SystemMessage => Some("system"),
+        };
+        if let (Some(role), Some(system)) = (role, opening.system) {
+            if !self.opening_items.is_empty() {
+                self.opening_items.push(b',');
+            }
+            let message = message(role, &text_content(self.shape.text, system));
+            write(&mut self.opening_items, &message);
+        }
+    }
+
+    /// Adds a user message.
+    pub(crate) fn user(&mut self, blocks: &[PromptBlock]) {
+        let content = match blocks {
+            [PromptBlock::Text { text }] => text_content(self.shape.text, text),
+            blocks => blocks.iter().filter_map(input_part).collect(),
+        };
+        self.push(false, |into| write(into, &message("user", &content)));
+        self.is_whole();
+    }
+
+    /// Adds a message of Nexus to the model, with the role of the user.
+    pub(crate) fn remark(&mut self, text: &str) {
+        let content = text_content(self.shape.text, text);
+        self.push(false, |into| write(into, &message("user", &content)));
+        self.is_whole();
+    }
+
+    /// Adds the output of the model. Calls among its items are open until each has its output.
+    pub(crate) fn model(&mut self, items: &[OutputItem]) {
+        self.accepted_bytes = self.items.len();
+        for item in items {
+            self.output_item(item);
+        }
+        let has_calls =
+            items.iter().any(|item| matches!(item, OutputItem::Call(_) | OutputItem::CustomCall { .. }));
+        if !has_calls {
+            self.is_whole();
+        }
+    }
+
+    fn output_item(&mut self, item: &OutputItem) {
+        let as_it_came = self.shape.carry == Carry::AsTheyCame;
+        match item {
+            OutputItem::Message { raw: Some(raw), .. } if as_it_came => self.raw(false, raw.get()),
+            OutputItem::Message { text, .. } if text.is_empty() => {}
+            OutputItem::Message { text, .. } => {
+                let message = message("assistant", &Value::String(text.clone()));
+                self.push(false, |into| write(into, &message));
+            }
+            OutputItem::Reasoning { raw } if as_it_came => self.raw(true, raw.get()),
+            OutputItem::Reasoning { raw } => {
+                if let Ok(reasoning) = serde_json::from_str(raw.get()) {
+                    let bare = bare_reasoning(reasoning);
+                    self.push(true, |into| write(into, &bare));
+                }
+            }
+            OutputItem::Call(call) => match (json_arguments(&call.arguments), &call.raw) {
+                (None, Some(raw)) if as_it_came => self.raw(false, raw.get()),
+                (None, _) => self.push(false, |into| write(into, &bare_call(call))),
+                (Some(arguments), raw) => {
+                    let item = raw.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
+                    let mut item = match item {
+                        Some(item @ Value::Object(_)) if as_it_came => item,
+                        _ => bare_call(call),
+                    };
+                    item["arguments"] = Value::String(arguments);
+                    self.push(false, |into| write(into, &item));
+                }
+            },
+            OutputItem::CustomCall { raw: Some(raw), .. } => self.raw(false, raw.get()),
+            OutputItem::CustomCall { call_id, name, input, raw: None } => {
+                let call = bare_custom_call(call_id, name, input);
+                self.push(false, |into| write(into, &call));
+            }
+            OutputItem::Other { kind, raw } if is_carried(kind) => self.raw(false, raw.get()),
+            OutputItem::Other { .. } => {}
+        }
+    }
+
+    /// Adds the result of a call. Returns the hash of the text that the model gets.
+    pub(crate) fn tool_output(&mut self, call: &str, is_custom: bool, result: &ToolResult) -> u64 {
+        let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
+        let output = output_of(result);
+        let hash = output.hash();
+        self.push(false, |into| write(into, &ToolOutput { kind, call_id: call, output }));
+        hash
+    }
+
+    /// Records that every call so far has its output, so the conversation can be resumed from here.
+    pub(crate) fn is_whole(&mut self) {
+        self.whole_bytes = self.items.len();
+    }
+
+    /// Removes the model's reasoning from the conversation. Returns true if there was any. Some servers cannot read the
+    /// reasoning of another account or model.
+    ///
+    /// The remaining items lose their ids, because a server that knows an id requires the reasoning that belongs to it.
+    /// Source: "'function_call' was provided without its required 'reasoning' item".
+    pub(crate) fn drop_reasoning(&mut self) -> bool {
+        self.has_reasoning && self.forget_items()
+    }
+
+    /// Removes reasoning and the ids of items, which refer to items stored at the server. Returns true if there were
+    /// any. Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
+    pub(crate) fn forget_items(&mut self) -> bool {
+        self.has_reasoning = false;
+        self.rewrite(|_, mut fields| {
+            if fields.get("type").is_some_and(|kind| kind == "reasoning") {
+                return Rewritten::LeftOut;
+            }
+            match fields.remove("id") {
+                Some(_) => Rewritten::Changed(fields),
+                None => Rewritten::Unchanged,
+            }
+        })
+    }
+
+    /// Replaces images by text: first those in items that the server has not accepted yet, otherwise all. Returns true
+    /// if it replaced any.
+    pub(crate) fn drop_pictures(&mut self) -> bool {
+        let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
+            true => Rewritten::Changed(fields),
+            false => Rewritten::Unchanged,
+        };
+        memchr::memmem::find(&self.items, b"\"input_image\"").is_some()
+            && (self.rewrite(|was_accepted, fields| match was_accepted {
+                true => Rewritten::Unchanged,
+                false => without(fields),
+            }) || self.rewrite(|_, fields| without(fields)))
+    }
+
+    /// Rewrites the conversation. `rewritten` gets each item, and true if the server has accepted the item. Returns
+    /// true after a change.
+    fn rewrite(&mut self, mut rewritten: impl FnMut(bool, Map<String, Value>) -> Rewritten) -> bool {
+        let said = [b"[", self.items.as_slice(), b"]"].concat();
+        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
+        let (whole_bytes, accepted_bytes) = (self.whole_bytes, self.accepted_bytes);
+        self.items.clear();
+        (self.whole_bytes, self.accepted_bytes) = (0, 0);
+        let mut read_bytes = 0;
+        let mut has_changed = false;
+        for item in items {
+            read_bytes += item.get().len() + usize::from(read_bytes > 0);
+            let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+            let new = rewritten(read_bytes <= accepted_bytes, fields);
+            has_changed |= !matches!(new, Rewritten::Unchanged);
+            match new {
+                Rewritten::Unchanged => self.raw(false, item.get()),
+                Rewritten::Changed(fields) => self.push(false, |into| write(into, &fields)),
+                Rewritten::LeftOut => {}
+            }
+            if read_bytes <= whole_bytes {
+                self.is_whole();
+            }
+            if read_bytes <= accepted_bytes {
+                self.accepted_bytes = self.items.len();
+            }
+        }
+        has_changed
+    }
+
+    /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
+    pub(crate) fn request(&self, output_tokens: Option<u64>) -> Bytes {
+        let mut body = Vec::with_capacity(self.head.len() + self.opening_items.len() + self.items.len() + 64);
+        body.extend_from_slice(&self.head);
+        body.extend_from_slice(&self.opening_items);
+        if !self.opening_items.is_empty() && !self.items.is_empty() {
+            body.push(b',');
+        }
+        body.extend_from_slice(&self.items);
+        body.push(b']');
+        if let Some(tokens) = output_tokens.filter(|_| self.shape.max_output_tokens) {
+            let bound = format!(",\"max_output_tokens\":{}", tokens.max(FEWEST_OUTPUT_TOKENS));
+            body.extend_from_slice(bound.as_bytes());
+        }
+        body.push(b'}');
+        body.into()
+    }
+
+    /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
+    pub(crate) fn keep(&self) -> Value {
+        let said = self.items.get(..self.whole_bytes).unwrap_or_default();
+        let items = format!("[{}]", String::from_utf8_lossy(said));
+        let kept = KeptConversation {
+            version: HANDLE_VERSION,
+            conversation: Cow::Borrowed(&self.id),
+            items: items.into(),
+        };
+        serde_json::to_value(kept).unwrap_or_default()
+    }
+
+    fn raw(&mut self, is_reasoning: bool, json: &str) {
+        self.push(is_reasoning, |into| into.extend_from_slice(json.as_bytes()));
+    }
+
+    fn push(&mut self, is_reasoning: bool, write: impl FnOnce(&mut Vec<u8>)) {
+        if !self.items.is_empty() {
+            self.items.push(b',');
+        }
+        write(&mut self.items);
+        self.has_reasoning |= is_reasoning;
+    }
+}
+
+impl Transcript for ResponsesTranscript {
+    fn id(&self) -> &str {
+        Self::id(self)
+    }
+
+    fn calls_before(&self) -> &BTreeSet<String> {
+        Self::calls_before(self)
+    }
+
+    fn user(&mut self, blocks: &[PromptBlock]) {
+        Self::user(self, blocks);
+    }
+
+    fn remark(&mut self, text: &str) {
+        Self::remark(self, text);
+    }
+
+    fn model(&mut self, items: &[OutputItem]) {
+        Self::model(self, items);
+    }
+
+    fn tool_output(&mut self, call: &str, is_custom: bool, result: &ToolResult) -> u64 {
+        Self::tool_output(self, call, is_custom, result)
+    }
+
+    fn is_whole(&mut self) {
+        Self::is_whole(self);
+    }
+
+    fn drop_reasoning(&mut self) -> bool {
+        Self::drop_reasoning(self)
+    }
+
+    fn forget_items(&mut self) -> bool {
+        Self::forget_items(self)
+    }
+
+    fn drop_pictures(&mut self) -> bool {
+        Self::drop_pictures(self)
+    }
+
+    fn reopen(&mut self, opening: &TurnConstants<'_>) {
+        self.open(opening);
+    }
+
+    fn request(&self, output_tokens: Option<u64>) -> Bytes {
+        Self::request(self, output_tokens)
+    }
+
+    fn keep(&self) -> Value {
+        Self::keep(self)
+    }
+}
+
+fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
+    let kept = KeptConversation::deserialize(handle.state()).ok()?;
+    (kept.version == HANDLE_VERSION && uuid::Uuid::parse_str(&kept.conversation).is_ok()).then_some(kept)
+}
+
+/// Returns true if a handle contains a conversation of this loop.
+pub(crate) fn holds_conversation(handle: &ResumeHandle) -> bool {
+    kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
+}
+
+/// Returns replacement arguments if the received ones are not a JSON object, because strict servers reject the whole
+/// request for them. The replacement contains the received text, so that the model sees it.
+fn json_arguments(came: &str) -> Option<String> {
+    if serde_json::from_str::<Map<String, Value>>(came).is_ok() {
+        return None;
+    }
+    let shown = came.get(..came.floor_char_boundary(MAX_SHOWN_ARGUMENTS)).unwrap_or_default();
+    Some(match came.trim().is_empty() {
+        true => "{}".to_owned(),
+        false => json!({ "not_json": shown }).to_string(),
+    })
+}
+
+/// Maximum number of bytes of invalid arguments in the replacement. Source: our own bound.
+const MAX_SHOWN_ARGUMENTS: usize = 4 << 10;
+
+/// Returns true if an item of this type is sent back to the model. This applies to traces of hosted tools and
+/// compactions, not to unknown types.
+fn is_carried(kind: &str) -> bool {
+    kind.ends_with("_call") || kind.ends_with("_call_output") || kind.ends_with("compaction")
+}
+
+/// Writes JSON. Cannot fail in practice, because all keys are strings.
+fn write(into: &mut Vec<u8>, value: &impl Serialize) {
+    let before = into.len();
+    if serde_json::to_writer(&mut *into, value).is_err() {
+        into.truncate(before);
+        into.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests;
