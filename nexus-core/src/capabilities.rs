@@ -313,6 +313,8 @@ pub enum AccessEnforcer {
     Os,
     /// The vendor's program, by its own rules.
     Vendor,
+    /// Nexus: its own tools check each path, and run commands in its sandbox.
+    Nexus,
     /// No enforcer is needed: the agent has no tools of its own.
     None,
 }

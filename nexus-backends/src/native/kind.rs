@@ -30,9 +30,14 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.caller_tools = Support::Yes;
     capabilities.steering = Support::Yes;
     capabilities.efforts = efforts.to_vec();
-    // The model has only the caller's tools, so this level needs no enforcement. The other levels would allow tools of
-    // a harness, which does not exist here.
+    capabilities.harness_tools = Support::Yes;
+    capabilities.extra_roots = Support::Yes;
+    // At this level the model has only the caller's tools, so it needs no enforcement.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+    // The loop's own tools check each path, and commands run in the sandbox. Without a sandbox no command is offered.
+    capabilities.access.read_only = AccessSupport::Kept(AccessEnforcer::Nexus);
+    capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Nexus);
+    capabilities.access.unrestricted = AccessSupport::Kept(AccessEnforcer::None);
     let ours = Enforcement::Ours;
     let of_cost = match cost {
         CostReport::Reported | CostReport::Estimated => ours,
@@ -56,7 +61,7 @@ pub(crate) fn build(
     context: &BuildContext,
 ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let transport = Transport::new(settings, context)?;
-    Ok(Arc::new(NativeBackend(ModelServer::new(id, dialect, transport, credential, settings))))
+    Ok(Arc::new(NativeBackend(ModelServer::new(id, dialect, transport, credential, settings, context))))
 }
 
 /// Returns the failure of a request without a model, if no default exists for the given `reason`.

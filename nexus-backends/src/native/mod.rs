@@ -11,6 +11,7 @@
 //! | `wire_reader`, `transcript`, `reply` | the interface between the loop and a wire |
 //! | [`sse`], `lenient` | bytes to events, and values that servers write in several forms |
 //! | `tools` | the caller's tools and the answer's schema, as servers accept them |
+//! | `own_tools` | files and commands, as the access level allows |
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
 //! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
@@ -25,6 +26,7 @@ mod model_server;
 pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
+mod own_tools;
 pub(crate) mod reply;
 mod retry;
 pub(crate) mod settings;

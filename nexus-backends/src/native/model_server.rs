@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use nexus_core::BackendId;
+use nexus_core::{BackendId, BuildContext};
 
 use super::dialect::Dialect;
+use super::own_tools::Surroundings;
 use super::retry::RetryPolicy;
 use super::settings::NativeSettings;
 use super::transport::Transport;
@@ -21,6 +22,8 @@ pub(crate) struct ModelServer {
     pub(crate) max_event_bytes: usize,
     pub(crate) parallel_tools: usize,
     pub(crate) repeated_calls: u32,
+    /// Host of the loop's own tools.
+    pub(super) surroundings: Surroundings,
 }
 
 impl ModelServer {
@@ -31,6 +34,7 @@ impl ModelServer {
         transport: Transport,
         credential: Option<Arc<dyn CredentialSource>>,
         settings: &NativeSettings,
+        context: &BuildContext,
     ) -> Self {
         Self {
             id,
@@ -41,6 +45,7 @@ impl ModelServer {
             max_event_bytes: settings.max_event_bytes,
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
+            surroundings: Surroundings::new(context, settings.project_text),
         }
     }
 }

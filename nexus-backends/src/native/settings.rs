@@ -39,6 +39,8 @@ pub(crate) struct NativeSettings {
     pub(crate) parallel_tools: usize,
     /// After how many same calls with the same answer the turn ends. 0: never.
     pub(crate) repeated_calls: u32,
+    /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
+    pub(crate) project_text: bool,
     pub(crate) network: Network,
 }
 
@@ -67,6 +69,7 @@ impl Default for NativeSettings {
             max_event_bytes: 64 << 20,
             parallel_tools: 8,
             repeated_calls: 10,
+            project_text: true,
             network: Network::default(),
         }
     }

@@ -7,15 +7,18 @@ use futures::{Stream, StreamExt as _, stream};
 use nexus_core::{
     Denial, Effects, Permit, Session, ToolCallStatus, ToolDefinition, ToolResult, TurnSession,
     harness::{ToolSpan, batches},
+    turn::ToolOrigin,
 };
 use serde_json::{Map, Value};
 
+use super::own_tools::OwnTools;
 use super::reply::OutputItem;
 
-/// Dispatcher of calls to the caller's tools in this turn.
+/// Dispatcher of calls to the tools of this turn: the caller's, and those of the loop.
 #[derive(Debug)]
 pub(super) struct ToolDispatcher {
     session: TurnSession,
+    own: Option<OwnTools>,
     at_once: usize,
     seen: BTreeSet<String>,
 }
@@ -31,6 +34,8 @@ pub(super) struct RequestedCall {
     pub(super) text: String,
     /// Parsed arguments; text that is not JSON becomes a JSON string.
     pub(super) arguments: Value,
+    /// Owner of the tool.
+    pub(super) origin: ToolOrigin,
     /// Possible effects of the call.
     pub(super) effects: Effects,
     /// True for a custom call, whose arguments are free text.
@@ -41,28 +46,49 @@ pub(super) struct RequestedCall {
 pub(super) type Decided<'s> = Result<Permit<'s>, Denial>;
 
 impl ToolDispatcher {
-    /// Creates a dispatcher for those tools of `session` that are `offered`. At most `at_once` calls run at the same
+    /// Creates a dispatcher for those tools of `session` and `own` that are `offered`. At most `at_once` calls run at the same
     /// time. `seen` contains the ids of calls made before the turn.
     pub(super) fn new(
         session: TurnSession,
+        own: Option<OwnTools>,
         offered: &[&ToolDefinition],
         at_once: usize,
         seen: BTreeSet<String>,
     ) -> Self {
         let offered: BTreeSet<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
-        let names = session.definitions().iter().map(|tool| tool.name.as_str());
-        names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
-        Self { session, at_once: at_once.max(1), seen }
+        for session in [Some(&*session), own.as_ref().map(OwnTools::session)].into_iter().flatten() {
+            let names = session.definitions().iter().map(|tool| tool.name.as_str());
+            names.filter(|name| !offered.contains(name)).for_each(|name| session.withdraw(name));
+        }
+        Self { session, own, at_once: at_once.max(1), seen }
     }
 
-    /// Returns the session that decides about every call.
+    /// Returns the session that decides about the calls of the caller's tools.
     pub(super) fn session(&self) -> &Session {
         &self.session
     }
 
     /// Withdraws a tool that the server rejected.
     pub(super) fn withdraw(&self, name: &str) {
-        self.session.withdraw(name);
+        self.session_of(name).0.withdraw(name);
+    }
+
+    /// Returns true if the loop has tools of its own in this turn.
+    pub(super) fn has_own_tools(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Returns the number of calls in this turn, without those of terminal tools.
+    pub(super) fn calls_made(&self) -> u32 {
+        self.session.calls_made() + self.own.as_ref().map_or(0, |own| own.session().calls_made())
+    }
+
+    /// Returns the session that decides about calls of this tool, and the tool's owner.
+    fn session_of(&self, name: &str) -> (&Session, ToolOrigin) {
+        match &self.own {
+            Some(own) if own.has(name) => (own.session(), ToolOrigin::Harness),
+            _ => (&self.session, ToolOrigin::Caller),
+        }
     }
 
     /// Renames calls whose id occurred before: a server that repeats an id means another call.
@@ -102,13 +128,15 @@ impl ToolDispatcher {
             _ => return None,
         };
         let arguments = read(text, is_custom);
-        let decided = self.session.authorize(self.session.token(), name, &arguments);
+        let (session, origin) = self.session_of(name);
+        let decided = session.authorize(session.token(), name, &arguments);
         let tool = decided.as_ref().ok().map(Permit::definition);
         let call = RequestedCall {
             id: id.clone(),
             name: name.clone(),
             text: text.clone(),
             arguments,
+            origin,
             // A denied call has no effects.
             effects: tool.map_or(Effects::None, |tool| tool.effects),
             is_custom,
@@ -128,7 +156,7 @@ impl ToolDispatcher {
             usize,
             ((&'c RequestedCall, Decided<'c>), ToolSpan),
         )| async move {
-            let (result, status) = span.run(answer(&self.session, call, decided)).await;
+            let (result, status) = span.run(answer(self.session_of(&call.name).0, call, decided)).await;
             (index, result, status)
         };
         stream::iter(calls.iter().zip(decided).zip(spans).enumerate())
@@ -214,7 +242,7 @@ mod tests {
         };
         let mut items = [custom(), OutputItem::Call(function), custom()];
         let session = TurnHost::new().open_turn(&TurnRequest::new("x"));
-        let mut dispatcher = ToolDispatcher::new(session, &[], 1, BTreeSet::new());
+        let mut dispatcher = ToolDispatcher::new(session, None, &[], 1, BTreeSet::new());
         dispatcher.tell_apart(&mut items);
         let calls = dispatcher.calls(&items.iter().collect::<Vec<_>>()).0;
         let ids: Vec<String> = calls.into_iter().map(|call| call.id).collect();

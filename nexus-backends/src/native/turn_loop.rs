@@ -9,14 +9,12 @@ use nexus_core::{
         over_limit, with_submission,
     },
     redact::Redactor,
-    turn::{
-        InputReceived, RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted,
-        ToolOrigin,
-    },
+    turn::{InputReceived, RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted},
 };
 use serde_json::Value;
 
 use super::model_server::ModelServer;
+use super::own_tools::OwnTools;
 use super::reply::{CallEnding, ModelReply, OutputItem};
 use super::tool_calls::{Decided, RequestedCall, ToolDispatcher};
 use super::transcript::Transcript;
@@ -124,7 +122,12 @@ impl<'a> TurnLoop<'a> {
         let session = self.host.open_turn(&self.request);
         self.redactor = with_key_prefixes(session.redactor());
         self.context.log.redact_with(self.redactor.clone());
-        let definitions = session.definitions().to_vec();
+        let own = OwnTools::open(&self.backend.surroundings, &self.request, &session).await?;
+        let mut definitions = session.definitions().to_vec();
+        if let Some(own) = &own {
+            definitions.extend(own.session().definitions().iter().cloned());
+            self.use_own_tools(own);
+        }
         if definitions.is_empty() {
             let recorder = std::mem::take(&mut self.context.log.recorder);
             self.context.log.recorder = recorder.without_tools();
@@ -136,7 +139,7 @@ impl<'a> TurnLoop<'a> {
         let calls_before = conversation.calls_before().clone();
         let offered = setup.offered(&definitions);
         let mut dispatcher =
-            ToolDispatcher::new(session, &offered, self.backend.parallel_tools, calls_before);
+            ToolDispatcher::new(session, own, &offered, self.backend.parallel_tools, calls_before);
         let mut repeats = Repeats::new(self.backend.repeated_calls);
         let mut has_answers = false;
         loop {
@@ -155,6 +158,17 @@ impl<'a> TurnLoop<'a> {
                 AfterReply::Ask => has_answers = false,
                 AfterReply::Answered { finish, output } => return Ok((finish, output)),
             }
+        }
+    }
+
+    /// Adds the system text and the warnings of the loop's own tools.
+    fn use_own_tools(&mut self, own: &OwnTools) {
+        self.request.system = Some(match self.request.system.take() {
+            Some(system) => format!("{}\n\n{system}", own.system),
+            None => own.system.clone(),
+        });
+        for warning in &own.warnings {
+            self.context.log.event(TurnEvent::warning(warning));
         }
     }
 
@@ -300,6 +314,11 @@ impl<'a> TurnLoop<'a> {
             return Err(failure);
         }
         self.overrun.told(dispatcher.session());
+        // Two sessions decide about calls, each with the whole budget.
+        let made = dispatcher.calls_made();
+        if dispatcher.has_own_tools() && self.request.limits.tool_calls.is_some_and(|limit| made > limit) {
+            return Err(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), format!("{made} calls")));
+        }
         repeats.observe(&round)
     }
 
@@ -315,7 +334,7 @@ impl<'a> TurnLoop<'a> {
         let mut spans = Vec::new();
         for call in calls {
             let id: CallId = call.id.as_str().into();
-            let started = ToolCallStarted::new(id.clone(), &call.name, ToolOrigin::Caller, call.effects);
+            let started = ToolCallStarted::new(id.clone(), &call.name, call.origin, call.effects);
             self.context.log.event(started);
             spans.push(self.context.log.tool_span(&id));
             let arguments = ToolCallArguments::new(call.id.as_str().into(), call.arguments.clone());

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -15,6 +15,7 @@ use nexus_process::{
     run_registry::RunEntry,
     sandbox::{
         Sandbox, SandboxCommand, SandboxEnd, SandboxError, SandboxLimit, SandboxLimits, SandboxOutcome,
+        ToolChains,
     },
     scarcity,
     spawn::{Bounds, EndedBy, ExitStatus, Invocation, KeptOutput, SpawnError, StdinMode, Stop},
@@ -33,31 +34,6 @@ use crate::settings::{SandboxKind, SandboxSettings};
 const AT_ONCE: usize = 2;
 /// Largest size of each folder in memory, in bytes. Source: the default of [`SandboxLimits`].
 const SCRATCH_BYTES: u64 = 1 << 30;
-/// Path of the home inside a sandbox, if that of this machine cannot be used.
-const HOME: &str = "/home/sandbox";
-/// System folders that every sandbox shows, or creates itself. A home cannot lie below one of them.
-const SYSTEM: [&str; 15] = [
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix", "/gnu", "/etc",
-    "/proc", "/dev", "/sys", "/run",
-];
-/// Folders of programs in every sandbox.
-const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-/// Variables that name the folder of a tool chain. They are passed on where that folder is shown.
-const TOOL_CHAIN_VARIABLES: [&str; 12] = [
-    "CARGO_HOME",
-    "RUSTUP_HOME",
-    "RUSTUP_TOOLCHAIN",
-    "PYENV_ROOT",
-    "PYENV_VERSION",
-    "GOROOT",
-    "GOPATH",
-    "JAVA_HOME",
-    "NVM_DIR",
-    "VOLTA_HOME",
-    "DOTNET_ROOT",
-    "GEM_HOME",
-];
-
 /// Runs programs over copies of trees. Clones share the limit on concurrent programs.
 #[derive(Clone, Debug)]
 pub(super) struct Runner {
@@ -175,10 +151,11 @@ impl Runner {
         cancel: &CancelToken,
     ) -> Result<Ran, CheckError> {
         let mut sandbox = Sandbox::new().limits(self.limits(&program)).writable(copy, &self.project);
-        if let Some(home) = self.home() {
+        let tool_chains = self.tool_chains();
+        if let Some(home) = tool_chains.home(&self.project) {
             sandbox = sandbox.home(home);
         }
-        for folder in self.tool_chains() {
+        for folder in tool_chains.folders() {
             sandbox = sandbox.tool_chain(folder);
         }
         for kept in kept {
@@ -186,7 +163,7 @@ impl Runner {
         }
         let mut command = SandboxCommand::new(program.argv)
             .folder(&self.project)
-            .environment(self.environment_inside(kept))
+            .environment(self.environment_inside(&tool_chains, kept))
             .stdin(program.stdin.to_vec())
             .cancel(cancel.clone());
         if let Some(entry) = &entry {
@@ -219,62 +196,15 @@ impl Runner {
         self.settings.disk_mib.max(1).saturating_mul(1 << 20)
     }
 
-    fn host(&self, name: &str) -> Option<&OsStr> {
-        self.host.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    /// Returns the tool chains of the settings.
+    fn tool_chains(&self) -> ToolChains {
+        ToolChains::new(self.host.clone(), &self.settings.tool_chains)
     }
 
-    /// Path of the home inside a sandbox: that of this machine, so that tool chains find their folders below it. The home itself is empty.
-    fn home(&self) -> Option<PathBuf> {
-        let home = PathBuf::from(self.host("HOME")?);
-        // A home mounted over the project or a system folder would hide it.
-        let is_usable = home.is_absolute()
-            && home.parent().is_some()
-            && !home.components().any(|part| part == Component::ParentDir)
-            && !home.starts_with(&self.project)
-            && !SYSTEM.iter().any(|system| home.starts_with(system));
-        Some(if is_usable { home } else { HOME.into() })
-    }
-
-    /// Returns the folders of tool chains, with `~/` expanded to this machine's home.
-    fn tool_chains(&self) -> Vec<PathBuf> {
-        let expanded = |folder: &PathBuf| match (folder.strip_prefix("~"), self.host("HOME")) {
-            (Ok(below), Some(home)) => Path::new(home).join(below),
-            _ => folder.clone(),
-        };
-        self.settings.tool_chains.iter().map(expanded).collect()
-    }
-
-    /// Builds the environment inside a sandbox: language and time zone, the folders of `PATH` that the sandbox shows, and the variables of
-    /// tool chains whose folders it shows.
-    fn environment_inside(&self, kept: &[ShownPath]) -> Environment {
-        let mut shown = self.tool_chains();
-        shown.extend(kept.iter().map(|kept| self.project.join(&kept.place)));
-        let is_shown = |folder: &Path| {
-            let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-            folder.is_absolute()
-                && (PATH.iter().any(|system| folder == Path::new(system))
-                    || folder.starts_with("/nix/store")
-                    || folder.starts_with("/gnu/store")
-                    || shown.iter().any(|shown| folder.starts_with(shown) || real.starts_with(shown)))
-        };
-        let mut path: Vec<PathBuf> =
-            self.host("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default();
-        path.retain(|folder| is_shown(folder));
-        for folder in PATH.map(PathBuf::from) {
-            if !path.contains(&folder) {
-                path.push(folder);
-            }
-        }
-        let mut environment = Environment::from_host(self.host.iter().cloned());
-        for name in TOOL_CHAIN_VARIABLES {
-            let is_named = |value: &&OsStr| !Path::new(value).is_absolute() || is_shown(Path::new(value));
-            if let Some(value) = self.host(name).filter(is_named) {
-                environment = environment.with(name, value);
-            }
-        }
-        // Splitting `PATH` leaves no folder with a colon, so joining cannot fail.
-        let path = std::env::join_paths(path).unwrap_or_else(|_| PATH.join(":").into());
-        environment.with("PATH", path).build().unwrap_or_default()
+    /// Builds the environment inside a sandbox, with the programs of the kept paths.
+    fn environment_inside(&self, tool_chains: &ToolChains, kept: &[ShownPath]) -> Environment {
+        let shown: Vec<PathBuf> = kept.iter().map(|kept| self.project.join(&kept.place)).collect();
+        tool_chains.environment(&shown).build().unwrap_or_default()
     }
 
     /// Runs a program in the copy without a sandbox, with all permissions of this user.
@@ -287,13 +217,13 @@ impl Runner {
         cancel: &CancelToken,
     ) -> Result<Ran, CheckError> {
         let environment = Environment::from_host(self.host.iter().cloned())
-            .pass(TOOL_CHAIN_VARIABLES)
+            .pass(ToolChains::VARIABLES)
             .with("HOME", home)
             .with("TMPDIR", home)
             .build()
             .unwrap_or_default();
         // Tool chains without a variable lie in the person's own home, which `HOME` no longer names.
-        let environment = with_default_homes(environment, self.host("HOME"));
+        let environment = self.tool_chains().with_default_homes(environment);
         let Some(name) = program.argv.first() else {
             return Ok(not_started("the command is empty".to_owned()));
         };
@@ -371,19 +301,6 @@ fn within(mut ran: Ran, program: &Program<'_>) -> Ran {
         ran.ended = ProgramEnd::Limit(SandboxLimit::Output.to_string());
     }
     ran
-}
-
-/// Sets the folders of cargo and rustup. Without the variables both look below `HOME`, which is an empty folder here.
-fn with_default_homes(mut environment: Environment, home: Option<&OsStr>) -> Environment {
-    for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        if let Some(folder) = home.map(|home| Path::new(home).join(folder)).filter(|folder| folder.is_dir())
-            && environment.value(name).is_none()
-        {
-            // `set` rejects only NUL and `=` in names and NUL in values; neither can occur here.
-            let _ = environment.set(name, folder);
-        }
-    }
-    environment
 }
 
 fn of_sandbox(outcome: SandboxOutcome) -> Result<Ran, CheckError> {
@@ -482,44 +399,5 @@ mod tests {
         assert!(
             matches!(refused(missing).unwrap().ended, ProgramEnd::NotStarted(missing) if missing.contains("tool"))
         );
-    }
-
-    #[test]
-    fn the_programs_of_tool_chains_that_are_shown_are_found_and_no_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().canonicalize().unwrap();
-        for name in ["chain/bin", "other/bin", "project/.venv/bin"] {
-            std::fs::create_dir_all(home.join(name)).unwrap();
-        }
-        let at = |name: &str| home.join(name).into_os_string();
-        let path = std::env::join_paths([
-            at("chain/bin"),
-            at("other/bin"),
-            "/usr/bin".into(),
-            "relative".into(),
-            at("project/.venv/bin"),
-        ]);
-        let host = vec![
-            ("PATH".into(), path.unwrap()),
-            ("HOME".into(), home.clone().into_os_string()),
-            ("CARGO_HOME".into(), at("chain")),
-            ("GOPATH".into(), at("other")),
-            ("TOKEN".into(), "secret".into()),
-        ];
-        let settings = SandboxSettings { tool_chains: vec!["~/chain".into()], ..SandboxSettings::default() };
-        let runner = Runner::new(home.join("project"), &settings, host);
-        let kept = ShownPath { place: ".venv".into(), outside: home.join("project/.venv") };
-        let environment = runner.environment_inside(&[kept]);
-        let names: Vec<_> = environment.names().collect();
-        assert_eq!(names, ["CARGO_HOME", "PATH"]);
-        let path = environment.value("PATH").unwrap().to_str().unwrap().replace(home.to_str().unwrap(), "~");
-        assert_eq!(path, "~/chain/bin:/usr/bin:~/project/.venv/bin:/usr/local/bin:/bin:/usr/sbin:/sbin");
-        assert_eq!(runner.home(), Some(home.clone()));
-        for (home, project) in
-            [("/", "/p"), ("relative", "/p"), ("/p/home", "/p"), ("/etc/x", "/p"), ("/a/../b", "/p")]
-        {
-            let runner = Runner::new(project.into(), &settings, vec![("HOME".into(), home.into())]);
-            assert_eq!(runner.home(), Some(HOME.into()), "{home}");
-        }
     }
 }

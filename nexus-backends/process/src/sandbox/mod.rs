@@ -51,6 +51,7 @@ mod root;
 mod run;
 mod secrets;
 mod system_calls;
+mod tool_chains;
 mod usage;
 
 pub use command::SandboxCommand;
@@ -59,3 +60,5 @@ pub use layout::Layout;
 pub use limits::{LimitedBy, SandboxLimit, SandboxLimits};
 pub use outcome::{SandboxEnd, SandboxOutcome};
 pub use root::Sandbox;
+pub use run::SandboxRun;
+pub use tool_chains::ToolChains;

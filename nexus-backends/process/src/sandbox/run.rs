@@ -10,7 +10,9 @@ use super::outcome::{SandboxEnd, SandboxOutcome};
 use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
 use crate::containment::signal_in_code;
-use crate::spawn::{Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, Process, StdinMode, Stop};
+use crate::spawn::{
+    Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, KeptOutput, Process, StdinMode, Stop,
+};
 use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
@@ -36,6 +38,18 @@ impl Sandbox {
     /// A [`SandboxError`], in which case no part of the program was executed. A program that ran and failed is an
     /// outcome, not an error.
     pub async fn run(&self, command: SandboxCommand) -> Result<SandboxOutcome, SandboxError> {
+        self.start(command).await?.wait().await
+    }
+
+    /// Starts a program, whose output can be read while it runs. Dropping the [`SandboxRun`] ends the program and all its
+    /// descendants.
+    ///
+    /// Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run). Some errors appear only in [`SandboxRun::wait`].
+    pub async fn start(&self, command: SandboxCommand) -> Result<SandboxRun, SandboxError> {
         let (sandbox, command) = (self.clone(), command);
         let prepared = run_blocking(move || {
             let launch = Launch::new(&sandbox, &command);
@@ -48,16 +62,8 @@ impl Sandbox {
                 return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
             }
         };
-        let mut running = RunningProgram::start(&sandbox, &command, launch)?;
-        let mut is_cancelled = false;
-        let exit = tokio::select! {
-            exit = running.process.wait() => exit,
-            () = command.cancel.cancelled() => {
-                is_cancelled = true;
-                running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
-            }
-        };
-        running.outcome(&command, exit, is_cancelled)
+        let running = RunningProgram::start(&sandbox, &command, launch)?;
+        Ok(SandboxRun { command, running })
     }
 
     /// Checks that this machine can run programs in this sandbox, by running a trivial program.
@@ -67,6 +73,39 @@ impl Sandbox {
     /// The same as [`run`](Self::run).
     pub async fn check(&self) -> Result<(), SandboxError> {
         self.run(SandboxCommand::new(["/bin/sh", "-c", ":"])).await.map(drop)
+    }
+}
+
+/// Program that runs in a sandbox.
+#[derive(Debug)]
+pub struct SandboxRun {
+    command: SandboxCommand,
+    running: RunningProgram,
+}
+
+impl SandboxRun {
+    /// Returns standard output and standard error so far.
+    #[must_use]
+    pub fn output(&self) -> [KeptOutput; 2] {
+        self.running.process.kept()
+    }
+
+    /// Waits until the program and all its descendants have ended. The future may be dropped and the wait repeated. The outcome has
+    /// the output, so it is available once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sandbox::run`].
+    pub async fn wait(&mut self) -> Result<SandboxOutcome, SandboxError> {
+        let mut is_cancelled = false;
+        let exit = tokio::select! {
+            exit = self.running.process.wait() => exit,
+            () = self.command.cancel.cancelled() => {
+                is_cancelled = true;
+                self.running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
+            }
+        };
+        self.running.outcome(&self.command, exit, is_cancelled)
     }
 }
 

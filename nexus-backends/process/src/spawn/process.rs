@@ -231,6 +231,13 @@ impl Process {
         tail.redacted(&self.redactor)
     }
 
+    /// Returns the output so far of a process whose output is [kept](super::Invocation::keep_output). Empty after
+    /// [`take_kept`](Self::take_kept).
+    #[must_use]
+    pub fn kept(&self) -> [KeptOutput; 2] {
+        self.shared.lock().kept.clone().unwrap_or_default()
+    }
+
     /// Takes the stored standard output and standard error of a process whose output is
     /// [kept](super::Invocation::keep_output). They are available once, after the process has ended.
     #[must_use]

@@ -1,0 +1,92 @@
+//! `AGENTS.md` files of a project.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::harness::run_blocking;
+
+/// Name of the file. Source: agents.md, the convention that most agents read.
+const NAME: &str = "AGENTS.md";
+/// Maximum size of all files together, in bytes. Source: our own bound.
+const MAX_BYTES: usize = 32 << 10;
+/// Maximum number of folders above the working directory that are searched for the root of the repository.
+const MAX_FOLDERS: usize = 64;
+
+/// Reads `AGENTS.md` from the root of the repository down to `folder`, the outermost first. `None` if there is none.
+///
+/// Only regular files count. Text beyond 32 KiB is left out, and the text says so.
+pub(super) async fn read(folder: PathBuf) -> Option<String> {
+    run_blocking(move || read_all(&folder)).await.ok().flatten()
+}
+
+fn read_all(folder: &Path) -> Option<String> {
+    let above: Vec<&Path> = folder.ancestors().take(MAX_FOLDERS).collect();
+    // Without a repository only the folder itself counts: a folder above it may belong to anybody.
+    let root = above.iter().position(|folder| folder.join(".git").exists()).unwrap_or(0);
+    let mut text = String::new();
+    for folder in above[..=root].iter().rev() {
+        let path = folder.join(NAME);
+        let left = MAX_BYTES.saturating_sub(text.len());
+        let Ok(Some((found, is_whole))) = read_start(&path, left) else { continue };
+        text.push_str(&format!("# {}\n\n{}\n", path.display(), found.trim_end()));
+        if !is_whole {
+            text.push_str(&format!("\n[the rest of {} is left out: the limit is 32 KiB]\n", path.display()));
+            break;
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Reads at most `most` bytes of a regular file, and returns false if there is more. `None` if it does not exist.
+fn read_start(path: &Path, most: usize) -> std::io::Result<Option<(String, bool)>> {
+    use std::io::Read as _;
+
+    // A link could lead out of the project.
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(None);
+    }
+    let file = nexus_files::open_regular(path, std::fs::OpenOptions::new().read(true))?;
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    let is_whole = bytes.len() <= most;
+    bytes.truncate(most);
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if !is_whole {
+        // A character that was cut in two is left out.
+        text.truncate(text.trim_end_matches('\u{fffd}').len());
+    }
+    Ok(Some((text, is_whole)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_read_from_the_root_of_the_repository_down_and_never_beyond_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("repo/.git")).unwrap();
+        std::fs::create_dir_all(root.join("repo/a/b")).unwrap();
+        for (name, text) in
+            [("AGENTS.md", "outside"), ("repo/AGENTS.md", "first"), ("repo/a/AGENTS.md", "second")]
+        {
+            std::fs::write(root.join(name), text).unwrap();
+        }
+        let text = read_all(&root.join("repo/a/b")).unwrap();
+        let of = |word: &str| text.find(word);
+        assert!(of("first") < of("second") && of("first").is_some() && of("outside").is_none(), "{text}");
+        std::fs::remove_dir(root.join("repo/.git")).unwrap();
+        assert_eq!(read_all(&root.join("repo/a/b")), None);
+        std::os::unix::fs::symlink(root.join("AGENTS.md"), root.join("repo/a/b/AGENTS.md")).unwrap();
+        assert_eq!(read_all(&root.join("repo/a/b")), None, "a link is not followed");
+    }
+
+    #[test]
+    fn long_notes_are_cut_and_say_so() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("AGENTS.md"), "ä".repeat(20 << 10)).unwrap();
+        let text = read_all(folder.path()).unwrap();
+        assert!(text.len() < (33 << 10) && text.contains("is left out"), "{}", text.len());
+        assert!(!text.contains('\u{fffd}'));
+    }
+}
