@@ -78,9 +78,11 @@ impl ToolDispatcher {
         self.own.is_some()
     }
 
-    /// Returns the number of calls in this turn, without those of terminal tools.
+    /// Returns the number of calls in this turn, allowed and denied, without those of terminal tools.
     pub(super) fn calls_made(&self) -> u32 {
-        self.session.calls_made() + self.own.as_ref().map_or(0, |own| own.session().calls_made())
+        let own =
+            self.own.as_ref().map_or(0, |own| own.session().calls_made() + own.session().over_budget_calls());
+        self.session.calls_made() + own
     }
 
     /// Returns the session that decides about calls of this tool, and the tool's owner.

@@ -27,6 +27,7 @@ mod fault;
 mod gallery;
 mod mangle;
 mod model;
+mod own_loop;
 mod playing;
 mod rate_limit;
 mod recording;

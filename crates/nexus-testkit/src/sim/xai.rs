@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::conversation::Conversation;
 use super::fault::{Fault, StatusFault};
 use super::model;
+use super::own_loop;
 use super::reply::Reply;
 use super::responses::stream::{Flavour, WireCall};
 use super::responses::{self, request};
@@ -65,6 +66,13 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 
 /// A tool call in Grok's words, for the tools that the request offered.
 pub(super) fn render_call(call: &ToolCall, offered: &Conversation) -> WireCall {
+    if let Some((name, arguments)) = own_loop::render(call, offered) {
+        return WireCall::Function {
+            namespace: None,
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+        };
+    }
     let (name, arguments): (String, Value) = match call {
         ToolCall::Shell { command } => {
             ("run_terminal_command".into(), json!({"command": command, "description": "Run a command"}))

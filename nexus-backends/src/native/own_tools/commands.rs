@@ -295,7 +295,7 @@ impl RunningCommand {
             Some(Program::Sandboxed(run)) => match run.wait().await {
                 Ok(outcome) => match outcome.end {
                     SandboxEnd::Limit(limit) => {
-                        answer(&format!("stopped: it reached the limit on {limit}"), &outcome.stdout)
+                        Err(answer(&format!("stopped: it reached the limit on {limit}"), &outcome.stdout))
                     }
                     _ => finished(outcome.status, &outcome.stdout),
                 },
@@ -305,8 +305,8 @@ impl RunningCommand {
                 let exit = process.wait().await;
                 let [stdout, _] = process.take_kept();
                 match exit.ended_by {
-                    EndedBy::TimeLimit => answer("stopped: it reached the limit on time", &stdout),
-                    EndedBy::OutputLimit => answer("stopped: it reached the limit on output", &stdout),
+                    EndedBy::TimeLimit => Err(answer("stopped: it reached the limit on time", &stdout)),
+                    EndedBy::OutputLimit => Err(answer("stopped: it reached the limit on output", &stdout)),
                     _ => finished(exit.status, &stdout),
                 }
             }
@@ -321,13 +321,13 @@ impl RunningCommand {
 
 fn finished(status: ExitStatus, output: &KeptOutput) -> Result<String, String> {
     match status {
-        ExitStatus::Code(code) => answer(&format!("exit code {code}"), output),
-        ExitStatus::Signal(signal) => answer(&format!("ended by signal {signal}"), output),
-        ExitStatus::Unknown => answer("ended; its exit status is unknown", output),
+        ExitStatus::Code(0) => Ok(answer("exit code 0", output)),
+        ExitStatus::Code(code) => Err(answer(&format!("exit code {code}"), output)),
+        ExitStatus::Signal(signal) => Err(answer(&format!("ended by signal {signal}"), output)),
+        ExitStatus::Unknown => Err(answer("ended; its exit status is unknown", output)),
     }
 }
 
-/// A command that failed is an answer and no fault of the tool: the model reads its output.
-fn answer(head: &str, output: &KeptOutput) -> Result<String, String> {
-    Ok(format!("{head}\n{}", output.text()))
+fn answer(head: &str, output: &KeptOutput) -> String {
+    format!("{head}\n{}", output.text())
 }

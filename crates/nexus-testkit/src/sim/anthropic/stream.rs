@@ -88,7 +88,7 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
                 Some(json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}))
             }
             Part::Call(wanted) => {
-                let (name, input) = tools::render(wanted);
+                let (name, input) = tools::render(wanted, call.conversation);
                 let input: Value = serde_json::from_str(&input).unwrap_or(Value::String(input));
                 Some(json!({"type": "tool_use", "id": call_id(call, index), "name": name, "input": input}))
             }
@@ -150,7 +150,7 @@ fn write_part(
             }
         }
         Part::Call(wanted) => {
-            let (name, input) = tools::render(wanted);
+            let (name, input) = tools::render(wanted, call.conversation);
             let id = call_id(call, block);
             start(writer, block, &json!({"type": "tool_use", "id": id, "name": name, "input": {}}));
             writer.pieces("content_block_delta", &input, |piece| {

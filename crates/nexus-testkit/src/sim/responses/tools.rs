@@ -4,10 +4,18 @@ use serde_json::{Value, json};
 
 use super::stream::WireCall;
 use crate::sim::conversation::Conversation;
+use crate::sim::own_loop;
 use crate::sim::tool_call::ToolCall;
 
 /// A tool call in Codex's words, for the tools that the request offered.
 pub(super) fn render(call: &ToolCall, offered: &Conversation) -> WireCall {
+    if let Some((name, arguments)) = own_loop::render(call, offered) {
+        return WireCall::Function {
+            namespace: None,
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+        };
+    }
     match code_mode(offered) {
         Some(namespace) if is_neutral(call, offered) => WireCall::Custom {
             namespace: namespace.map(str::to_owned),
