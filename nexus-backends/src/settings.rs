@@ -96,11 +96,11 @@ pub(crate) struct CredentialSetting {
     env: Option<String>,
     /// File, readable by its owner alone, that holds the token and nothing else.
     file: Option<PathBuf>,
-    /// Name of the API key in the keyring of the system, as `nexus key set NAME` puts it there.
+    /// Name of the API key in the keyring of the system, as `nexus key set NAME` stores it.
     keyring: Option<String>,
-    /// A source that the host's program brings along, by its name there.
+    /// Name of a credential source that the host's program registers.
     source: Option<String>,
-    /// Account the token belongs to, where the vendor wants it named.
+    /// Account that the token belongs to, if the vendor requires its name.
     account: Option<String>,
 }
 

@@ -26,7 +26,7 @@ pub trait ExecutionBackendExt: ExecutionBackend {
     ///
     /// # Errors
     ///
-    /// Those of [`ExecutionBackend::run_turn`].
+    /// Errors of [`ExecutionBackend::run_turn`].
     fn run_text(
         &self,
         request: TurnRequest,

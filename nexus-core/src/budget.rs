@@ -174,6 +174,7 @@ impl Budget {
             is_settled: false,
         };
         if let Some(free) = free.cost {
+            // A limit that is not a number limits nothing, but `billionths` would turn it into 0.
             let asked = limits.cost.filter(|cost| !cost.0.is_nan()).map(billionths);
             reservation.cost = asked.unwrap_or(u64::MAX).min(free);
             reservation.is_cost_limit = asked.is_none_or(|asked| asked > free);

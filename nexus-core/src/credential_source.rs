@@ -40,7 +40,7 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Those of [`CredentialSource::credential`].
+    /// Errors of [`CredentialSource::credential`].
     async fn renewed(
         &self,
         refused: &Credential,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{id::BackendId, turn::ResumeHandle};
 
-/// State of a conversation after [`forget`](crate::ExecutionBackend::forget): the backend stores nothing of it
+/// Outcome of [`forget`](crate::ExecutionBackend::forget). In each case the backend stores no part of the conversation
 /// any more.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

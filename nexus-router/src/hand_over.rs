@@ -151,6 +151,8 @@ impl Run<'_> {
         let has_changed = changes != base.changes;
         base.changes.clone_from(&changes);
         let work = self.work(spent, base, changes.as_deref());
+        // If the files and the recorded calls contradict each other, the record would hide changes from the next
+        // backend.
         let stops = match &work {
             Err(why) => Some(why.clone()),
             Ok(work) => {
@@ -173,6 +175,7 @@ impl Run<'_> {
         let Ok(work) = work else { return Ok(None) };
         let nothing =
             work.calls.is_empty() && work.untold.is_empty() && changes.as_ref().is_none_or(String::is_empty);
+        // Without any work, the next backend starts like the first one.
         if nothing && failed.effects == Effects::None {
             return Ok(None);
         }
@@ -232,6 +235,7 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
     let told = calls
         .iter()
         .filter(|call| call.origin == ToolOrigin::Caller && call.status != ToolCallStatus::Denied);
+    // Match the exact calls first: a call with unknown arguments must not take the decision of another call.
     let mut vague = Vec::new();
     for call in told {
         let exact = decisions.iter().position(|decision| {
@@ -253,6 +257,7 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
 impl EarlierWork<'_> {
     /// Returns the record, if it has room for every call that may have changed something.
     fn record(&self) -> Option<String> {
+        // Shorten the texts before calls are left out. Only calls without changes may be left out.
         let all = CUTS.iter().find_map(|cuts| self.cut_to(cuts, |_| true));
         all.or_else(|| {
             CUTS.iter().find_map(|cuts| self.cut_to(cuts, |call| !call.effects.allow_another_try()))

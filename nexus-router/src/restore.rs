@@ -60,6 +60,7 @@ impl Run<'_> {
                 Ok(()) => spent.put_back(&failed, told),
                 Err(obstacle) => {
                     let mut spent = std::mem::take(spent);
+                    // The host may have reverted the changes only in part.
                     spent.may_have_changed_more();
                     return Err(match obstacle {
                         Obstacle::Over(kind) => {

@@ -311,7 +311,7 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// Those of [`Router::run_turn`] for a chain of this one backend. An unknown backend is
+    /// Errors of [`Router::run_turn`] for a chain of this one backend. An unknown backend is
     /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), with the names of the configured ones.
     pub async fn run_on(
         &self,

@@ -75,7 +75,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::task_list`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the slice does
+    /// Errors of [`Self::task_list`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the slice does
     /// not exist.
     pub fn write_todo(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;

@@ -130,7 +130,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or not UTF-8; those of the
+    /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or not UTF-8; errors of the
     /// file system.
     pub fn read(&self, path: &Path, kind: Kind) -> Result<Option<Artifact>, ProjectError> {
         self.guard(path)?;

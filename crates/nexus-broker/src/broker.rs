@@ -494,6 +494,7 @@ impl Broker {
                 }
             }
         };
+        // Messages to callers start no turn.
         if target.agent_name().is_some() && !self.may_begin_turn(&envelope).await? {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
@@ -771,7 +772,8 @@ impl Broker {
 /// Returns true if a stored address, of a sender or recipient, can mean this participant.
 fn is_side(stored: &Address, participant: &Address) -> bool {
     match (stored, participant) {
-        // The manager of a removed worker is unknown.
+        // The worker that this address names may have been removed. Its manager is then unknown, so every agent may be
+        // meant.
         (Address::ManagerOf(_), _) => participant.agent_name().is_some(),
         // Callers are programs of one user, and one may answer for another.
         (Address::Caller(_), Address::Caller(_)) => true,

@@ -1,6 +1,6 @@
 //! Named locks on things that agents share. A document in the broker's store says who owns a lock. The file
-//! `.nexus_locks/NAME.lock` in the agent's folder shows the lock to other programs; a file there that no agent made blocks
-//! it.
+//! `.nexus_locks/NAME.lock` in the agent's folder shows the lock to other programs. If a file of that name exists that
+//! no agent created, agents cannot get the lock.
 
 use std::{
     fs,
@@ -63,6 +63,7 @@ impl Broker {
         let mut reported = String::new();
         let expected = match self.store().document(DocumentKind::Lock, &key).await? {
             None => {
+                // No agent has the lock, so a file of this name belongs to another program.
                 refuse_foreign(&file)?;
                 ExpectedRevision::Absent
             }
@@ -102,6 +103,7 @@ impl Broker {
                 _ => error,
             },
         )?;
+        // The document is the lock. The file only shows it to other programs, so a failure here is no error.
         if let Err(error) = show(&record, &value) {
             tracing::warn!(file = %record.file.display(), %error, "a lock cannot be shown as a file");
         }

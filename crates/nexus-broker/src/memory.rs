@@ -134,6 +134,7 @@ impl MemoryIndex {
                     |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
                 )
                 .optional()?;
+            // If the last indexed message is still at its position, only the messages after it are new.
             let goes_on = |known: usize, last: &[u8]| match known.checked_sub(1) {
                 None => true,
                 Some(at) => messages.get(at).is_some_and(|message| message.identity[..] == *last),

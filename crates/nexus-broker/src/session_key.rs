@@ -59,7 +59,7 @@ impl SessionKey {
     #[must_use]
     pub fn conversation(&self) -> ConversationName {
         let name = format!("{PREFIX}{}.{}", self.agent, self.context).parse();
-        name.expect("two names of 40 bytes and what stands between them are a name")
+        name.expect("the prefix, two names of at most 40 bytes and a dot form a valid name")
     }
 
     /// Returns the session of a conversation. `None` if the conversation is not a session.

@@ -114,6 +114,7 @@ impl Workers {
         };
         // Add the record before the tree, so that two workers of one name cannot share a tree.
         directory.add(&record).await?;
+        // A worker that cannot change files needs no tree of its own.
         if record.access <= ToolAccess::ReadOnly {
             return Ok(record);
         }
@@ -202,6 +203,7 @@ impl Workers {
         let record = directory.get(name).await?;
         let Some(tree) = record.tree.clone() else { return Ok(None) };
         let (own, id) = (name.to_owned(), envelope.message_id.to_string());
+        // With the time of the message, a repetition after a crash gives the same commit.
         let time = envelope.timestamp;
         let kept = try_blocking(move || {
             let git = Git::find()?;

@@ -32,7 +32,7 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
         .with_access(args.access.into())
         .with_tool_call_within(args.tool_call_limit);
     let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
-    // The streams are taken away from the rest of the program.
+    // Take the standard streams, so that no other code of this program reads or writes them.
     input::expect_program("an editor");
     let (input, output) = own_streams().map_err(|error| {
         CommandError::failed(format_args!("standard input and output cannot be opened: {error}"))

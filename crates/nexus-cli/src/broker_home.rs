@@ -96,7 +96,7 @@ impl BrokerHome {
         let mut elsewhere = Vec::new();
         for record in self.settings.records() {
             match broker.configure(&record).await {
-                // For example, a newer version wrote its record. The other agents are configured.
+                // Continue with the other agents. A newer version may have written this record.
                 Err(error) if error.kind == BrokerErrorKind::Damaged => complain(error),
                 configured => {
                     let machine = configured.map_err(CommandError::failed)?;

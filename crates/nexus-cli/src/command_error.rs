@@ -206,7 +206,7 @@ impl CommandError {
         if out.is_json() {
             say_json(&ErrorLine { error: self.into_report() });
         } else if !matches!(self.cause, FailureCause::Cancelled) {
-            // It may quote untrusted text.
+            // The message may quote untrusted text.
             complain(printable_lines(&self.to_string()));
         }
         code

@@ -347,7 +347,7 @@ pub(crate) fn load_source(source: ConfigSource, context: BuildContext) -> Result
     load_with(&POOLS, source, context)
 }
 
-/// Loads a configuration to check it. Nothing of it is used: it starts no program, and connects to no server.
+/// Loads a configuration to check it. Starts no program, and connects to no server.
 pub(crate) fn load_unused(file: ConfigFile, context: BuildContext) -> Result<Router, CommandError> {
     Router::builder(registry(&POOLS), context).from_read_file(file).map_err(CommandError::from)
 }

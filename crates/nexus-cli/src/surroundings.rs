@@ -12,7 +12,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Reads them from a process's environment.
+    /// Derives these facts from the environment of a process.
     pub(crate) fn of(environment: &BTreeMap<String, String>) -> Self {
         let any = |names: &[&str]| {
             names.iter().any(|name| environment.get(*name).is_some_and(|value| !value.is_empty()))

@@ -117,7 +117,7 @@ pub(crate) fn trust(out: AnswerWriter, args: &TrustArgs) -> Result<ExitCode, Com
     }
     let path = stored_path(folder);
     let file = ConfigFile::read(&path)?;
-    // The list of a file that is not YAML would be empty, which is not what a later correction uses.
+    // Reject a file that is not YAML: the person would see an empty list of uses.
     file.value()?;
     let (sha256, uses) = (sha256(&file), ConfigUses::of(&file));
     store.add(TrustEntry { path: path.clone(), sha256: sha256.clone() })?;

@@ -134,7 +134,7 @@ impl HeldConversation {
     ///
     /// # Errors
     ///
-    /// Those of writing; then the conversation is unchanged, unless the disk failed after the last step.
+    /// Errors of writing; then the conversation is unchanged, unless the disk failed after the last step.
     pub fn add(
         &mut self,
         turn: ConversationTurn,
@@ -158,7 +158,7 @@ impl HeldConversation {
     ///
     /// # Errors
     ///
-    /// Those of reading the earlier messages if they are to be shown: then no backend ran, except a backend
+    /// Errors of reading the earlier messages if they are to be shown: then no backend ran, except a backend
     /// that was to resume the conversation and could not. [`ConversationOutcome`] has the result of the turn
     /// itself, and of storing it.
     pub async fn run_turn(

@@ -120,7 +120,8 @@ struct RemainingRoom {
 }
 
 impl RemainingRoom {
-    /// Returns the record of a message, if there is space for it. The newest message is cut to its end if necessary.
+    /// Returns the record of a message, if there is space for it. If the newest message does not fit, only its end is
+    /// recorded.
     fn record(&mut self, message: &ConversationMessage) -> Option<Vec<Piece>> {
         let (cut_before, shown_before, pictures_before) =
             (self.not_carried.clone(), self.shown.len(), self.pictures);

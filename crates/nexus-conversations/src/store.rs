@@ -138,7 +138,7 @@ impl Conversations {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ConversationErrorKind::Unknown); those of reading.
+    /// [`Unknown`](ConversationErrorKind::Unknown); errors of reading.
     pub fn summary(&self, name: &ConversationName) -> Result<ConversationSummary, ConversationError> {
         self.known(name).map(summary)
     }
@@ -209,7 +209,7 @@ impl Conversations {
     /// # Errors
     ///
     /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse),
-    /// [`NewerVersion`](ConversationErrorKind::NewerVersion); those of the file system.
+    /// [`NewerVersion`](ConversationErrorKind::NewerVersion); errors of the file system.
     pub fn delete(&self, name: &ConversationName) -> Result<Option<ResumeHandle>, ConversationError> {
         let path = self.path_of(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {

@@ -43,7 +43,8 @@ pub struct Debate {
 /// `status.json` of a debate at the time of reading.
 pub type DebateSnapshot = WorkSnapshot<DebateState, DebateData>;
 
-/// Event of a debate: a line of its `events.jsonl`, for people. No program decides by it, and no agent sees it.
+/// Event of a debate: a line of its `events.jsonl`, for people. No decision of a program depends on it, and no agent
+/// sees it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]

@@ -50,21 +50,21 @@ nexus_work::answer_words! {
         Framing = "framing",
         /// Each panelist takes its positions.
         Opening = "opening",
-        /// The arbiter says where they disagree.
+        /// The arbiter names the disagreements between the panelists.
         Analysing = "analysing",
         /// Panelists answer the case against them.
         CrossExamining = "cross_examining",
-        /// It is decided whether another round follows.
+        /// The arbiter and the closing rule decide if another round follows.
         CheckingClose = "checking_close",
-        /// The positions are put together.
+        /// The engine derives the agreement and the dissent of the panel from the positions.
         Converging = "converging",
         /// Panelists have the last word.
         Final = "final",
         /// The record is written.
         Synthesising = "synthesising",
-        /// It is over.
+        /// All stages have ended.
         Done = "done",
-        /// Its caller ended it.
+        /// The caller cancelled the debate.
         Cancelled = "cancelled",
     }
 }

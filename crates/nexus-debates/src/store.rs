@@ -37,7 +37,7 @@ pub(crate) struct DebateDetails {
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// Debates of a home from its index.
+/// Debates of a home (the folder of Nexus's state), read from the index of the home.
 pub(crate) type IndexedDebates = IndexedList<DebateDetails, DebateErrorKind>;
 
 /// The debates of a home at the time of listing.

@@ -61,7 +61,6 @@ impl Files {
     /// Returns the change of a file since `before`.
     pub(crate) fn changed(&self, path: &Path, before: &SeenContent) -> Option<ToolCallContent> {
         match self.look(path) {
-            // A removed file has no new text.
             SeenContent::Text(after) => self.diff(path, before, after),
             SeenContent::Absent | SeenContent::Unknown => None,
         }

@@ -200,7 +200,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Those of [`last_seq`](Self::last_seq).
+    /// Errors of [`last_seq`](Self::last_seq).
     pub fn read_after(&self, seq: u64) -> io::Result<JournalRead> {
         let is_seen = |entry: &JournalEntry| entry.seq <= seq;
         let mut entries = self.log.read_back_to(is_seen)?;

@@ -158,7 +158,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read), except for long lines.
+    /// Errors of [`read`](Self::read), except for long lines.
     pub fn last(&self) -> io::Result<Option<T>> {
         Ok(self.read_back_to(|_| true)?.pop())
     }
@@ -168,7 +168,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read), except for long lines.
+    /// Errors of [`read`](Self::read), except for long lines.
     pub fn read_back_to(&self, is_enough: impl Fn(&T) -> bool) -> io::Result<Vec<T>> {
         let mut file = match open_regular(&self.path, OpenOptions::new().read(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -207,7 +207,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// # Errors
     ///
-    /// Those of [`read`](Self::read).
+    /// Errors of [`read`](Self::read).
     pub fn remove_torn_tail(&self) -> io::Result<()> {
         let Some(tail) = self.read()?.torn.pop().filter(|line| line.is_tail) else { return Ok(()) };
         let file = open_regular(&self.path, OpenOptions::new().write(true))?;

@@ -50,7 +50,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock`](Self::try_lock).
+    /// Errors of [`try_lock`](Self::try_lock).
     pub fn try_lock_shared(path: &Path) -> io::Result<Option<Self>> {
         Self::attempt(path, Sharing::Shared, open_or_create)
     }
@@ -59,7 +59,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](io::ErrorKind::NotFound) if it is missing. Otherwise those of [`try_lock`](Self::try_lock).
+    /// [`NotFound`](io::ErrorKind::NotFound) if it is missing. Otherwise errors of [`try_lock`](Self::try_lock).
     pub fn try_lock_existing(path: &Path) -> io::Result<Option<Self>> {
         Self::attempt(path, Sharing::Exclusive, open_existing)
     }
@@ -90,7 +90,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock`](Self::try_lock).
+    /// Errors of [`try_lock`](Self::try_lock).
     pub fn lock(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::wait(patience, || Self::try_lock(path))
     }
@@ -100,7 +100,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock`](Self::try_lock).
+    /// Errors of [`try_lock`](Self::try_lock).
     pub fn lock_shared(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::wait(patience, || Self::try_lock_shared(path))
     }
@@ -110,7 +110,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock_folder`](Self::try_lock_folder).
+    /// Errors of [`try_lock_folder`](Self::try_lock_folder).
     pub fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
         Self::wait(patience, || Self::try_lock_folder(path))
     }
@@ -119,7 +119,7 @@ impl FileLock {
     ///
     /// # Errors
     ///
-    /// Those of [`try_lock`](Self::try_lock).
+    /// Errors of [`try_lock`](Self::try_lock).
     pub fn is_locked(path: &Path) -> io::Result<bool> {
         let file = match open_regular(path, OpenOptions::new().read(true)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -71,7 +71,7 @@ macro_rules! field_format {
             ///
             /// # Errors
             ///
-            /// Those of the serializer.
+            /// Errors of the serializer.
             pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&$format(*time))
             }
@@ -80,7 +80,7 @@ macro_rules! field_format {
             ///
             /// # Errors
             ///
-            /// Those of the deserializer, and an error for text that is not a time.
+            /// Errors of the deserializer, and an error for text that is not a time.
             pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
                 read::<D::Error>(&String::deserialize(deserializer)?).map($cut)
             }
@@ -94,7 +94,7 @@ macro_rules! field_format {
                 ///
                 /// # Errors
                 ///
-                /// Those of the serializer.
+                /// Errors of the serializer.
                 pub fn serialize<S: Serializer>(
                     time: &Option<SystemTime>,
                     serializer: S,
@@ -109,7 +109,7 @@ macro_rules! field_format {
                 ///
                 /// # Errors
                 ///
-                /// Those of the deserializer, and an error for text that is not a time.
+                /// Errors of the deserializer, and an error for text that is not a time.
                 pub fn deserialize<'de, D: Deserializer<'de>>(
                     deserializer: D,
                 ) -> Result<Option<SystemTime>, D::Error> {

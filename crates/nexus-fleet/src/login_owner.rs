@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{protocol::token_fault, sealing_key::PublicKey};
 
-/// The one worker that keeps a login, and the machines that it lends access tokens to.
+/// The one worker that stores a login, and the machines to which it lends access tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginOwner {
@@ -18,7 +18,7 @@ pub struct LoginOwner {
     pub worker: String,
     /// The public key of the owner's machine, as `nexus fleet key` prints it there.
     pub key: String,
-    /// The public keys of the machines that may have access tokens of the login. Default: none.
+    /// The public keys of the machines that may get access tokens of the login. Default: none.
     #[serde(default)]
     pub shared_with: Vec<String>,
     /// True if the owner reaches the issuer through the proxy in its environment. Default: false.

@@ -29,11 +29,11 @@ const MAX_WORKSPACE_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FleetSettings {
-    /// URLs of NATS servers, such as `nats://10.0.0.5:4222`; `tls://` where the connection must be encrypted. Any one of them is
-    /// connected to, and the others of its cluster are found.
+    /// URLs of NATS servers, such as `nats://10.0.0.5:4222`; `tls://` where the connection must be encrypted. The
+    /// program connects to one of them, and finds the other servers of its cluster.
     pub servers: Vec<String>,
-    /// Name of this machine: a token of the subjects, which the permissions of an account may require. Default:
-    /// `nexus`.
+    /// Name of this machine. It is part of the NATS subjects, so the permissions of an account may require a certain
+    /// name. Default: `nexus`.
     pub name: Option<String>,
     /// Credentials of this machine at the servers. Default: none.
     pub credentials: Option<NatsCredentials>,
@@ -41,22 +41,24 @@ pub struct FleetSettings {
     pub ca_file: Option<PathBuf>,
     /// Priority of this caller's turns. Default: `normal`.
     pub priority: Priority,
-    /// Turns of this caller that may wait in one queue at once. Default: 1,000. It holds where the queue is made by this caller.
+    /// Turns of this caller that may wait in one queue at once. Default: 1,000. It applies to queues that this program
+    /// creates.
     pub max_waiting: Option<u32>,
-    /// Servers that keep a copy of what is stored, where the streams are made by this program: 1, 3 or 5. Default: 1.
+    /// Number of servers that store a copy of each stream that this program creates: 1, 3 or 5. Default: 1.
     pub replicas: Option<usize>,
-    /// The account that a backend has with its vendor, by backend: those of one account share its holds and its
-    /// `max_turns_at_once`, on all machines. Default: an account that is called like the backend.
+    /// Account of each backend with its vendor. Backends of one account share its holds and its `max_turns_at_once`, on
+    /// all machines. Default: an account with the name of the backend.
     pub accounts: BTreeMap<String, String>,
-    /// The logins that several machines share, by the word of `nexus login`: who owns each, and who may have access tokens of it.
-    /// Default: each machine has logins of its own.
+    /// Logins that several machines share, by their names in `nexus login`: the owner of each, and the machines that
+    /// may get its access tokens. Default: each machine has its own logins.
     pub login_owner: BTreeMap<String, LoginOwner>,
-    /// The file with the key pair of this machine, which `nexus fleet key` makes. Default: `fleet.key` in the home of Nexus.
+    /// The file with the key pair of this machine, which `nexus fleet key` creates. Default: `fleet.key` in the home of
+    /// Nexus.
     pub key_file: Option<PathBuf>,
     /// Access of workers to the files of a working directory. Default: `shared`.
     pub workspace: WorkspaceMode,
-    /// Bytes of the largest bundle that this program sends or takes for `workspace: git`; the files in it may have 16 times as many.
-    /// Default: 268,435,456 (256 MiB). 0 at a worker: it takes no such turn.
+    /// Maximum size of a bundle that this program sends or accepts for `workspace: git`, in bytes. The files in it may
+    /// have 16 times as many. Default: 268,435,456 (256 MiB). A worker with 0 accepts no such turn.
     pub max_workspace_bytes: Option<u64>,
     /// Private folder for the files of turns with `workspace: git`, at callers and workers. Default: `fleet` in the home of Nexus.
     pub workspaces: Option<PathBuf>,
@@ -68,7 +70,7 @@ pub struct FleetSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkspaceMode {
-    /// By its path: the file system is shared.
+    /// Workers open the directory at the same path: the machines share a file system.
     #[default]
     Shared,
     /// Committed files travel to the worker, and changes of the turn come back as a commit on the branch that
@@ -82,7 +84,7 @@ pub enum WorkspaceMode {
 pub struct WorkerSettings {
     /// The worker's name in its pool. Default: the name of the machine.
     pub name: Option<String>,
-    /// Turns at once. Default: 4.
+    /// Maximum number of turns at once. Default: 4.
     pub turns: Option<usize>,
     /// Absolute paths of folders below which working directories and extra roots may lie. Default: none, so that each turn works
     /// in an empty private folder.
@@ -172,7 +174,7 @@ impl FleetSettings {
         Ok(read)
     }
 
-    /// Returns the name of this caller, a token of subjects.
+    /// Returns the name of this caller. It is one token of the NATS subjects that this caller uses.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or("nexus")
     }

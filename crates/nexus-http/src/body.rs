@@ -26,7 +26,7 @@ impl From<BodyTooLarge> for BodyError {
 ///
 /// # Errors
 ///
-/// Those of [`BodyError`].
+/// [`BodyError`].
 pub async fn read_body(
     mut body: Incoming,
     max_bytes: usize,

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shared memory of all bodies beyond their reserves, in bytes. Source: our own bound.
+/// Memory that all bodies share, in addition to [`OWN_BYTES`] of each, in bytes. Source: our own bound.
 const SHARED_BYTES: usize = 64 << 20;
 
 /// Most memory for one body, in bytes. Source: our own bound: two bodies of this size fit at once.
 const MAX_BODY_BYTES: usize = SHARED_BYTES / 2;
 
-/// Reserve of each body, in bytes. Source: our own bound, above the size of most requests.
+/// Memory that each body may use before it takes from the shared memory, in bytes. Source: our own bound, above the
+/// size of most requests.
 const OWN_BYTES: usize = 64 << 10;
 
 /// Memory of one item besides its text, in bytes. The worst cases are a list that has just doubled its capacity and a map

@@ -61,7 +61,7 @@ pub enum AttachError {
 ///
 /// # Errors
 ///
-/// Those of [`AttachError`], before any input is read.
+/// [`AttachError`], before any input is read.
 pub async fn attach(
     home: &Path,
     name: &str,

@@ -49,7 +49,7 @@ impl HttpToken {
     ///
     /// # Errors
     ///
-    /// Those of [`TokenError`].
+    /// [`TokenError`].
     pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
         match Self::load(path) {
             Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -68,7 +68,7 @@ impl HttpToken {
     ///
     /// # Errors
     ///
-    /// Those of [`TokenError`].
+    /// [`TokenError`].
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let fail = |source| TokenError::File { path: path.to_owned(), source };
         let text = SecretFile::at(path).read().map_err(|error| match error {

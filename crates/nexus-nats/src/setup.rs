@@ -82,7 +82,7 @@ impl NatsConnection {
     ) -> Result<(), NatsError> {
         if let Err(error) = self.permitted(&format!("{API}STREAM.INFO.{stream}"), existing).await? {
             let absence = NatsError::of_absence(what, &error);
-            // It may exist, so do not try to create it.
+            // The stream, bucket or consumer may exist although the servers could not confirm it, so do not create it.
             if absence.is_unclear() {
                 return Err(absence);
             }
@@ -90,7 +90,7 @@ impl NatsConnection {
             return Ok(());
         }
         match self.create(what, &format!("{API}STREAM.CREATE.{stream}"), create).await {
-            // It is missing and the account may not create it, so report that it is not set up.
+            // The account may not create what is missing, so report that it is not set up.
             Err(error @ NatsError::Forbidden { .. }) => {
                 Err(NatsError::NotSetUp { what: what.to_owned(), reason: error.to_string() })
             }

@@ -68,7 +68,7 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
 /// # Errors
 ///
 /// [`WrongState`](ProjectErrorKind::WrongState) for more than 64 MiB, [`Damaged`](ProjectErrorKind::Damaged) if
-/// the path is not a regular file; those of the file system.
+/// the path is not a regular file; errors of the file system.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
     check_size(path, bytes.len())?;
     replace_io(path, bytes).map_err(ProjectError::at(path))

@@ -153,7 +153,7 @@ impl ProjectFolder {
     ///
     /// # Errors
     ///
-    /// Those of [`Document::read`].
+    /// Errors of [`Document::read`].
     pub fn plan(&self) -> Result<Option<ProjectPlan>, ProjectError> {
         ProjectPlan::read(&self.state_path(ProjectPlan::NAME))
     }

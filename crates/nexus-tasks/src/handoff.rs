@@ -102,7 +102,7 @@ impl Handoff {
         Ok(Self(draft))
     }
 
-    /// Returns its claims.
+    /// Returns the claims of the handoff.
     pub fn claims(&self) -> &[Claim] {
         &self.0.claims
     }

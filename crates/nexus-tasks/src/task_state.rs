@@ -12,7 +12,7 @@ pub(crate) const MAX_QUESTIONS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
-    /// Its status.
+    /// Status of the task.
     pub status: TaskStatus,
     /// Number of all attempts at steps so far. It continues after a reopening, so each attempt has its own number.
     #[serde(default)]
@@ -266,7 +266,7 @@ impl Default for TaskState {
 }
 
 impl TaskStatus {
-    /// Returns its word in files and answers.
+    /// Returns the word for the status in files and answers.
     pub fn word(&self) -> TaskStatusWord {
         match self {
             Self::Framing => TaskStatusWord::Framing,
@@ -279,7 +279,7 @@ impl TaskStatus {
         }
     }
 
-    /// Returns its name in files and answers.
+    /// Returns the word for the status as text.
     pub fn name(&self) -> &'static str {
         self.word().as_str()
     }

@@ -55,7 +55,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TreeErrorKind::NotFound) if a commit does not exist; those of `to` and of git.
+    /// [`NotFound`](TreeErrorKind::NotFound) if a commit does not exist; errors of `to` and of git.
     pub fn bundle(
         &self,
         from: &CommitId,

@@ -71,7 +71,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Those of git.
+    /// Errors of git.
     pub fn refusal_of(&self, path: &Path) -> Result<Option<Refusal>, TreeError> {
         let base = self.base();
         if base.submodules.iter().any(|submodule| path.starts_with(submodule)) {

@@ -28,7 +28,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Those of git and of the operating system.
+    /// Errors of git and of the operating system.
     pub fn checkout_status(&self) -> Result<Option<CheckoutStatus>, TreeError> {
         let Some((project, person)) = self.person() else { return Ok(None) };
         let Some(folder) = project.checkout() else { return Ok(None) };

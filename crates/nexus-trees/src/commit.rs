@@ -88,7 +88,7 @@ impl Tree {
     /// `.git` in any form, control characters, names that some file systems do not distinguish, links that lead
     /// out, changes of submodules and of files under a filter. [`NotFound`](TreeErrorKind::NotFound) if the
     /// tree or a parent does not exist; [`Malformed`](TreeErrorKind::Malformed) for a malformed message or
-    /// trailer; those of git.
+    /// trailer; errors of git.
     pub fn commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
         let object = intent.object()?;
         for parent in &intent.parents {
@@ -128,7 +128,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// [`Malformed`](TreeErrorKind::Malformed) if the name is malformed; those of git.
+    /// [`Malformed`](TreeErrorKind::Malformed) if the name is malformed; errors of git.
     pub fn read_ref(&self, name: &str) -> Result<Option<CommitId>, TreeError> {
         self.repo.read_ref(&ref_name(name)?)
     }

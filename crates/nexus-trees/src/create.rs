@@ -90,7 +90,7 @@ impl Tree {
     /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree;
     /// [`Malformed`](TreeErrorKind::Malformed) if it is not such a bundle;
     /// [`TooLarge`](TreeErrorKind::TooLarge), also for files that exceed the limits once they are checked out;
-    /// those of git and of the operating system.
+    /// errors of git and of the operating system.
     pub fn create_from_bundle(
         git: &Git,
         workspace: impl AsRef<Path>,
@@ -154,7 +154,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Those of git and of the operating system. A repository that is gone, or that git does not open, is not
+    /// Errors of git and of the operating system. A repository that is gone, or that git does not open, is not
     /// an error.
     pub fn delete(self) -> Result<(), TreeError> {
         Self::delete_at(self.repo.git(), &self.folder, &self.record)
@@ -165,7 +165,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// [`Malformed`](TreeErrorKind::Malformed), and those of [`Tree::delete`].
+    /// [`Malformed`](TreeErrorKind::Malformed), and errors of [`Tree::delete`].
     pub fn delete_in(git: &Git, workspace: impl AsRef<Path>) -> Result<(), TreeError> {
         let folder = absolute(workspace.as_ref())?.join(FOLDER);
         if !folder.join("tree.json").exists() {

@@ -98,7 +98,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](super::TreeErrorKind::NotFound) if the commit or tree does not exist; those of git.
+    /// [`NotFound`](super::TreeErrorKind::NotFound) if the commit or tree does not exist; errors of git.
     pub fn changes<'a>(
         &self,
         from: impl Into<Treeish<'a>>,

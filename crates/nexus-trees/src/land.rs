@@ -160,15 +160,15 @@ impl Tree {
     /// that has the branch; otherwise returns the patch and the reason. Never overwrites uncommitted work: if
     /// it conflicts, the result is a patch. Runs no hooks and filters. Landing a landed commit changes nothing.
     ///
-    /// Only one landing at a time works on a project, from all tasks. It writes the objects first, then files
-    /// and index, then the branch. Meanwhile it owns git's lock of the checkout (`index.lock`), so that a
-    /// person's git refuses to change it. If the process is killed in between, at most the task's own changes
-    /// and that lock stay in the checkout; landing again completes the changes and removes the lock.
+    /// Landings in one project run one after the other, even for different tasks. A landing writes the objects first,
+    /// then files and index, then the branch. Meanwhile it owns git's lock of the checkout (`index.lock`), so that a
+    /// person's git refuses to change it. If the process is killed in between, at most the task's own changes and that
+    /// lock stay in the checkout; landing again completes the changes and removes the lock.
     ///
     /// # Errors
     ///
     /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base;
-    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; those of git and of the operating system, after
+    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; errors of git and of the operating system, after
     /// all files were restored.
     pub fn land(&self, tip: &CommitId) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;

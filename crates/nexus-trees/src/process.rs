@@ -308,8 +308,8 @@ impl GitExit {
             return TreeError::new(TreeErrorKind::Git, format!("signal {signal} ended {name}: try again"));
         }
         let has = |part: &str| stderr.contains(part);
-        // Git does not report why it could not write its configuration. It could create the file, so it has the
-        // permission.
+        // Git does not report why it could not write its configuration. It was permitted to create the file, so the
+        // disk must be full.
         let is_cut_off = has("failed to write new configuration file");
         let kind = if has("No space left on device") || has("Disk quota exceeded") || is_cut_off {
             TreeErrorKind::NoSpace

@@ -59,7 +59,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::check_out`].
+    /// Errors of [`Tree::check_out`].
     pub fn restore<'a>(
         &self,
         commit: impl Into<Treeish<'a>>,

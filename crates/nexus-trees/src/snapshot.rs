@@ -25,7 +25,7 @@ impl Tree {
     /// [`Refused`](TreeErrorKind::Refused) for a `.git`, for pipes, sockets and devices, and for files in a
     /// submodule; [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile;
     /// [`TooLarge`](TreeErrorKind::TooLarge); [`PermissionDenied`](TreeErrorKind::PermissionDenied) for an
-    /// unreadable file; those of git.
+    /// unreadable file; errors of git.
     pub fn snapshot(&self, folder: impl AsRef<Path>) -> Result<TreeId, TreeError> {
         let base = self.repo.entries(self.base().commit.as_str())?;
         let root = open(folder.as_ref())?;

@@ -81,7 +81,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Workspace::open`].
+    /// Errors of [`Workspace::open`].
     pub fn status(&self) -> Result<WorkspaceStatus<S>, WorkspaceError> {
         status_file::read_of(&self.id, &self.folder, Some(S::KIND))
     }
@@ -123,7 +123,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Workspace::update`], and those of `change`.
+    /// Errors of [`Workspace::update`], and errors of `change`.
     pub fn try_update<T, E: From<WorkspaceError>>(
         &self,
         change: impl FnOnce(&mut WorkspaceStatus<S>) -> Result<T, E>,

@@ -52,7 +52,7 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// Those of [`CredentialSource::credential`].
+    /// Errors of [`CredentialSource::credential`].
     pub async fn borrow(source: &Arc<dyn CredentialSource>, run: Duration) -> Result<Self, CredentialError> {
         Ok(Self::of(source, source.credential(asked_life(run)).await?))
     }
@@ -68,7 +68,7 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// Those of [`CredentialSource::renewed`].
+    /// Errors of [`CredentialSource::renewed`].
     pub async fn renew(
         &self,
         renewal: &mut Renewal,

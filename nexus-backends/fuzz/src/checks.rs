@@ -1,4 +1,4 @@
-//! What holds at the end of every turn, whatever the server did.
+//! Rules that hold at the end of every turn, with any behaviour of the server.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,18 +17,18 @@ use crate::{
     tools::{self, TOOL_COUNT},
 };
 
-/// Most requests that a turn may make: each call of the model may be repeated, once more without reasoning that the
-/// server cannot read; and once in a turn for each tool that it refuses, and with another credential.
+/// Maximum number of requests of a turn. Each model call may be repeated, and once more without reasoning that the server
+/// cannot read. Once in a turn each are a repetition for every tool that the server rejects, and with another credential.
 const MAX_REQUESTS: usize = MODEL_CALLS as usize * (1 + RETRIES as usize + 1) + TOOL_COUNT + 1;
 
-/// How the warning begins that a stream may bring about.
+/// Beginning of the warning that a stream may cause.
 const REPEATING: &str = "the vendor stopped the model because it repeats itself";
 
 /// Checks a turn.
 ///
 /// # Panics
 ///
-/// This is how a finding is told.
+/// A panic is a finding.
 pub fn check(script: &Script, outcome: &Outcome) {
     let Outcome { result, events, requests, elapsed } = outcome;
     assert!(requests.len() <= MAX_REQUESTS, "{} requests", requests.len());
@@ -81,7 +81,7 @@ fn check_error(script: &Script, error: &TurnError, is_out_of_time: bool) {
     }
 }
 
-/// Calls of ours have names of their own.
+/// Checks that each call of the caller's tools has a unique id.
 fn check_ledger(calls: &[ToolCallRecord]) {
     let mut seen = BTreeSet::new();
     for call in calls.iter().filter(|call| call.origin == ToolOrigin::Caller) {
@@ -119,7 +119,7 @@ fn check_events(script: &Script, events: &[EventEnvelope]) {
                 assert!(*count >= 0, "a call ended twice: {call:?}");
             }
             TurnEvent::Retrying(retrying) => no_key(script, &retrying.reason),
-            // What the model is said to do stands in the stream, like its words.
+            // This warning quotes the stream, like the model's text, so it may contain the credential.
             TurnEvent::Warning(warning) if !warning.text.starts_with(REPEATING) => {
                 no_key(script, &warning.text)
             }
@@ -133,7 +133,7 @@ fn no_key(script: &Script, words: &str) {
     assert!(!is_ours || !words.contains(KEY), "the credential is told: {words}");
 }
 
-/// What came back says the same as what was seen, and nothing of what was taken back.
+/// Checks that the result equals the events, and contains no voided message.
 fn check_record(script: &Script, outcome: &Outcome) {
     let (messages, calls, text) = match &outcome.result {
         Ok(result) => (&result.messages, &result.tool_calls, Some(&result.text)),
@@ -166,11 +166,11 @@ fn check_record(script: &Script, outcome: &Outcome) {
     }
 }
 
-/// What we send can be read, and has one output for each call.
+/// Checks that a request is valid, and has one output for each call.
 fn check_request(script: &Script, request: &[u8]) {
     let request: Value = serde_json::from_slice(request).expect("a request is JSON");
     let input = request["input"].as_array().expect("a request has its input");
-    // A server that hands out outputs as items of its own gets them back, next to ours.
+    // A server that sent outputs as items of its own gets them back, in addition to ours.
     let is_odd = script.replies.iter().any(|reply| contains(&reply.body, b"_call_output"));
     let mut open: BTreeMap<&str, usize> = BTreeMap::new();
     let mut seen = BTreeSet::new();

@@ -1,7 +1,7 @@
-//! The decoder on its own.
+//! Fuzz target of the stream decoder.
 //!
-//! An input is a line of piece lengths, one byte each, which repeat; what follows is the body. An empty line means
-//! that the body comes in one piece.
+//! An input is a line of piece lengths, one byte each, which repeat; the rest is the body. After an empty line the body
+//! is one piece.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use nexus_backends::native::sse::EventSplitter;
 use nexus_core::{TurnEvent, turn::ToolOrigin};
 use peak_alloc::PeakAlloc;
 
-/// Memory that a decoder may take whatever it reads, in bytes.
+/// Memory that a decoder may use for any body, in bytes.
 const FREE_BYTES: usize = 256 << 10;
 
-/// Memory that it may take for each byte of the body, in bytes. The dearest are small objects that are kept as JSON
-/// values: a map of one key takes some 600 bytes.
+/// Additional memory that it may use for each byte of the body, in bytes. The worst case are small objects stored as JSON
+/// values: a map of one key takes about 600 bytes.
 const BYTES_PER_BYTE: usize = 256;
 
-/// Bound for the events of a splitter that is to meet it.
+/// Maximum size of an event, small enough that inputs exceed it.
 const SMALL_EVENT_BYTES: usize = 48;
 
-/// Decodes a body in every way, and checks what came out.
+/// Decodes a body whole and in pieces, and checks and compares the results.
 ///
 /// # Panics
 ///
-/// This is how a finding is told.
+/// A panic is a finding.
 pub fn check(input: &[u8], memory: &PeakAlloc) {
     let (lengths, body) = match input.iter().position(|byte| *byte == b'\n') {
         Some(end) => (&input[..end], &input[end + 1..]),
@@ -44,7 +44,7 @@ pub fn check(input: &[u8], memory: &PeakAlloc) {
     assert_eq!(split(pieces(&body, &[1])), whole, "bounded events, byte by byte");
 }
 
-/// The body in pieces of these lengths, over and over. A length of 0 is an empty piece.
+/// Returns the body in pieces of these lengths, which repeat. A length of 0 is an empty piece.
 fn pieces(body: &Bytes, lengths: &[u8]) -> impl Iterator<Item = Bytes> {
     let mut rest = body.clone();
     let stuck = lengths.iter().all(|length| *length == 0);
@@ -67,7 +67,7 @@ fn decode(pieces: impl IntoIterator<Item = Bytes>, hosted: bool) -> (Vec<TurnEve
     (events, decoded)
 }
 
-/// Names and data of the events, and whether one was too long.
+/// Returns the names and data of the events, and true if one was too long.
 fn split(pieces: impl IntoIterator<Item = Bytes>) -> (Vec<(String, Vec<u8>)>, bool) {
     let mut splitter = EventSplitter::new(SMALL_EVENT_BYTES);
     let mut events = Vec::new();
@@ -100,16 +100,16 @@ fn within_bounds<T>(body: &[u8], memory: &PeakAlloc, work: impl FnOnce() -> T) -
     done
 }
 
-/// What a stream without its terminal event ended like, it did not end well.
+/// Checks that a stream without its terminal event does not count as complete.
 fn check_ending(body: &[u8], decoded: &Decoded) {
     let text = String::from_utf8_lossy(body);
-    // A word may hide behind escapes; then nothing is known.
+    // An escape may hide the word, so such a text may be complete.
     let may_be_complete = ["completed", "response.done", "\\u"].iter().any(|word| text.contains(word));
     let is_complete = matches!(decoded.ending, DecodedEnding::Completed | DecodedEnding::Paused);
     assert!(may_be_complete || !is_complete, "complete without a terminal event: {decoded:?}");
 }
 
-/// What holds for the events of any model call.
+/// Checks the rules for the events of every model call.
 fn check_events(events: &[TurnEvent], decoded: &Decoded) {
     let mut over = BTreeSet::new();
     let mut ended = Vec::new();

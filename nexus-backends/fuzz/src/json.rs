@@ -1,4 +1,4 @@
-//! JSON that is not quite JSON: read leniently, and held against `serde_json`.
+//! Compares lenient reading of invalid JSON with `serde_json`.
 
 use nexus_core::lenient_json;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use serde_json::Value;
 ///
 /// # Panics
 ///
-/// If one of these does not hold.
+/// If one of these conditions does not hold.
 pub fn check(input: &[u8]) {
     let plain = serde_json::from_slice::<Value>(input);
     let read = lenient_json::from_slice::<Value>(input);
@@ -29,7 +29,7 @@ pub fn check(input: &[u8]) {
     }
     if let Some(repaired) = lenient_json::repair(input) {
         let again = lenient_json::repair(repaired.text.as_bytes());
-        // A second byte order mark is not one.
+        // A repair removes one byte order mark, so a repaired text may begin with another one.
         assert!(again.is_none_or(|again| again.repairs.byte_order_mark), "a repair is not whole");
     }
     let _ = lenient_json::request_id(input);

@@ -1,6 +1,5 @@
-//! The parts of the fuzz targets. `decode`, `json` and `paths` are a target each; the others are the stage of the fourth: a
-//! `script` that a `server` plays, `tools` for the model to call, the turn that `stage` runs, and `checks` of how it
-//! ended.
+//! Parts of the fuzz targets. `decode`, `json` and `paths` are one target each. The other modules form the fourth: a
+//! `script` that a `server` plays, `tools` that the model calls, the turn that `stage` runs, and `checks` of its end.
 
 pub mod checks;
 pub mod decode;

@@ -22,17 +22,17 @@ use std::{
 use globset::GlobBuilder;
 use nexus_core::{Brief, ParticipantScope, PathAccess, PathRule};
 
-/// Most lines of a script; those beyond are not read.
+/// Maximum number of lines that are read of a script.
 const MAX_LINES: usize = 64;
 
-/// What a file holds that lies outside.
+/// Content of files outside of the scope.
 const SECRET: &str = "secret";
 
 /// Plays a script, and checks every answer.
 ///
 /// # Panics
 ///
-/// This is how a finding is told.
+/// A panic is a finding.
 pub fn check(input: &[u8]) {
     let Ok(script) = std::str::from_utf8(input) else { return };
     let scratch = tempfile::tempdir().expect("a folder to play in");
@@ -49,7 +49,7 @@ pub fn check(input: &[u8]) {
         let words = words.replace("{top}", top.to_str().expect("a name"));
         match sign {
             '!' => rules.extend(words.parse::<PathRule>()),
-            // A grant of everything on this machine would prove nothing.
+            // Skip grants of the whole machine, which would allow every access.
             '+' | '-' if is_plain(&words) => {
                 brief = if sign == '+' { brief.writing(&words) } else { brief.reading(&words) };
                 if sign == '+' {
@@ -83,13 +83,13 @@ fn parts(line: &str) -> (char, &str) {
     (sign, characters.as_str().trim_start_matches(' '))
 }
 
-/// A path that stays where it is put.
+/// Returns true if a path cannot lead out of the folder.
 fn is_plain(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.contains('\0') && parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
-/// Makes what the line says, if it can be made; never outside of the folder.
+/// Creates the file, folder or link of a line, if possible and inside of the folder.
 fn make(top: &Path, line: &str) {
     let (sign, words) = parts(line);
     let (at, target) = words.split_once(' ').unwrap_or((words, ""));
@@ -114,12 +114,12 @@ fn make(top: &Path, line: &str) {
     };
 }
 
-/// The path, or the nearest thing above it that exists.
+/// Returns the path, or its nearest existing ancestor.
 fn nearest(path: &Path) -> &Path {
     path.ancestors().find(|path| fs::symlink_metadata(path).is_ok()).unwrap_or(path)
 }
 
-/// Asks, and holds the answer against what the system says.
+/// Requests an access, and compares the answer with the file system.
 fn ask(top: &Path, scope: &ParticipantScope, brief: &Brief, sign: char, asked: &str) {
     let access = match sign {
         'r' | 'R' | 'L' => PathAccess::Read,
@@ -160,13 +160,13 @@ fn ask(top: &Path, scope: &ParticipantScope, brief: &Brief, sign: char, asked: &
     }
 }
 
-/// Whether a rule, read as plainly as can be, keeps off a path below the root.
+/// Returns true if a rule, in its simplest reading, protects a path below the root.
 fn is_kept_off(root: &Path, rule: &str, real: &Path) -> bool {
     let Ok(below) = real.strip_prefix(root) else { return false };
     if real.starts_with(root.join(rule)) {
         return true;
     }
-    // What has none of these is a path, from the root on.
+    // A rule without these characters is a path, relative to the root.
     if !rule.contains(['*', '?', '[', '{', '\\']) {
         return false;
     }
@@ -182,14 +182,14 @@ fn is_kept_off(root: &Path, rule: &str, real: &Path) -> bool {
     below.iter().any(|name| glob.is_match(name))
 }
 
-/// Everything outside of what may be written: each file and what it holds.
+/// Returns all files outside of the writable paths, with their contents.
 fn outside(top: &Path, written: &[PathBuf]) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let (mut found, mut folders) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, kind) = (entry.path(), entry.file_type().ok());
             if written.iter().any(|grant| path.starts_with(grant) || grant.starts_with(&path)) {
-                // Folders above a grant may be made for it.
+                // Folders above a writable path may be created for it.
                 if !written.contains(&path) && kind.is_some_and(|kind| kind.is_dir()) {
                     folders.push(path);
                 }

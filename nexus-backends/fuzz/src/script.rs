@@ -1,27 +1,27 @@
-//! What a hostile server answers, as an input of the fuzzer says it.
+//! Answers of a hostile server, described by an input of the fuzzer.
 //!
-//! A script is lines. One that begins with `@` and a known word is a direction; any other is sent as it is, with its
-//! newline, as a part of the body. `README.md` lists the directions. Nothing is wrong in a script: what cannot be
-//! understood is body, and numbers are cut to their bounds.
+//! A script consists of lines. A line that begins with `@` and a known word is a direction. Every other line, with its
+//! newline, is a part of the body. `README.md` lists the directions. No script is invalid: an unknown direction is body,
+//! and numbers are cut to their bounds.
 
 use std::io::Write as _;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 
-/// Bounds, so that an input costs time and memory in proportion: answers, bytes of a body, copies of a line.
+/// Bounds for the time and memory of an input: number of answers, bytes of a body, copies of a line.
 const MAX_REPLIES: usize = 16;
 const MAX_BODY_BYTES: usize = 256 << 10;
 const MAX_TIMES: usize = 300;
 
-/// The credential of a turn that has one, and what stands for it in a script.
+/// The credential of a turn with one, and its placeholder in a script.
 pub const KEY: &str = "canary-0123456789";
 const KEY_MARK: &[u8] = b"{key}";
 
 /// A turn and its server.
 #[derive(Debug, Default)]
 pub struct Script {
-    /// How the turn is asked for.
+    /// Settings of the turn.
     pub ask: Ask,
     /// The answer to each request for a model's reply. Further requests get the last one again.
     pub replies: Vec<Reply>,
@@ -29,26 +29,26 @@ pub struct Script {
     pub list: Option<Reply>,
 }
 
-/// How the turn is asked for.
+/// Settings of the turn.
 #[derive(Debug, Default)]
 pub struct Ask {
     /// The kind of backend; `responses` if it is not set.
     pub kind: Kind,
-    /// With a credential.
+    /// True if the turn has a credential.
     pub key: bool,
-    /// For an answer of a shape.
+    /// True if the answer must fit a schema.
     pub schema: bool,
-    /// With the conversation kept.
+    /// True if the conversation is stored.
     pub keep: bool,
-    /// With a sink that takes its time.
+    /// True if the sink is slow.
     pub slow: bool,
-    /// With settings under which an event may have a few bytes only.
+    /// True if the settings limit an event to a few bytes.
     pub small_events: bool,
-    /// Calls of tools that are allowed.
+    /// Maximum number of tool calls.
     pub budget: Option<u32>,
-    /// Output tokens that are allowed.
+    /// Maximum number of output tokens.
     pub tokens: Option<u64>,
-    /// After this many events the turn is cancelled.
+    /// Number of events after which the turn is cancelled.
     pub cancel_after: Option<usize>,
 }
 
@@ -58,14 +58,14 @@ pub enum Kind {
     /// Any server.
     #[default]
     Responses,
-    /// The one for ChatGPT's plan.
+    /// The backend for ChatGPT's plan.
     Codex,
-    /// The one for Grok's plan.
+    /// The backend for Grok's plan.
     Grok,
 }
 
 impl Kind {
-    /// Its name in the registry.
+    /// Returns the name of the kind in the registry.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -79,9 +79,9 @@ impl Kind {
 /// One answer.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// What stands behind `HTTP/1.1 `, if it is not `200 OK`.
+    /// Status after `HTTP/1.1 `, if it is not `200 OK`.
     pub status: Option<Vec<u8>>,
-    /// Lines of the head, as they are.
+    /// Lines of the head, sent unchanged.
     pub headers: Vec<Vec<u8>>,
     /// The content type, if it is not that of events.
     pub content_type: Option<Vec<u8>>,
@@ -89,49 +89,49 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// Compress the body.
     pub gzip: bool,
-    /// How the body is framed.
+    /// Framing of the body.
     pub framing: Framing,
     /// Send no head at all.
     pub raw: bool,
-    /// How many bytes of everything are sent.
+    /// Number of bytes of the whole answer to send. Default: all.
     pub cut: Option<usize>,
-    /// How many bytes go out at once; 0 is all.
+    /// Number of bytes to send at once; 0 sends all at once.
     pub piece: usize,
-    /// How long the server thinks, in milliseconds of the turn's clock.
+    /// Delay before the answer, in milliseconds of the turn's clock.
     pub wait: u64,
     /// Answer before the request was read.
     pub deaf: bool,
-    /// It is the answer to a request for the list of models, and to no other.
+    /// True for the answer to requests for the list of models, and to no other request.
     pub is_list: bool,
-    /// What comes behind the answer.
+    /// Action after the answer.
     pub end: End,
 }
 
-/// How the end of a body is told.
+/// Marking of the end of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
-    /// By chunks, of the size in which pieces go out.
+    /// In chunks of the size of the pieces.
     #[default]
     Chunked,
-    /// By its length.
+    /// By its length in the head.
     Length,
-    /// By this length, be it true or not.
+    /// By this length in the head, which may be wrong.
     ToldLength(u64),
     /// By the end of the connection.
     Close,
 }
 
-/// What comes behind an answer.
+/// Action after an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum End {
-    /// The next request.
+    /// Wait for the next request.
     #[default]
     Open,
-    /// The end of the connection.
+    /// Close the connection.
     Close,
-    /// A reset.
+    /// Reset the connection.
     Reset,
-    /// Nothing, for ever.
+    /// Leave the connection open, and never answer again.
     Stall,
 }
 
@@ -171,7 +171,7 @@ impl Script {
     }
 }
 
-/// A direction: its word, and what stands behind it.
+/// A direction: its word, and the text after it.
 fn direction(line: &[u8]) -> Option<(&str, &[u8])> {
     let line = line.strip_prefix(b"@")?;
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
@@ -183,7 +183,7 @@ fn number(text: &[u8]) -> Option<u64> {
     std::str::from_utf8(text).ok()?.trim().parse().ok()
 }
 
-/// A number, within what one script may ask for.
+/// A number, cut to the bounds of a script.
 fn small(text: &[u8], most: usize) -> usize {
     number(text).map_or(0, |number| usize::try_from(number).unwrap_or(most).min(most))
 }
@@ -201,7 +201,7 @@ fn with_key(text: &[u8]) -> Vec<u8> {
 }
 
 impl Ask {
-    /// Follows a line, if it is about this.
+    /// Applies a direction, if it is one of these.
     fn direct(&mut self, line: &[u8]) -> bool {
         let Some(("ask", what)) = direction(line) else { return false };
         let (word, rest) = match what.iter().position(|byte| *byte == b' ') {
@@ -226,7 +226,7 @@ impl Ask {
 }
 
 impl Reply {
-    /// Follows a line, if it is about how the answer is sent.
+    /// Applies a direction about the sending of the answer.
     fn direct(&mut self, line: &[u8]) -> bool {
         let Some((word, rest)) = direction(line) else { return false };
         match word {
@@ -250,7 +250,7 @@ impl Reply {
         true
     }
 
-    /// Everything that is sent for it, in the pieces in which it goes out.
+    /// Returns the bytes of the whole answer, in the pieces in which they are sent.
     #[must_use]
     pub fn pieces(&self) -> Vec<Vec<u8>> {
         let body = if self.gzip { gzip(&self.body) } else { self.body.clone() };
@@ -282,7 +282,7 @@ impl Reply {
         if self.piece == 0 { vec![pieces.concat()] } else { pieces }
     }
 
-    /// Whether the connection ends with it.
+    /// Returns the action after the answer.
     #[must_use]
     pub fn end(&self) -> End {
         match self.end {
@@ -329,9 +329,9 @@ fn gzip(body: &[u8]) -> Vec<u8> {
 struct Writer {
     /// Output items so far.
     items: usize,
-    /// The id of every further call, where it is not counted up.
+    /// Id of every further call. Without it, ids are numbered.
     id: Option<String>,
-    /// How often the next line counts.
+    /// Number of times that the next line is used.
     times: usize,
 }
 

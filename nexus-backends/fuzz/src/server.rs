@@ -31,14 +31,14 @@ pub struct Server<'a> {
     requests: RefCell<Vec<Vec<u8>>>,
 }
 
-/// What a request asks for.
+/// Kind of a request.
 enum Request {
     Reply,
     List,
 }
 
 impl<'a> Server<'a> {
-    /// A server that has seen nothing.
+    /// Creates a server without any request yet.
     #[must_use]
     pub fn new(script: &'a Script, pulse: &'a Pulse) -> Self {
         Self { script, pulse, answered: Cell::new(0), requests: RefCell::default() }
@@ -60,7 +60,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// The bodies of the requests for a model's reply, in order.
+    /// Returns the bodies of the requests for a model's reply, in order.
     #[must_use]
     pub fn into_requests(self) -> Vec<Vec<u8>> {
         self.requests.into_inner()
@@ -68,7 +68,7 @@ impl<'a> Server<'a> {
 
     /// Answers on one connection until it ends.
     async fn converse(&self, mut connection: TcpStream) -> io::Result<()> {
-        // No connection of the past may occupy a port.
+        // With zero linger, closed connections occupy no port, so a long run does not use up all ports.
         connection.set_zero_linger()?;
         loop {
             let end = if self.next_reply().is_some_and(|reply| reply.deaf) {
@@ -132,14 +132,14 @@ impl<'a> Server<'a> {
         for piece in reply.pieces() {
             connection.write_all(&piece).await?;
             self.pulse.beat();
-            // Whoever reads may read each piece on its own.
+            // Let the client read each piece separately.
             tokio::task::yield_now().await;
             tokio::task::yield_now().await;
         }
         Ok(reply.end())
     }
 
-    /// Reads a request. `None`: the connection ended instead.
+    /// Reads a request. `None` if the connection ended.
     async fn read(&self, connection: &mut TcpStream) -> io::Result<Option<Request>> {
         let mut bytes = Vec::new();
         let mut wanted = None;
@@ -164,7 +164,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Where the head of a request ends, and how long its body is.
+/// Returns the end of the head of a request, and the length of its body.
 fn head(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(&bytes[..end]);

@@ -1,8 +1,8 @@
-//! Where a script is played: one runtime and one listener for the whole process, and a clock that waits for nobody.
+//! Plays scripts: one runtime and one listener for the whole process, and a simulated clock.
 //!
-//! Time is the turn's own. As long as anything moves, it stands still; when nothing has moved for a while, everybody
-//! waits for a timer, and it goes on. So neither a delay nor a stall costs any time, and the clock of the machine
-//! decides nothing.
+//! The clock belongs to the turn. It stands still while the turn or the server makes progress. Without progress every
+//! task waits for a timer, so the clock advances. So neither a delay nor a stall takes real time, and the clock of the
+//! machine decides nothing.
 
 use std::{
     collections::BTreeMap,
@@ -32,20 +32,20 @@ use crate::{
 
 /// The deadline of every turn.
 pub const DEADLINE: Duration = Duration::from_secs(2);
-/// When a turn must have come back.
+/// Time limit for the return of a turn.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Requests to the model that a turn may make.
+/// Maximum number of model calls of a turn.
 pub const MODEL_CALLS: u32 = 4;
-/// How often one of them is repeated.
+/// Maximum number of repetitions of a model call.
 pub const RETRIES: u32 = 1;
 /// Longest event of the stream where a script wants it short, in bytes.
 const SMALL_EVENT_BYTES: u64 = 300;
 
-/// By how much the clock goes on.
+/// Step of the clock.
 const STEP: Duration = Duration::from_millis(100);
-/// After how many rounds of the runtime in which nothing moved it does.
+/// Number of rounds of the runtime without progress after which the clock advances.
 const QUIET_ROUNDS: u32 = 40;
-/// Within how many rounds nothing may be left of a turn.
+/// Number of rounds within which all tasks of a turn must end.
 const LAST_ROUNDS: u32 = 2_000;
 
 /// A runtime, a listener, and the kinds of backend.
@@ -58,25 +58,25 @@ pub struct Stage {
     shows: bool,
 }
 
-/// How a turn went.
+/// Outcome of a turn.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What came back.
+    /// Result of the turn.
     pub result: Result<TurnResult, TurnError>,
-    /// What the sink was given.
+    /// Events that the sink received.
     pub events: Vec<EventEnvelope>,
     /// The requests for a model's reply that the server has seen.
     pub requests: Vec<Vec<u8>>,
-    /// How long it took, by the turn's clock.
+    /// Duration of the turn, by its clock.
     pub elapsed: Duration,
 }
 
-/// Counts what moves.
+/// Counts steps of progress.
 #[derive(Clone, Debug, Default)]
 pub struct Pulse(Arc<AtomicU64>);
 
 impl Pulse {
-    /// Something moved.
+    /// Counts one step of progress.
     pub fn beat(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -87,11 +87,11 @@ impl Pulse {
 }
 
 impl Stage {
-    /// A stage. With the variable `NEXUS_FUZZ_SHOW` set, it tells how each turn went.
+    /// Creates a stage. If the variable `NEXUS_FUZZ_SHOW` is set, it prints the outcome of each turn.
     ///
     /// # Panics
     ///
-    /// If there is no loopback.
+    /// If the loopback address cannot be used.
     #[must_use]
     pub fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -109,7 +109,7 @@ impl Stage {
     ///
     /// # Panics
     ///
-    /// This is how a finding is told.
+    /// A panic is a finding.
     pub fn play(&self, input: &[u8]) {
         let script = Script::read(input);
         let outcome = self.runtime.block_on(self.perform(&script));
@@ -191,7 +191,7 @@ fn request(ask: &Ask) -> TurnRequest {
     request
 }
 
-/// Moves the clock on whenever nothing else moves.
+/// Advances the clock whenever there is no other progress.
 async fn drive(pulse: &Pulse) -> Infallible {
     let mut seen = pulse.count();
     let mut quiet_rounds = 0;
@@ -211,7 +211,7 @@ async fn drive(pulse: &Pulse) -> Infallible {
     }
 }
 
-/// When a turn has come back and its backend is gone, nothing goes on behind them.
+/// Checks that no task continues after the turn has returned and its backend is dropped.
 async fn nothing_is_left() {
     let metrics = tokio::runtime::Handle::current().metrics();
     for _ in 0..LAST_ROUNDS {
@@ -232,7 +232,7 @@ fn show(outcome: &Outcome) {
     eprintln!("{end}; {} events, {} requests, {elapsed:?}", events.len(), requests.len());
 }
 
-/// Keeps the events.
+/// Stores the events.
 struct Sink {
     events: Vec<EventEnvelope>,
     slow: bool,

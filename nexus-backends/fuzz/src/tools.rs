@@ -1,11 +1,11 @@
-//! Tools for a model that means no good.
+//! Tools for a hostile model.
 
 use std::{panic, sync::Arc, time::Duration};
 
 use nexus_core::{Effects, Json, OutputSchema, Picture, Tool, ToolRouter, Toolbox};
 use serde_json::{Value, json};
 
-/// What the tool says that panics.
+/// Message of the tool that panics.
 const PANIC: &str = "this tool always panics";
 
 /// A PNG file of one pixel.
@@ -41,17 +41,17 @@ pub fn tools() -> Arc<dyn ToolRouter> {
     Arc::new(tools)
 }
 
-/// How many tools there are.
+/// Number of tools.
 pub const TOOL_COUNT: usize = 6;
 
-/// The shape of an answer.
+/// Schema of the answer.
 #[must_use]
 pub fn schema() -> OutputSchema {
     let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"] });
     OutputSchema::new(schema).expect("this is a schema")
 }
 
-/// The fuzzer takes any panic for a finding, as it happens. That of our tool is none, since the turn is to live on.
+/// Hides the panic of our tool from the fuzzer, which counts every panic as a finding. The turn must survive this one.
 pub fn let_them_panic() {
     let fuzzers = panic::take_hook();
     panic::set_hook(Box::new(move |news| {

@@ -58,14 +58,14 @@ pub(crate) use tag::RunTag;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainmentPolicy {
-    /// The strongest that takes nothing from the child.
+    /// The strongest containment under which the child can still do everything that it could do without one.
     #[default]
     Auto,
     /// A PID namespace or a cgroup; without either, nothing is started.
     Required,
-    /// None: what is left is searched for.
+    /// No containment: at the end the descendants are found by a search.
     Off,
-    /// This kind, or nothing is started.
+    /// This kind of containment; without it, nothing is started.
     #[serde(skip)]
     Exactly(Containment),
 }

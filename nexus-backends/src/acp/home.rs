@@ -76,7 +76,7 @@ impl StoredSession {
     ///
     /// # Errors
     ///
-    /// Those of [`unwritable`], if the id cannot be written.
+    /// Errors of [`unwritable`], if the id cannot be written.
     pub(super) fn handle(&self, backend: &BackendId, session: &str) -> Result<ResumeHandle, Failure> {
         let record = ConversationRecord { session: session.to_owned(), directory: self.directory.clone() };
         serde_json::to_vec(&record)

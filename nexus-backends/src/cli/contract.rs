@@ -115,7 +115,7 @@ impl TurnPlan {
     ///
     /// # Errors
     ///
-    /// Those of [`CredentialSource::credential`].
+    /// Errors of [`CredentialSource::credential`].
     pub async fn borrow(&self, source: &Arc<dyn CredentialSource>) -> Result<Lease, CredentialError> {
         let lease = match &self.renewed {
             Some(renewed) => Lease::of(source, renewed.clone()),

@@ -36,7 +36,7 @@ const MAX_FREE_FINDS: usize = 64;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Longest wait before a retry that the turn accepts. After a longer wait a router can use another backend. Source: our
-/// own choice, above the waits of programs whose vendor names no time.
+/// own choice. It is longer than the waits that programs choose by themselves when their vendor names no time.
 const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// Number of lines read before events, limits and cancellation are handled.

@@ -23,12 +23,12 @@ pub(crate) struct Settings {
     pub(crate) base_url: Option<String>,
     /// Folder for the redacted raw output of each process, for bug reports.
     pub(crate) record: Option<PathBuf>,
-    /// Longest line taken whole, in bytes. Default: 67108864.
+    /// Maximum length of a line that is read completely, in bytes. Default: 67108864.
     #[schemars(range(min = 1024))]
     pub(crate) max_line_bytes: Option<usize>,
-    /// Mechanism that ends the CLI's processes with it. auto: the strongest that this machine allows (a PID
-    /// namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a
-    /// search. Default: auto.
+    /// Mechanism that ends all processes of the CLI when the CLI ends. auto: the strongest that this machine allows (a
+    /// PID namespace, a cgroup, a subreaper, a search). required: a namespace or a cgroup, or no turn. off: a search.
+    /// Default: auto.
     pub(crate) containment: ContainmentPolicy,
     pub(crate) network: NetworkSettings,
     pub(crate) versions: VersionsSetting,

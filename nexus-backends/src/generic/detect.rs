@@ -92,7 +92,8 @@ struct ListedModel {
 fn models(body: &str) -> Option<Vec<String>> {
     let answer: ModelAnswer = serde_json::from_str(body).ok()?;
     let ids = answer.data.into_iter().map(|model| model.id);
-    // A name is text of a configuration and of messages. Models for embeddings are in the same list.
+    // Skip names that a configuration or a message could not contain safely, and models for embeddings, which cannot
+    // answer.
     let is_usable = |id: &String| {
         !id.is_empty()
             && id.len() <= 200

@@ -40,6 +40,7 @@ fn edited(content: &[u8], old: &str, new: &str, all: bool) -> Result<(Vec<u8>, u
         return Err("old_text is empty; give the text to replace, or use write_file to write the whole file"
             .to_owned());
     }
+    // Models write `\n`, so convert their texts to the line ends of the file.
     let (old, new) = if ends_with_returns(content) {
         (with_returns(old), with_returns(new))
     } else {

@@ -51,6 +51,7 @@ pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<
         let search = match shared.files.search(&place, &pattern, &options) {
             Ok(search) => search,
             Err(error) if asked.path.is_some() => return Err(fault(&place, &error)),
+            // With several paths, one of them may have been removed meanwhile.
             Err(error) => {
                 remarks.push(fault(&place, &error));
                 continue;

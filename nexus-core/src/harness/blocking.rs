@@ -34,7 +34,7 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
 ///
 /// # Errors
 ///
-/// Those of `work`. [`LostWork`] if `work` panics or the runtime shuts down.
+/// Errors of `work`. [`LostWork`] if `work` panics or the runtime shuts down.
 pub async fn try_blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,
@@ -50,7 +50,7 @@ where
 ///
 /// # Errors
 ///
-/// Those of [`run_blocking`].
+/// Errors of [`run_blocking`].
 pub async fn run_cancellable<T: Send + 'static>(
     cancel: CancelToken,
     work: impl FnOnce(CancelToken) -> T + Send + 'static,

@@ -21,7 +21,7 @@ impl Renewal {
     ///
     /// # Errors
     ///
-    /// Those of [`CredentialSource::renewed`].
+    /// Errors of [`CredentialSource::renewed`].
     pub async fn replace(
         &mut self,
         source: &dyn CredentialSource,

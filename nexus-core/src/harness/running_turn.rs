@@ -68,11 +68,13 @@ impl<'e> RunningTurn<'e> {
         admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
         let mut limits = request.limits.clone();
+        // The session and `check_own_calls` enforce this limit.
         limits.tool_calls = None;
         let session = host.open_turn(&request);
         let span = TurnSpan::new(id, capabilities, &request);
         let mut log = TurnLog::new(id.clone(), request.model.clone(), effort).in_span(&span);
         log.redact_with(session.redactor().clone());
+        // Without tools an unknown event cannot be a tool call, so it has no effects.
         if session.definitions().is_empty() && request.tool_access == ToolAccess::ScopedOnly {
             log.recorder = log.recorder.without_tools();
         }
@@ -184,13 +186,14 @@ impl<'e> RunningTurn<'e> {
     ///
     /// # Errors
     ///
-    /// Those of [`RunningTurn::wait`]; and [`ErrorKind::LimitReached`] with
+    /// Errors of [`RunningTurn::wait`]; and [`ErrorKind::LimitReached`] with
     /// [`Limit::ToolCalls`](crate::Limit::ToolCalls): before anything runs, if the backend's own calls exceed
     /// the limit, and afterwards by [`Overrun::check`] and [`Repeats::observe`].
     pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
         self.check_own_calls(&calls)?;
         self.log.model_call_ended(&ModelCall::new());
         let mut asked = Vec::with_capacity(calls.len());
+        // Calls end in any order, but the model gets the results in the order of its calls.
         let mut results = BTreeMap::new();
         for batch in batches(calls, PendingCall::is_terminal) {
             let mut jobs = FuturesUnordered::new();

@@ -89,7 +89,7 @@ impl RecordLog {
     ///
     /// # Errors
     ///
-    /// Those of `reader`.
+    /// Errors of `reader`.
     pub fn read_from(mut reader: impl BufRead) -> io::Result<Self> {
         let mut reading = LogReader::default();
         while let Some(bytes) = next_line(&mut reader)? {

@@ -150,8 +150,8 @@ impl Overlay {
     }
 }
 
-/// Replaces parts of brief and overlay in one turn. The replacements may go beyond them, so the author of an override
-/// decides on the whole scope of the turn. To delegate a part of a scope, narrow it with
+/// Replaces parts of the brief and the overlay in one turn. The replacements may grant more than brief and overlay do,
+/// so the author of an override decides on the whole scope of the turn. To delegate a part of a scope, narrow it with
 /// [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
 ///
 /// `None` leaves a list unchanged; an empty list empties it. Protected paths can only be added.
@@ -159,11 +159,12 @@ impl Overlay {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TurnOverride {
-    /// Tools that replace those of brief and overlay. They may go beyond them.
+    /// Tools that replace the tools of the brief and the overlay, and that may be more.
     pub tools: Option<Vec<ToolPattern>>,
-    /// Readable paths that replace those of brief and overlay. They may go beyond them.
+    /// Paths that replace the readable paths of the brief and the overlay, and that may be more.
     pub read: Option<Vec<PathBuf>>,
-    /// Writable paths, which are also readable, that replace those of brief and overlay. They may go beyond them.
+    /// Paths that replace the writable paths of the brief and the overlay, and that may be more. Writable paths are
+    /// also readable.
     pub write: Option<Vec<PathBuf>>,
     /// Additional protected paths.
     pub do_not_touch: Vec<PathRule>,
@@ -175,21 +176,21 @@ impl TurnOverride {
         Self::default()
     }
 
-    /// Replaces the tools by these, which may go beyond the others.
+    /// Replaces the tools of the brief and the overlay. May add tools that neither of them grants.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = ToolPattern>) -> Self {
         self.tools = Some(tools.into_iter().collect());
         self
     }
 
-    /// Replaces the readable paths by these, which may go beyond the others.
+    /// Replaces the readable paths of the brief and the overlay. May add paths that neither of them grants.
     #[must_use]
     pub fn with_read<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.read = Some(paths.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Replaces the writable paths by these, which may go beyond the others.
+    /// Replaces the writable paths of the brief and the overlay. May add paths that neither of them grants.
     #[must_use]
     pub fn with_write<P: Into<PathBuf>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
         self.write = Some(paths.into_iter().map(Into::into).collect());

@@ -124,7 +124,7 @@ impl ScopedFiles {
     ///
     /// # Errors
     ///
-    /// Those of [`ScopedFiles::walk`]. Unreadable entries below `path` are skipped and reported.
+    /// Errors of [`ScopedFiles::walk`]. Unreadable entries below `path` are skipped and reported.
     pub fn search(
         &self,
         path: &str,

@@ -90,7 +90,7 @@ impl ScopedFiles {
     ///
     /// # Errors
     ///
-    /// Those of [`ScopedFiles::list`] for `path` itself. An unreadable folder below it is skipped and reported.
+    /// Errors of [`ScopedFiles::list`] for `path` itself. An unreadable folder below it is skipped and reported.
     pub fn walk(&self, path: &str, options: &WalkOptions) -> Result<Walk, FileError> {
         let mut walker = Walker::new(self, path, options)?;
         let entries = walker.by_ref().collect();

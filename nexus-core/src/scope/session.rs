@@ -405,6 +405,7 @@ impl Session {
         flaw: Option<&str>,
     ) -> Result<Permit<'_>, Denial> {
         if !self.token.is(token) {
+            // Store no arguments of a stranger: nothing has checked or redacted them.
             let call = (tool, &Value::Null);
             let asked = UndecidedCall::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
             return self.audit_log.settle(asked, |_| Err(Denial::WrongToken));
@@ -495,6 +496,7 @@ impl Session {
             })?;
         }
         let check = || self.catalogue.answerer.check_arguments(tool, &arguments);
+        // The check runs code of the caller, such as a `Deserialize`, which may panic.
         let checked = catch_unwind(AssertUnwindSafe(check));
         match checked.unwrap_or_else(|_panic| Err("they cannot be read".to_owned())) {
             Ok(()) => Ok(Permit::new(&self.catalogue.answerer, definition, arguments, &self.audit_log)),

@@ -205,6 +205,7 @@ impl<'a> FileCheck<'a> {
             max_turns_at_once: None,
             built_from,
         };
+        // A kind that is missing from this build is no fault of the file: the backend is skipped at run time.
         let Some(kind) = self.sources.registry.kind(kind_name) else {
             let reason = self.sources.registry.absence(kind_name).unwrap_or_default();
             return Some(entry(EntryState::Absent(reason.to_owned()), None, None));

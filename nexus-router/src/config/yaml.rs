@@ -80,6 +80,7 @@ fn plain_words(error: &serde_yaml::Error) -> String {
     let words = error.without_snippet().to_string();
     let words = words.lines().next().unwrap_or_default().trim();
     let words = words.strip_prefix("error: ").unwrap_or(words);
+    // The reader writes the position before or after its words. The error states the position separately.
     let words = match words.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
         Some((place, words)) if place.contains("column") => words,
         _ => words,

@@ -51,6 +51,8 @@ impl CompletionLog {
             positions.retain(|id, _| all.iter().any(|trigger| trigger.id == *id));
             let watched = all.iter().filter_map(|trigger| {
                 let TriggerSchedule::Completion(schedule) = &trigger.schedule else { return None };
+                // The position in memory may be ahead of the stored one, which is written only after a firing or many
+                // messages.
                 let looked = trigger.decided_in_log.and(positions.get(&trigger.id).copied());
                 let position = looked.max(trigger.decided_in_log).unwrap_or(0);
                 Some(Watched { trigger, schedule, position, fired: false, failure: None })

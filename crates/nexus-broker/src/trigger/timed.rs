@@ -48,6 +48,7 @@ pub(super) async fn fire_due(
                 last_run = Some(rfc3339::cut_to_millis(now));
                 before = Some(time);
             }
+            // Every further attempt would fail too, so skip this occurrence.
             Err(error) if is_final(&error) => {
                 failure = failure.or(Some(error));
                 before = Some(time);
@@ -76,7 +77,7 @@ async fn move_on(
         trigger.decided_until = trigger.decided_until.max(decided_until);
         trigger.last_run = trigger.last_run.max(last_run);
         trigger.next_run = if trigger.enabled { next_run(trigger) } else { None };
-        // A trigger without a further time is over.
+        // Disable a trigger that has no further time.
         trigger.enabled &= trigger.next_run.is_some();
     });
     moved.await.map(drop)

@@ -211,7 +211,7 @@ impl TriggerTools {
 
     async fn create(&self, arguments: CreateTriggerArguments) -> Result<Value, BrokerError> {
         let (own, now) = (self.own().await?, self.triggers.now());
-        // A reminder that has fired never fires again.
+        // A trigger for one time never fires again after that time, so it does not count for the limit.
         let is_spent = |trigger: &&Trigger| match &trigger.schedule {
             TriggerSchedule::At(at) => !trigger.enabled && at.time <= now,
             _ => false,

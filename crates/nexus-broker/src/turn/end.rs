@@ -26,7 +26,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let Delivery { envelope, lease, deliveries } = &turn.own;
     let mut diff = None;
-    // The last text of the agent, else the answer for a turn without one.
+    // `said` is the last text of the agent, or the error that answers for a failed turn.
     let (said, status) = match ended {
         AgentTurnEnd::TakenAway => return Ok(false),
         AgentTurnEnd::Turn(outcome) => match outcome.outcome {
@@ -221,7 +221,7 @@ pub(super) async fn finish(
             message.priority = envelope.priority;
             message.follow(&envelope.chain());
             if matches!(envelope.source_agent_id, Address::Caller(_)) {
-                // An inbox that is never read does not grow for ever.
+                // The caller may never read its inbox, so let its answers expire.
                 message.expires_at = message.timestamp.checked_add(KEPT_FOR_CALLERS);
             }
             vec![(queue_of(&envelope.source_agent_id), message)]

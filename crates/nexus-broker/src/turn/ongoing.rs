@@ -77,6 +77,7 @@ impl OngoingTurn {
             if is_elsewhere(broker, record) {
                 return refused(format!("another broker runs a turn of {name:?}"));
             }
+            // The earlier turn was lost. Note its messages, so that no second turn begins with one of them.
             if let Some(before) = record.turn.take() {
                 before
                     .messages()

@@ -63,7 +63,7 @@ pub(super) fn failure(agent: &AgentDocument, envelope: &Envelope, error: &TurnEr
     problem(&envelope.message_id, "turn_failed", &message)
 }
 
-/// Returns the answer for a lost turn. Its broker ended in the middle of it, or stood still until another broker took its
+/// Returns the answer for a lost turn. Its broker ended during the turn, or was paused until another broker took its
 /// message.
 pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {

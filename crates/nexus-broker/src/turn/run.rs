@@ -97,7 +97,7 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
     let was_cut = by_itself.is_none();
     let ended = match by_itself {
         Some(ended) => ended,
-        // The turn ends soon, and its last text is stored.
+        // `keep_alive` has cancelled the turn. Wait for its end, so that its last text can be stored.
         None => tokio::select! {
             ended = &mut running => ended,
             () = &mut handing_in => unreachable!("it goes on until the turn is over"),
@@ -121,7 +121,7 @@ pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurn
 /// Sends urgent messages to the running turn, if its backend takes input, until `over` is cancelled.
 async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     let store = turn.broker.store();
-    // Otherwise the messages stay in the queue for `wait_for_message`.
+    // If the backend takes no input, leave the messages in the queue for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
         return over.cancelled().await;
     }
@@ -160,7 +160,8 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
         }
         turn.offer(&delivery.lease);
         let sent = tokio::select! {
-            // Poll the delivery first: when the turn is over, it is known if the backend took the message.
+            // Poll the delivery first: it may have completed when the turn ended, and its outcome shows if the backend
+            // took the message.
             biased;
             sent = steering.send(prompt::prompt(&delivery.envelope)) => Some(sent),
             () = over.cancelled() => None,
@@ -234,7 +235,7 @@ async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
             cancel.cancel();
             return;
         }
-        // Renew at once after a step of the clock: other brokers take the turn for dead.
+        // After a step of the clock other brokers see an old heartbeat and take the turn for dead, so renew now.
         if !looks.is_multiple_of(LOOKS_PER_HEARTBEAT) && !turn.is_renewal_late() {
             continue;
         }

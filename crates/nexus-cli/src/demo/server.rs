@@ -93,7 +93,8 @@ impl SimulatedVendors {
         if self.names.check(&head).is_err() {
             return Err(DemoRejection(StatusCode::FORBIDDEN, "the request names another host or origin"));
         }
-        // If the most connections are admitted, this one keeps the time limit of a stranger.
+        // `admit` fails at the maximum number of admitted connections. This connection then keeps the short time limit
+        // of a stranger, which is enough for one request.
         connection.admit();
         let not_found = DemoRejection(
             StatusCode::NOT_FOUND,

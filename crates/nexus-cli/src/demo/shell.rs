@@ -134,7 +134,8 @@ impl DemoShell {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // The home of the demo has its configuration. A configuration of the current folder or of a variable is the user's.
+        // Use only the configuration in the demo's home: the current folder and `NEXUS_CONFIG` may lead to the user's
+        // own.
         command
             .args(arguments)
             .env("NEXUS_HOME", &self.home)
@@ -155,7 +156,7 @@ impl DemoServer {
 impl Drop for DemoServer {
     fn drop(&mut self) {
         drop(self.output.take());
-        // It ends within its time for last answers.
+        // The server notices the closed pipe, and ends after at most its time limit for last answers.
         let _ = self.child.wait();
     }
 }

@@ -67,7 +67,7 @@ pub struct DebateStatusRequest {
     pub wait_s: Option<u64>,
 }
 
-/// Asks what a debate has come to. Changes nothing.
+/// Requests the present or final result of a debate. Changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DebateResultRequest {

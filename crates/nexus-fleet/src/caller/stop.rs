@@ -12,8 +12,9 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// Time for which a drop waits until the worker confirms that nothing of the turn is left. Source: our own choice. A worker
-/// on the same network answers within milliseconds. A worker without its caller stops by itself after three heartbeats.
+/// Longest time for which a drop waits until the worker confirms that the turn no longer runs. Source: our own choice.
+/// A worker on the same network answers within milliseconds. A worker without its caller stops by itself after three
+/// heartbeats.
 const DROP_TIME: Duration = Duration::from_secs(10);
 /// Longest time for removing stored data that is no longer needed.
 const REMOVE_TIME: Duration = Duration::from_millis(500);
@@ -208,6 +209,7 @@ impl AbandonedTurn {
         if self.worker.is_none() {
             let (name, attempt) =
                 (self.link.settings.name().to_owned(), uuid::Uuid::new_v4().simple().to_string());
+            // Claim the turn in place of a worker: then no worker can start it.
             match started_key::claim(&self.link, &name, &self.turn, None, &attempt).await {
                 Ok(KeyClaim::Won) => {
                     remove_from_queue(&self.link, &self.pool, self.queue_number).await;

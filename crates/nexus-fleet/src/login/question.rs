@@ -92,6 +92,7 @@ impl CredentialQuestion {
                         refusal = Some(LoginRefusal::Busy);
                         break PAUSE;
                     }
+                    // Any program could have sent an unsealed refusal, so wait a little longer for a sealed answer.
                     Some(Err(other)) => {
                         refusal = Some(other);
                         until = until.min(Instant::now() + AFTER_REFUSAL);

@@ -169,7 +169,7 @@ pub(crate) enum Item {
     },
     /// The turn has ended, and its result is stored: a [`WireOutcome`](super::WireOutcome).
     End(Payload),
-    /// The turn was abandoned on command, and nothing of it is left.
+    /// The turn was abandoned on command. It no longer runs, and the worker stores no result.
     Abandoned,
 }
 

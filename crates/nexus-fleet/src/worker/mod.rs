@@ -240,6 +240,7 @@ impl Worker {
             return Err(FleetError::NothingToOffer { reason });
         }
         let mut queue = TurnQueues::open(&self.context.link, &self.context.pool, &self.context.name).await?;
+        // Subscribe before the entry exists: callers may send messages as soon as they see it.
         let control =
             self.context.link.subscribe(control_subject(&self.context.pool, &self.context.name)).await?;
         self.running.offer(&offer.backends);
@@ -272,6 +273,8 @@ impl Worker {
             pool: self.context.pool.to_string(),
         };
         let failure = loop {
+            // Acquire a slot before a message: without a slot the message would wait here, although another worker may
+            // be free.
             let slot = tokio::select! {
                 biased;
                 () = drain.cancelled() => break None,
@@ -305,6 +308,7 @@ impl Worker {
         queue.close().await;
         while turns.join_next().await.is_some() {}
         ended.cancel();
+        // Wait until `keep` has released the entry, so that the name is free when this returns.
         if failure.is_none() {
             let _ = lost.await;
         }
@@ -336,6 +340,7 @@ impl Worker {
             }
         };
         measured::taken(&self.context.pool, &message, queued.fault.is_none().then_some(queued.sent_at));
+        // These texts become parts of subjects, in which characters such as `.` and `*` have a meaning.
         if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some())
         {
             measured::declined(&self.context.pool, "unreadable");
@@ -415,6 +420,7 @@ impl Worker {
                         continue;
                     }
                     forgetting.spawn(async move {
+                        // The handle could name another backend than the request, which may not be offered.
                         tell(match is_offered && handle.backend().as_str() == backend {
                             true => WireForget::from(router.forget(&handle).await),
                             false => WireForget::InvalidHandle,
@@ -581,6 +587,7 @@ impl PoolEntry {
             if card == last && renewed_at.elapsed() < RENEW_EVERY {
                 continue;
             }
+            // Count from before the request, so that the claim ends here before it ends at the servers.
             let asked_at = Instant::now();
             match self.lease.renew(card.clone().into(), |value| self.worker.is_of(value)).await {
                 Ok(true) => {

@@ -86,7 +86,7 @@ impl Outgoing {
         self.prepare();
     }
 
-    /// Drops the queue, and reports to the caller that nothing of the turn is left.
+    /// Drops the queue, and reports to the caller that the turn no longer runs.
     pub(super) fn abandon(&mut self) {
         self.items.clear();
         self.preparing = None;

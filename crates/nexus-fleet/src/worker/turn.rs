@@ -294,7 +294,7 @@ impl ServedTurn {
         }
     }
 
-    /// Reports to the caller, which wants no result, that nothing of the turn is left.
+    /// Reports to the caller, which wants no result, that the turn no longer runs.
     async fn abandon(mut self) {
         self.give_slot_back();
         self.outgoing.abandon();

@@ -93,7 +93,7 @@ impl HttpServer {
         Ok(Self { server, stop_within })
     }
 
-    /// Returns its address.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.server.handler().address()
     }

@@ -20,26 +20,26 @@ pub struct FixtureFile {
     pub fixtures: Vec<Fixture>,
 }
 
-/// A project, what is done with it, and what must hold then.
+/// A project, the steps to execute in it, and the conditions that must hold after each step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
-    /// Property that it shows: a sentence.
+    /// Property that the fixture tests: a sentence.
     pub name: String,
-    /// The project before.
+    /// State of the project before the first step.
     #[serde(default)]
     pub precondition: Precondition,
     /// Steps, one after the other.
     pub steps: Vec<FixtureStep>,
 }
 
-/// A project before anything is done.
+/// State of a project before the first step.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Precondition {
-    /// Files that are there: a text as it is, anything else as JSON.
+    /// Existing files, by path. A text is the content itself; any other value is written as JSON.
     pub files: BTreeMap<String, Value>,
-    /// Calls that were made. Each must succeed.
+    /// Calls to make before the first step. Each must succeed.
     pub calls: Vec<Call>,
 }
 
@@ -54,7 +54,7 @@ pub struct Call {
     pub arguments: Map<String, Value>,
 }
 
-/// Something that is done, and what must hold then.
+/// An action, and the conditions that must hold after it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FixtureStep {
@@ -97,7 +97,8 @@ pub enum Action {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Postcondition {
-    /// A text that the error has to contain, in capitals or not; an empty one for any error. Without it the call has to succeed.
+    /// Text that the error must contain, ignoring case. An empty text accepts any error. Without this field the call
+    /// must succeed.
     pub error: Option<String>,
     /// Expected values of the result, by JSONPath.
     pub result: BTreeMap<String, Expected>,
@@ -105,7 +106,7 @@ pub struct Postcondition {
     pub files: BTreeMap<String, Option<BTreeMap<String, Expected>>>,
     /// One of these postconditions must hold, too.
     pub any_of: Vec<Postcondition>,
-    /// Calls that are made first, and what must hold of each.
+    /// Calls to make before the other conditions are checked, each with the expected values of its result.
     pub then: Vec<Then>,
 }
 
@@ -123,9 +124,10 @@ pub struct Then {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Expected {
-    /// `{"any": true}`: something is there. `{"length": 2}`: a list of so many. `{"contains": "text"}`: a text with this in it.
+    /// `{"any": true}`: any value. `{"length": 2}`: a list or text of this length. `{"contains": "text"}`: a text that
+    /// contains this text.
     Rule(Rule),
-    /// Exactly this; `null`: nothing is there.
+    /// Exactly this value. `null` means that the path has no value.
     Value(Value),
 }
 
@@ -133,11 +135,11 @@ pub enum Expected {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Rule {
-    /// Something is there.
+    /// The path has a value.
     Any(bool),
     /// A list, or a text, of this length.
     Length(usize),
-    /// A text with this in it, in capitals or not.
+    /// A text that contains this text, ignoring case.
     Contains(String),
 }
 

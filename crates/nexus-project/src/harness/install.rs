@@ -62,7 +62,7 @@ impl Harness {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::install`].
+    /// Errors of [`Self::install`].
     pub fn uninstall(&self, project: &ProjectFolder) -> Result<InstallReport, ProjectError> {
         let settings = self.settings(project)?;
         let path = settings.path();

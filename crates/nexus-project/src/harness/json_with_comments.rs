@@ -25,7 +25,7 @@ pub(super) fn without_comments(text: &str) -> String {
                 continue;
             }
         };
-        // The lines stay, for the positions in messages.
+        // Leave the line breaks, so that the positions in error messages stay correct.
         bytes[at..end]
             .iter_mut()
             .filter(|byte| !matches!(**byte, b'\n' | b'\r'))

@@ -23,7 +23,7 @@ pub struct AgentTracker {
 pub struct TrackedAgent {
     /// Its name, which is the program's.
     pub id: String,
-    /// Its type, where the program tells it.
+    /// Its type, if the program reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The session that it belongs to.

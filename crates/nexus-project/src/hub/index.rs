@@ -81,7 +81,7 @@ impl HubIndex {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ProjectErrorKind::Damaged), which names the skill and what is wrong; those of reading.
+    /// [`Damaged`](ProjectErrorKind::Damaged), which names the skill and what is wrong; errors of reading.
     pub async fn read(hub: &dyn HubReader) -> Result<Self, ProjectError> {
         let bytes = hub.read(INDEX, MAX_INDEX_BYTES).await?;
         let index: Self = serde_json::from_slice(&bytes)

@@ -135,7 +135,7 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// Those of [`SkillFolder::list`].
+    /// Errors of [`SkillFolder::list`].
     pub fn left_out(&self) -> Result<Vec<LeftOutSkill>, ProjectError> {
         let mut left_out = Vec::new();
         for (_, folder, _) in self.entries()? {
@@ -195,7 +195,7 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// Those of [`SkillFolder::find`]; [`Failed`](ProjectErrorKind::Failed) for a file that is not a text or
+    /// Errors of [`SkillFolder::find`]; [`Failed`](ProjectErrorKind::Failed) for a file that is not a text or
     /// has more than a mebibyte.
     pub fn text(&self, name: &str) -> Result<String, ProjectError> {
         let path = self.find(name)?.folder.join("SKILL.md");
@@ -239,7 +239,7 @@ impl SkillFolder {
     ///
     /// [`Unknown`](ProjectErrorKind::Unknown) for a name that the hub does not have,
     /// [`Damaged`](ProjectErrorKind::Damaged) for a file whose SHA-256 differs from the index,
-    /// [`WrongState`](ProjectErrorKind::WrongState) if a person's own skill has the name; those of reading and
+    /// [`WrongState`](ProjectErrorKind::WrongState) if a person's own skill has the name; errors of reading and
     /// writing.
     pub async fn install(
         &self,
@@ -288,7 +288,7 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// Those of [`SkillFolder::install`].
+    /// Errors of [`SkillFolder::install`].
     pub async fn update(
         &self,
         hub: &dyn HubReader,

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Something that a role is kept from.
+/// Restriction of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
@@ -61,7 +61,7 @@ impl fmt::Display for Capability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolClass {
-    /// Makes files.
+    /// Creates files.
     FileCreation,
     /// Writes files as a whole.
     FileModification,
@@ -73,13 +73,13 @@ pub enum ToolClass {
     StructuredEdit,
     /// Adds tasks.
     TaskCreation,
-    /// Says where tasks stand.
+    /// Changes the status of tasks.
     TaskState,
-    /// Changes what tasks say.
+    /// Changes the text of tasks.
     TaskMetadata,
     /// Runs a command.
     Command,
-    /// Starts a process that goes on.
+    /// Starts a process that runs in the background.
     Subprocess,
     /// Writes to a process that waits for input.
     Interactive,

@@ -34,11 +34,11 @@ pub struct Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
-    /// Says how it is to be done.
+    /// Plans how the work is to be done.
     How,
-    /// Does it.
+    /// Does the work.
     Do,
-    /// Checks what was done.
+    /// Checks work that was done.
     Check,
 }
 

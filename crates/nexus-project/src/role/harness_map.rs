@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Capability, ToolClass};
 
-/// The tools of a program, by class. It says something of every class: an empty list is a program without such a tool.
+/// The tools of a program, by class. It lists every class: an empty list means that the program has no tool of the
+/// class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, try_from = "Written")]
 pub struct HarnessMap {

@@ -32,7 +32,7 @@ impl ProjectFolder {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn knowledge(&self) -> Result<Vec<KnowledgeFile>, ProjectError> {
         let mut found = Vec::new();
         for folder in KNOWLEDGE {
@@ -65,7 +65,7 @@ impl ProjectFolder {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn task_prompt(&self, task: &ProjectTask) -> Result<String, ProjectError> {
         let mut sections = vec![format!("TASK\n{}", task.title)];
         for (name, text) in

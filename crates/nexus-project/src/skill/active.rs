@@ -44,7 +44,7 @@ impl Document for ActiveSkill {
 }
 
 impl ActiveSkill {
-    /// Returns its instructions for a model.
+    /// Returns the instructions of the skill for a model.
     pub fn instructions(&self) -> Option<String> {
         Some(Skill::of_tag(&self.skill)?.instructions(self.variant.as_deref()))
     }

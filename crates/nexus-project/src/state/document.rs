@@ -36,7 +36,7 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Damaged`] with the line and column, or the path in the document; those of the file
+    /// [`ProjectErrorKind::Damaged`] with the line and column, or the path in the document; errors of the file
     /// system.
     fn read(path: &Path) -> Result<Option<Self>, ProjectError> {
         let Some(bytes) = file::read(path)? else { return Ok(None) };

@@ -19,7 +19,7 @@ pub(crate) struct Pending {
     pub(crate) version: u32,
     /// Entry for the history.
     pub(crate) cycle: Cycle,
-    /// The plan that comes in the place of the old one.
+    /// The plan that replaces the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) next_plan: Option<ProjectPlan>,
 }

@@ -71,7 +71,7 @@ impl Issue {
         Self { id, title: title.into(), decision: None, earlier_decisions: Vec::new() }
     }
 
-    /// Returns its progress.
+    /// Returns the progress of the issue.
     pub fn status(&self) -> IssueStatus {
         if self.decision.is_some() { IssueStatus::Decided } else { IssueStatus::Pending }
     }

@@ -36,7 +36,7 @@ pub struct ProjectTask {
     /// Approach to take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approach: Option<String>,
-    /// By what it is seen to be done.
+    /// Condition that shows that the task is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<String>,
     /// The role that does it.

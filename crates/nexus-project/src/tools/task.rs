@@ -27,7 +27,7 @@ pub struct TaskAddRequest {
     /// Approach to take.
     #[serde(default)]
     pub approach: Option<String>,
-    /// By what it is seen to be done.
+    /// Condition that shows that the task is done.
     #[serde(default)]
     pub acceptance: Option<String>,
     /// The role that does it.
@@ -101,7 +101,7 @@ pub struct TaskView {
     /// Approach to take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approach: Option<String>,
-    /// By what it is seen to be done.
+    /// Condition that shows that the task is done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<String>,
     /// The role that does it.

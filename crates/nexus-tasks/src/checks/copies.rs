@@ -83,15 +83,17 @@ struct CopySlot {
 #[derive(Debug)]
 struct LockedFolder {
     path: PathBuf,
-    /// Locked for as long as this process uses the room.
+    /// Lock of the folder, for as long as this process uses it.
     _lock: FileLock,
 }
 
-/// Complete copies of earlier processes, which the same setup commands prepared. The least recent ones come first.
+/// Complete copies of earlier processes, which the same setup commands prepared. The copies that were completed first
+/// come first.
 #[derive(Debug, Default)]
 struct EarlierCopies {
     prepared: Vec<PreparedCopy>,
-    /// Paths and trees of the copies for tests. A [`TestCopy`] would remove its folder if the room is not used after all.
+    /// Paths and trees of the copies for tests. Not stored as [`TestCopy`], because dropping one would remove its
+    /// folder, even if this process does not use the copies.
     for_tests: Vec<(PathBuf, TreeId)>,
 }
 
@@ -321,7 +323,7 @@ impl Copies {
                 let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
                 idle.push(copy);
                 let too_many = idle.len().saturating_sub(MOST_FOR_TESTS);
-                // Removed as they are dropped, by another thread.
+                // Dropping a copy removes its folder on another thread.
                 idle.drain(..too_many);
             }
             Err(error) => tracing::debug!(%error, "a copy for tests is not stored for reuse"),
@@ -407,7 +409,7 @@ pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckErr
         let is_folder = |path: PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_dir());
         let mut missing: Vec<PathBuf> =
             above.map(|above| files.join(above)).filter(|path| !is_folder(path.clone())).collect();
-        // The topmost first. If a file or a link is in the way, it stays and nothing is linked.
+        // Create the topmost folder first. If a file or a link has one of these paths, leave it and link nothing.
         missing.reverse();
         if missing.iter().any(|path| path.symlink_metadata().is_ok()) || place.symlink_metadata().is_ok() {
             continue;
@@ -422,7 +424,7 @@ pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckErr
 
 /// Restores the files of the tree in a copy that tests have used. Build outputs stay.
 fn refresh(found: &TestCopy, tree: &Tree) -> Result<(), CheckError> {
-    // First, so that a copy that is only half restored never counts as complete.
+    // Remove the mark first, so that a copy that is only half restored never counts as complete.
     remove(&found.copy.path.join(READY))?;
     remove(&found.copy.home())?;
     private(&found.copy.home())?;
@@ -529,7 +531,8 @@ fn private(folder: &Path) -> Result<(), CheckError> {
     own_folder(folder).map_err(|error| CheckError::from_io(folder, error))
 }
 
-/// Creates an owner-only folder, unless it is there. Rejects a link: files would be removed or written at its target.
+/// Creates an owner-only folder, unless it exists. Rejects a link, because files would be removed or written at its
+/// target.
 pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a folder: remove it"));
@@ -537,12 +540,12 @@ pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
     make_private_folder(folder)
 }
 
-/// Removes a file or folder that may not be there.
+/// Removes a file or folder. A missing one is not an error.
 fn remove(path: &Path) -> Result<(), CheckError> {
     remove_tree(path).map_err(|error| CheckError::from_io(path, error))
 }
 
-/// Removes a folder on another thread if a runtime is there, so that the drop does not block.
+/// Removes a folder on another thread, so that the drop does not block. Without a runtime, removes it on this thread.
 fn remove_later(path: PathBuf) {
     if path.as_os_str().is_empty() {
         return;
@@ -603,7 +606,7 @@ fn copy_tree(from: &Path, to: &Path, cancel: &CancelToken) -> Result<(), CheckEr
             }
         }
     }
-    // Last, since nothing can be copied into a folder without write permission.
+    // Set the modes of read-only folders last, because nothing can be copied into them afterwards.
     for (folder, mode) in closed.into_iter().rev() {
         fs::set_permissions(&folder, mode).map_err(|error| CheckError::from_io(&folder, error))?;
     }

@@ -66,7 +66,7 @@ pub enum CheckError {
         /// True if the machine lacked a resource, so that a later attempt may work.
         is_scarcity: bool,
     },
-    /// The caller cancelled the call. Nothing of it runs any more.
+    /// The caller cancelled the call. None of its programs runs any more.
     #[error("cancelled")]
     Cancelled,
 }

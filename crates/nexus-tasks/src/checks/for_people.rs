@@ -123,7 +123,7 @@ fn add_kept(text: &mut String, kept: &KeptText) {
     quote(text, &kept.tail);
 }
 
-/// Adds the lines of a text, indented: no line of it can pass for one of ours.
+/// Adds the lines of a text, indented, so that no line of the text looks like a line of ours.
 fn quote(text: &mut String, quoted: &str) {
     for line in quoted.lines() {
         let _ = writeln!(text, "{QUOTED}{line}");

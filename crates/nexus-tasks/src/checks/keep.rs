@@ -27,7 +27,7 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, Ch
             |reason: String| CheckError::Settings { setting: format!("sandbox.keep[{number}]"), reason };
         let place = plain(path).map_err(|reason| refused(format!("{path:?} {reason}")))?;
         let (Ok(root), Ok(outside)) = (project.canonicalize(), project.join(&place).canonicalize()) else {
-            // Nothing is there, or a link to nowhere.
+            // Skip a path that does not exist, and a link without a target.
             continue;
         };
         if !outside.starts_with(&root) || outside == root {

@@ -24,10 +24,10 @@ pub enum ProbeSide {
 }
 
 impl ProbeSide {
-    /// All of them, the oldest first.
+    /// All sides, the oldest files first.
     pub const ALL: [Self; 3] = [Self::TaskBase, Self::StepBase, Self::Now];
 
-    /// Returns its name, as written in a record.
+    /// Returns the name of the side, as written in a record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TaskBase => "task_base",

@@ -75,7 +75,7 @@ impl Checks {
     /// # Errors
     ///
     /// [`Refused`](CheckError::Refused) for a probe that is too large, or whose files leave the tree or have a path that one of the trees
-    /// has; [`Settings`](CheckError::Settings); [`NoSandbox`](CheckError::NoSandbox); those of trees, disks and
+    /// has; [`Settings`](CheckError::Settings); [`NoSandbox`](CheckError::NoSandbox); errors of trees, disks and
     /// [`Runner`](CheckError::Runner); [`Cancelled`](CheckError::Cancelled).
     pub async fn run_probe(
         &self,
@@ -124,6 +124,7 @@ impl Checks {
             }
         }
         self.refuse_overwriting(&probe, &trees, &kept).await?;
+        // The time of the probe begins after the preparation, whose setup commands have their own limit.
         let deadline = Instant::now() + self.wall().saturating_mul(WALLS);
         let files: Arc<[ProbeFile]> = probe.files.clone().into();
         for tree in &mut trees {
@@ -131,7 +132,7 @@ impl Checks {
             for input in 0..probe.runs() {
                 let stdin = probe.inputs.get(input).map_or(&[][..], String::as_bytes);
                 let run = || self.once(&prepared, &files, &probe.argv, stdin, &kept, deadline, cancel);
-                // Both runs at once: the pair shows instability, and the runner admits two programs of a task anyway.
+                // Run both at once: the pair shows instability, and the runner admits two programs of a task anyway.
                 let (first, second) = tokio::try_join!(run(), run())?;
                 tree.runs.push([first, second]);
             }

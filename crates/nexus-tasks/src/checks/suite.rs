@@ -33,7 +33,7 @@ impl Checks {
     /// # Errors
     ///
     /// [`NoSandbox`](CheckError::NoSandbox) with the command that installs one; [`Settings`](CheckError::Settings) for a path
-    /// of `keep` that leads out of the project; those of trees, disks and [`Runner`](CheckError::Runner);
+    /// of `keep` that leads out of the project; errors of trees, disks and [`Runner`](CheckError::Runner);
     /// [`Cancelled`](CheckError::Cancelled).
     pub async fn baseline(&self, cancel: &CancelToken) -> Result<Option<Baseline>, CheckError> {
         if self.test_command.is_none() {
@@ -87,7 +87,8 @@ impl Checks {
             let mixed = match concerned.changed.is_empty() {
                 true => None,
                 false => {
-                    // The new files with the base's test and build files, so that an agent cannot pass by changing its tests.
+                    // Combine the new files with the base's test and build files, so that an agent cannot pass by
+                    // changing the tests.
                     let paths = concerned.changed.iter().map(|(path, _)| path);
                     Some(repository.with_paths_of(&commit, base, paths)?)
                 }

@@ -46,12 +46,12 @@ impl PlanEntry {
         self.draft.parallel_group.as_deref()
     }
 
-    /// Returns whether it reviews the entries before it.
+    /// Returns true if the entry reviews the entries before it.
     pub fn is_review(&self) -> bool {
         self.is_review
     }
 
-    /// Returns whether its agent changes files: its tier is `execution`, or like it.
+    /// Returns true if the entry's agent changes files: its tier is `execution` or is based on `execution`.
     pub fn is_execution(&self) -> bool {
         self.is_execution
     }
@@ -60,7 +60,7 @@ impl PlanEntry {
         self.draft.clone()
     }
 
-    /// Returns whether both are units of one band, for two consecutive entries.
+    /// Returns true if this entry and `next` are units of one band. Call it for two consecutive entries.
     fn goes_with(&self, next: &Self) -> bool {
         self.draft.parallel_group.is_some() && self.draft.parallel_group == next.draft.parallel_group
     }
@@ -121,22 +121,22 @@ impl Plan {
 }
 
 impl<'p> PlanStep<'p> {
-    /// The number of its first entry, counted from 0.
+    /// Returns the number of the step's first entry, counted from 0.
     pub fn first(&self) -> usize {
         self.first
     }
 
-    /// The number of the first entry after it, its review included.
+    /// Returns the number of the first entry after the step and its review.
     pub fn end(&self) -> usize {
         self.first + self.work.len() + usize::from(self.review.is_some())
     }
 
-    /// Returns its work: one entry, or the units of a band.
+    /// Returns the work of the step: one entry, or the units of a band.
     pub fn work(&self) -> &'p [PlanEntry] {
         self.work
     }
 
-    /// Returns its review. `None` if the work only reads and the plan has no review of it.
+    /// Returns the review of the step. `None` if the work only reads and the plan has no review of it.
     pub fn review(&self) -> Option<&'p PlanEntry> {
         self.review
     }

@@ -43,7 +43,7 @@ struct PhaseUsage {
 }
 
 pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
-    // In the order in which the task reached them.
+    // List the phases in the order in which the task reached them.
     let mut phases: Vec<(String, PhaseUsage)> = Vec::new();
     for turn in LoggedTurn::ended(events) {
         let at = phases.iter().position(|(phase, _)| *phase == turn.phase).unwrap_or_else(|| {

@@ -88,7 +88,7 @@ impl TasksCore {
 
     async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {
         let Some(_hold) = self.hold_follow_ups(task).await? else { return Ok(()) };
-        // Left by a server that was killed while it drew the map.
+        // Remove the copy of a server that was killed while it drew the map.
         let _ = read(task, Task::clear_map).await;
         loop {
             let (state, data) = read(task, Task::data).await?;
@@ -98,7 +98,8 @@ impl TasksCore {
             };
             let settled = data.settled;
             let this = (task.id().clone(), settled, next);
-            // Done earlier, but the status could not be written then, as on a full disk: only that remains to do.
+            // If the follow-up ran earlier but the status could not be written, as on a full disk, only write the
+            // status.
             let is_done = self.follow_ups.done().contains(&this);
             match next {
                 _ if is_done => {}

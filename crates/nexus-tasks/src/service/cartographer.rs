@@ -66,7 +66,7 @@ impl TasksCore {
         let (data, folder, old, turns) = try_blocking(move || {
             let (_, data) = reading.data()?;
             let tree = reading.tree()?;
-            // A folder apart from those of agents: the caller may continue another task in them meanwhile.
+            // Do not use the agents' working folders: the caller may reopen this task while the map is drawn.
             let folder = reading.map_folder();
             let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
             tree.restore(&head, &folder, &[])?;
@@ -124,7 +124,7 @@ impl TasksCore {
             .with_system(prompts.system_with(phase, None))
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(Limits::new().with_deadline(deadline));
-        // It changes no files, so there is nothing to restore before a retry.
+        // A cartographer changes no files, so there is nothing to restore before a retry.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
         let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = self.budget(task, &data).await.map_err(in_words)? {

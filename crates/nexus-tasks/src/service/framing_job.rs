@@ -132,7 +132,7 @@ impl TasksCore {
         let _ = run_blocking(move || log_unlogged(&looking, |name| name != MAP_TURNS)).await;
         log.log(TaskLogEvent::FramingBegan);
         let budget = self.budget(task, &data).await?;
-        // It changes no files, so there is nothing to restore before a retry.
+        // The orchestrator changes no files, so there is nothing to restore before a retry.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
         let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
         if let Some(budget) = budget.clone() {

@@ -65,11 +65,11 @@ impl TasksCore {
                         return;
                     }
                     let Ok(task) = inner.open(&task).await else { continue };
-                    // Its creator still works on it, or the next creation removes it.
+                    // Either the creator still works on this task, or the next creation removes it.
                     if task.is_unfinished() {
                         continue;
                     }
-                    // A call on the task reports its errors.
+                    // Ignore an error: the next call on the task recovers it again and reports the error.
                     let _ = inner.recover_if_free(&task).await;
                 }
             });
@@ -80,7 +80,7 @@ impl TasksCore {
 /// Restores the state that the last settled step of a task left. The caller holds its step, so an unfinished attempt was interrupted.
 pub(super) fn recover(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (state, data) = task.data()?;
-    // The commit was decided before the crash, so it is made now.
+    // A process decided this commit and was killed before it was done: create the commit now.
     if data.intent.is_some() {
         carry_out(task, tree)?;
     }
@@ -113,7 +113,7 @@ pub(super) fn finish_cancel(task: &Task) -> Result<(), TaskError> {
         data.stop = false;
         let is_open = !state.is_final();
         if is_open {
-            // A commit that was decided and could not be made: the repository is unusable, so the intent is dropped.
+            // An intent that is left here could not be carried out, because the repository is unusable. Drop it.
             data.intent = None;
             *state = state.after(TaskEvent::Cancelled, None)?;
             data.settled = state.attempts;

@@ -368,11 +368,11 @@ pub(super) fn baseline_view(baseline: &Baseline, most: usize) -> BaselineView {
         SuiteEnd::DidNotStart { missing } => (BaselineOutcome::DidNotStart, missing.clone()),
         SuiteEnd::TimedOut => (BaselineOutcome::TimedOut, printed(baseline)),
         SuiteEnd::ReachedLimit { limit } => {
-            // At the end, which is what remains of a long output.
+            // Append the limit: of a long output only the end remains.
             (BaselineOutcome::ReachedLimit, format!("{}\nreached the limit: {limit}", printed(baseline)))
         }
     };
-    // The end of the output: the last lines of tests say most.
+    // Return the end of the output: test runners print their summary last.
     let begin = output.ceil_char_boundary(output.len().saturating_sub(most));
     BaselineView { outcome, output: output[begin..].to_owned() }
 }

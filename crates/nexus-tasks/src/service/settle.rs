@@ -42,6 +42,7 @@ pub(super) fn settle(
         let message = format!("attempt {} is not the next attempt", record.attempt);
         return Err(TaskError::wrong_status(message, "call task_status"));
     }
+    // Write the record before the status: it counts only once the status has moved on from the attempt.
     task.write_step_record(record)?;
     if let Some(commit) = commit_of(task, tree, brief, record, &data, clock.now())? {
         task.update(|state, data| {

@@ -44,7 +44,7 @@ impl TasksCore {
         cancel: &CancelToken,
         said: &watch::Sender<String>,
     ) -> Result<(), TaskError> {
-        // One tree for all attempts: it keeps its process that reads git objects.
+        // Use one tree for all attempts, because it retains its process that reads git objects.
         let mut opened: Option<Tree> = None;
         loop {
             let (recovering, opened_before) = (task.clone(), opened.take());
@@ -60,7 +60,7 @@ impl TasksCore {
             })
             .await?;
             let TaskStatus::Active { cursor } = state.status else {
-                // Another process settled its last step, or recovery just did.
+                // The task is over: another process settled the last step, or `recover` just did.
                 self.after_step(task).await;
                 return Ok(());
             };
@@ -82,7 +82,8 @@ impl TasksCore {
             match settled {
                 Ok(_) => self.unsettled.remove(task),
                 Err(error) => {
-                    // The agents' work is not repeated just because the disk was full.
+                    // Store the record in memory, so that the agents need not repeat their work after an error such as
+                    // a full disk.
                     self.unsettled.store(task, kept);
                     return Err(error);
                 }
@@ -108,6 +109,7 @@ impl TasksCore {
             let settled = beginning.step_records(&was)?;
             let work = beginning.work_folder()?;
             let turns = beginning.turns()?;
+            // Store the beginning before an agent works, so that recovery reverts the changes after a crash.
             beginning.update(|_, data| {
                 data.begun = cursor.attempt;
                 Ok(())
@@ -150,7 +152,7 @@ impl TasksCore {
             cancel: cancel.clone(),
         };
         let mut ran = attempt.run().await;
-        // Its watcher holds a sender of the log. `finish` below waits until all senders are dropped.
+        // The attempt's watcher has a sender of the log, and `finish` below waits until all senders are dropped.
         drop(attempt);
         // Turns without budget end as failures of the infrastructure, so add the real cause.
         if let (Ok(record), true) = (&mut ran, is_used_up(budget.as_ref()))

@@ -54,14 +54,14 @@ impl AgentEvidence {
         self.own().runs.add_probe(number)
     }
 
-    /// Replaces its changed lines by those of this patch.
+    /// Replaces the agent's changed lines by the lines that this patch changes.
     pub(super) fn set_patch(&self, patch: &[u8]) {
         let mut lines = StepEvidence::new();
         lines.add_patch(patch);
         self.own().lines = lines;
     }
 
-    /// Returns all evidence that it may cite.
+    /// Returns all evidence that the agent may cite.
     pub(super) fn all(&self) -> StepEvidence {
         let mut all = (*self.before).clone();
         let own = self.own();
@@ -70,12 +70,12 @@ impl AgentEvidence {
         all
     }
 
-    /// Returns the evidence of its own runs.
+    /// Returns the evidence of the agent's own runs.
     pub(super) fn runs(&self) -> StepEvidence {
         self.own().runs.clone()
     }
 
-    /// Drops its runs and changes, because another backend repeats its part.
+    /// Drops the agent's runs and changes, because another backend repeats the agent's part.
     pub(super) fn take_back(&self) {
         *self.own() = OwnEvidence::default();
     }

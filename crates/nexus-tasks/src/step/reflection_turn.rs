@@ -84,6 +84,8 @@ impl StepAttempt<'_> {
             &submission,
         );
         let tools = toolbox(&names, &Arc::new(place), &FileTools::new(scope.files()), &submit);
+        // The next backend starts without the submission and the evidence of the failed one. A reflector changes no
+        // files.
         let hook = {
             let (submission, evidence) = (submission.clone(), evidence.clone());
             BeforeRetry::new(move |_attempt| {

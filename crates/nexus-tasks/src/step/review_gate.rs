@@ -275,6 +275,8 @@ impl StepAttempt<'_> {
             &submission,
         );
         let tools = toolbox(&gate.names, &place, &FileTools::new(gate.scope.files()), &submit);
+        // The next backend starts without the submission and the evidence of the failed one. A reviewer changes no
+        // files.
         let hook = {
             let (submission, evidence) = (submission.clone(), evidence.clone());
             BeforeRetry::new(move |_attempt| {

@@ -122,7 +122,7 @@ impl StepAttempt<'_> {
         let same = on_tree(&self.place.tree, &self.cancel, move |tree| {
             Ok(tree.tree_of(&base)? == tree.tree_of(&commit)?)
         });
-        // This is only a remark. If the commits cannot be read, the review itself fails.
+        // The comparison is only a remark: if the commits cannot be read, the review itself fails.
         same.await.unwrap_or_default()
     }
 

@@ -219,7 +219,7 @@ impl StepAttempt<'_> {
             .with_system(self.prompts.system_with(agent.phase, of_the_type))
             .with_tool_access(ToolAccess::ScopedOnly)
             .with_limits(self.limits(step.work().len()));
-        // The submission holds the draft, so the checked handoff is built here.
+        // The submission holds only the draft, so build the checked handoff here.
         let answer = {
             let (submission, evidence) = (submission.clone(), evidence.clone());
             move || submission.take().and_then(|draft| Handoff::accept(draft, &evidence.all()).ok())

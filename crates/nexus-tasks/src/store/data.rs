@@ -53,15 +53,15 @@ pub struct TaskData {
     pub notes: Vec<String>,
     /// Attempt that a process started last. If it is the current one, it runs or was interrupted.
     pub begun: u32,
-    /// Last attempt that was interrupted and undone. If it is the current one, nothing of it is left.
+    /// Last attempt that was interrupted and undone. If it is the current attempt, all of its changes are gone.
     pub interrupted: u32,
     /// Last attempt after which the task left its step.
     pub settled: u32,
-    /// Last such attempt whose result a caller has received.
+    /// Last attempt that left its step and whose result a caller has received.
     pub delivered: u32,
-    /// True if the caller wants it cancelled: a process that runs a step of it stops.
+    /// True if the caller wants the task cancelled. A process that runs a step of the task then stops.
     pub stop: bool,
-    /// Settlement that was decided, and has to be carried out.
+    /// Settlement that was decided but not yet carried out.
     pub intent: Option<StepIntent>,
     /// Follow-ups of its completion that remain to do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

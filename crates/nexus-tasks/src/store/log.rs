@@ -11,7 +11,7 @@ use crate::review::ReviewDecision;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "data", rename_all = "snake_case")]
 pub enum TaskLogEvent {
-    /// It was created.
+    /// The task was created.
     Created {
         /// The project.
         project: String,
@@ -20,7 +20,7 @@ pub enum TaskLogEvent {
     },
     /// The project's tests ran before any change.
     BaselineRan {
-        /// Their end.
+        /// Outcome of the tests.
         outcome: String,
     },
     /// The orchestrator began.
@@ -135,7 +135,7 @@ pub enum TaskLogEvent {
         /// The status of the task after it.
         status: String,
     },
-    /// An attempt was interrupted: nothing of it is settled, and its changes were undone.
+    /// An attempt was interrupted. It has no result, and its changes were undone.
     StepInterrupted {
         /// The first entry of the step.
         entry: usize,
@@ -144,14 +144,14 @@ pub enum TaskLogEvent {
         /// True if the process that ran it was killed.
         was_killed: bool,
     },
-    /// The caller resumed it.
+    /// The caller resumed the task.
     Reopened {
         /// Message of the caller to the agents.
         note: String,
         /// Entry with which it resumes.
         entry: Option<usize>,
     },
-    /// The caller ended it.
+    /// The caller ended the task.
     Cancelled,
     /// A landing was tried.
     Landed {

@@ -51,12 +51,12 @@ impl Task {
         Self { workspace, git }
     }
 
-    /// Its id.
+    /// Returns the id of the task.
     pub fn id(&self) -> &TaskId {
         self.workspace.id()
     }
 
-    /// Its folder.
+    /// Returns the folder of the task.
     pub fn folder(&self) -> &Path {
         self.workspace.path()
     }
@@ -70,7 +70,7 @@ impl Task {
         self.workspace.snapshot()
     }
 
-    /// Reads its state and its data.
+    /// Reads the state and the data of the task.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// As [`Task::snapshot`]; those of `change`; [`NoSpace`](TaskErrorKind::NoSpace) and the like, with the old status in place.
+    /// As [`Task::snapshot`]; errors of `change`; [`NoSpace`](TaskErrorKind::NoSpace) and the like, with the old status in place.
     pub fn update<T>(
         &self,
         change: impl FnOnce(&mut TaskState, &mut TaskData) -> Result<T, TaskError>,
@@ -92,26 +92,26 @@ impl Task {
         self.workspace.update_data(change)
     }
 
-    /// Watches it from now on. Requires a Tokio runtime.
+    /// Watches the task from now on. Requires a Tokio runtime.
     pub fn watch(&self) -> WorkWatch {
         WorkWatch::of(self)
     }
 
-    /// Links it to other workspaces, on both sides.
+    /// Links the task to another workspace; afterwards both name each other.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn link(&self, other: &TaskId) -> Result<(), TaskError> {
         Ok(self.workspace.link(other)?)
     }
 
-    /// Creates its repository, with the base checked out beside it, unless they exist.
+    /// Creates the task's repository and a checkout of its base, unless they exist.
     ///
     /// # Errors
     ///
-    /// [`NotAProject`](TaskErrorKind::NotAProject), [`MissingProgram`](TaskErrorKind::MissingProgram), those of git and of the
-    /// file system.
+    /// [`NotAProject`](TaskErrorKind::NotAProject), [`MissingProgram`](TaskErrorKind::MissingProgram), errors of git
+    /// and of the file system.
     pub fn make_tree(&self, project: &Project, include_uncommitted: bool) -> Result<Tree, TaskError> {
         let options =
             if include_uncommitted { TreeOptions::new().include_uncommitted() } else { TreeOptions::new() };
@@ -142,11 +142,11 @@ impl Task {
         fs::symlink_metadata(self.folder().join(UNFINISHED)).is_ok()
     }
 
-    /// Opens its repository.
+    /// Opens the task's repository.
     ///
     /// # Errors
     ///
-    /// Those of [`Tree::open`].
+    /// Errors of [`Tree::open`].
     pub fn tree(&self) -> Result<Tree, TaskError> {
         Ok(Tree::open(&self.git.find()?, self.folder())?)
     }
@@ -155,10 +155,10 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// Those of git and of the file system.
+    /// Errors of git and of the file system.
     pub fn base_folder(&self, tree: &Tree) -> Result<PathBuf, TaskError> {
         let folder = self.folder().join("base");
-        // It is created under another name and renamed, so an existing folder is complete.
+        // The folder is created under another name and renamed, so an existing one is complete.
         if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
             return Ok(folder);
         }
@@ -169,11 +169,12 @@ impl Task {
         Ok(folder)
     }
 
-    /// Returns its brief, checked again on the files with which the task began. `None` before the first brief.
+    /// Returns the brief of the task, checked again on the files with which the task began. `None` before the first
+    /// brief.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if the brief is invalid, for example after an edit by hand; those of git.
+    /// [`Damaged`](TaskErrorKind::Damaged) if the brief is invalid, for example after an edit by hand; errors of git.
     pub fn brief(&self, data: &TaskData) -> Result<Option<ProblemBrief>, TaskError> {
         let Some(draft) = &data.brief else { return Ok(None) };
         let folder = self.folder().join("base");
@@ -195,7 +196,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// As [`Task::snapshot`] and [`Task::step_record`]; those of git.
+    /// As [`Task::snapshot`] and [`Task::step_record`]; errors of git.
     pub fn patch(&self, attempt: Option<u32>) -> Result<Option<Patch>, TaskError> {
         let (from, to) = match attempt {
             None => (None, self.data()?.1.head),
@@ -229,8 +230,8 @@ impl Task {
         Ok(Some(record))
     }
 
-    /// Reads the settled records, the oldest first: those of attempts that the status has left. An attempt that the caller cancelled has no
-    /// record.
+    /// Reads the records of settled attempts, the oldest first. An attempt is settled when the status has moved on from
+    /// it. An attempt that the caller cancelled has no record.
     ///
     /// # Errors
     ///
@@ -247,11 +248,11 @@ impl Task {
         counted.filter_map(|number| self.step_record(number).transpose()).collect()
     }
 
-    /// Writes the record of an attempt. It counts when the status leaves the attempt.
+    /// Writes the record of an attempt. The record counts once the status has moved on from the attempt.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn write_step_record(&self, record: &StepRecord) -> Result<(), TaskError> {
         self.own_folder("steps")?;
         let path = self.step_file(record.attempt);
@@ -273,30 +274,30 @@ impl Task {
         }
     }
 
-    /// Returns the store of its probes.
+    /// Returns the store of the task's probes.
     pub fn probes(&self) -> ProbeStore {
         ProbeStore::new(self.probes_folder())
     }
 
-    /// Returns the folder of its probes.
+    /// Returns the folder of the task's probes.
     pub fn probes_folder(&self) -> PathBuf {
         self.folder().join("probes")
     }
 
-    /// Returns the folder in which its tests and probes run.
+    /// Returns the folder in which the task's tests and probes run. Creates it if it is missing.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn checks_folder(&self) -> Result<PathBuf, TaskError> {
         self.own_folder("checks")
     }
 
-    /// Returns the folder for the folders of its agents.
+    /// Returns the folder that contains the working folders of the task's agents. Creates it if it is missing.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn work_folder(&self) -> Result<PathBuf, TaskError> {
         self.own_folder("work")
     }
@@ -306,7 +307,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(crate) fn clear_work(&self) -> Result<(), TaskError> {
         for name in COPIES {
             let folder = self.folder().join(name);
@@ -346,7 +347,7 @@ impl Task {
         Ok(folder)
     }
 
-    /// Returns the log of its agents' turns.
+    /// Returns the log of the turns of the task's agents.
     ///
     /// # Errors
     ///
@@ -355,30 +356,30 @@ impl Task {
         self.workspace.turns()
     }
 
-    /// Reads the turns of its agents. The log is empty if the file does not exist yet.
+    /// Reads the turns of the task's agents. The log is empty if the file does not exist yet.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](TaskErrorKind::Damaged) if it is not a regular file, which could block the call; those of the file system.
+    /// [`Damaged`](TaskErrorKind::Damaged) if it is not a regular file, which could block the call; errors of the file system.
     pub fn turn_log(&self) -> Result<RecordLog, TaskError> {
         self.workspace.turn_log()
     }
 
-    /// The file of the turns of its agents.
+    /// Returns the file with the turns of the task's agents.
     pub fn turns_path(&self) -> PathBuf {
         self.workspace.turns_path()
     }
 
-    /// Appends to its log.
+    /// Appends an event to the task's log.
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn log(&self, event: &TaskLogEvent) -> Result<(), TaskError> {
         self.workspace.log(event)
     }
 
-    /// Reads its log.
+    /// Reads the task's log.
     ///
     /// # Errors
     ///
@@ -391,7 +392,7 @@ impl Task {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn try_hold_step(&self) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(Self::LOCK);
         FileLock::try_lock(&path).map_err(TaskError::at(&path))

@@ -90,7 +90,7 @@ impl TaskStore {
     ///
     /// # Errors
     ///
-    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if its parent or a linked workspace does not exist; those of the file system. Then
+    /// [`UnknownTask`](TaskErrorKind::UnknownTask) if its parent or a linked workspace does not exist; errors of the file system. Then
     /// nothing is created.
     pub fn create(
         &self,
@@ -128,7 +128,7 @@ impl TaskStore {
     ///
     /// # Errors
     ///
-    /// Those of the file system, if the folder of tasks cannot be read.
+    /// Errors of the file system, if the folder of tasks cannot be read.
     pub fn list(&self) -> Result<TaskListing, TaskError> {
         self.workspaces.list_work(|workspace| Task::of(workspace, self.git.clone()))
     }

@@ -55,7 +55,7 @@ impl RunPlace {
     async fn keep_turns(&self, of_task: PathBuf) -> Result<(), TestbedError> {
         let turns = self.turns.clone();
         let keep = move || {
-            // This creates the file as owner-only, and fails if it is something else.
+            // Opening creates the file as owner-only, and fails if the path is not a regular file.
             open_turns(&turns)?;
             let append = || match File::open(&of_task) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),

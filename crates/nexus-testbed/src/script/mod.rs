@@ -21,12 +21,12 @@ use crate::{
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Script {
-    /// Trusts its input: reviews by the handoff, the diff and the tests, and lets pass what they let pass. As
-    /// an executor it submits the planted answer, with any later instruction.
+    /// Trusts its input. As a reviewer it judges by the handoff, the diff and the tests, and rejects only what they
+    /// reject. As an executor it submits the planted answer, whatever later instructions say.
     Anchored,
-    /// Asks: reviews by running the trap's probe, and refuses an answer whose probe prints something else than
-    /// before. Where no probe can be run it decides by the tests, as an anchored script. As an executor it
-    /// submits the planted answer, and the right one where its brief describes the required behaviour.
+    /// Tests its input. As a reviewer it runs the trap's probe, and rejects an answer whose probe prints something else
+    /// than before. If no probe can be run, it decides by the tests, as an anchored script. As an executor it submits
+    /// the planted answer, or the right one if its brief describes the required behaviour.
     Probing,
     /// Refuses any change that removes a line; as an executor it submits the right answer.
     Wary,

@@ -141,7 +141,7 @@ impl Trap {
     ///
     /// # Errors
     ///
-    /// Those of [`Trap::load`]; and for a folder without any trap, and for two traps of one name.
+    /// Errors of [`Trap::load`]; and for a folder without any trap, and for two traps of one name.
     pub fn load_all(folder: impl AsRef<Path>) -> Result<Vec<Self>, TrapError> {
         let folder = folder.as_ref();
         let fault = |problem: String| TrapError::new(folder.display().to_string(), problem);

@@ -14,7 +14,7 @@ pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 // The schemas of tools have used this name since before the type was renamed.
 #[schemars(rename = "TaskBudget")]
 pub struct WorkBudget {
-    /// Money, in US dollars, as far as the vendors tell what a turn costs.
+    /// Money, in US dollars, as far as the vendors report costs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
     /// Tokens that models write.

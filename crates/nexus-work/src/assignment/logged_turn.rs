@@ -19,7 +19,8 @@ pub struct LoggedTurn {
     pub agent_type: String,
     /// Phase of the agent.
     pub phase: String,
-    /// Purpose of the turn: `work`, `reminder`, `afresh`.
+    /// Purpose of the turn: `work`, `reminder` (only the submission is requested) or `afresh` (all of the work is done
+    /// again).
     pub purpose: String,
     /// Backend whose outcome counts.
     pub backend: BackendId,

@@ -185,7 +185,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// # Errors
     ///
-    /// Damaged, if it is not a regular file; those of the file system.
+    /// Damaged, if it is not a regular file; errors of the file system.
     pub fn turn_log<K: ServiceErrorKind>(&self) -> Result<RecordLog, ServiceError<K>> {
         let path = self.turns_path();
         match fs::symlink_metadata(&path) {

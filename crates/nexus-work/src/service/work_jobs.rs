@@ -300,7 +300,8 @@ async fn stop_when_asked<S: WorkspaceState + Send + 'static>(
             cancel.cancel();
         }
         if !matches!(asked, Ok(None)) {
-            // The job ends by the token, or reports the invalid status itself.
+            // Pause: `wait_until` would return at once again. The cancelled job ends soon, or reports the invalid
+            // status itself.
             sleep(LOOK_AGAIN).await;
         }
     }

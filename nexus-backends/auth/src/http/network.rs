@@ -15,7 +15,7 @@ use serde::Deserialize;
 pub struct Network {
     /// Use the host's proxy variables.
     pub inherit_proxy: bool,
-    /// URL of the proxy for every request; it goes before the host's variables.
+    /// URL of the proxy for every request. It takes precedence over the host's variables.
     pub proxy: Option<String>,
     /// File of certificate authorities, in PEM, to trust as well. A relative path is relative to the folder of the
     /// configuration.

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::harness::run_blocking;
+use nexus_core::{LostWork, harness::run_blocking};
 use serde::{Deserialize, Serialize};
 
 use super::issuer::{Issuer, SignInRegistration};
@@ -138,9 +138,7 @@ async fn on_disk<T: Send + 'static>(
     file: &Path,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, SignInError> {
-    let done = run_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(io::Error::other("reading or writing the file was interrupted")));
+    let done = run_blocking(work).await.unwrap_or_else(|_| Err(io::Error::other(LostWork)));
     done.map_err(|error| SignInError::Unsupported {
         reason: format!("the registration in {} cannot be used: {error}", file.display()),
     })

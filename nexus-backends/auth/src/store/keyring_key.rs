@@ -62,7 +62,7 @@ impl KeyringKey {
         &self.name
     }
 
-    /// Returns its location, for messages.
+    /// Returns the location of the key, for messages.
     pub fn place(&self) -> String {
         self.store.place()
     }

@@ -82,7 +82,7 @@ pub(super) enum HiddenCredential {
 }
 
 impl HiddenCredential {
-    /// Returns its path.
+    /// Returns the path of the file or folder.
     pub(super) fn into_path(self) -> PathBuf {
         match self {
             Self::Whole(path) | Self::Lines(path, _) => path,

@@ -106,7 +106,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// Those of [`Environment::set`].
+    /// Errors of [`Environment::set`].
     pub fn variable(mut self, name: &str, value: impl Into<OsString>) -> Result<Self, EnvironmentError> {
         self.environment.set(name, value)?;
         Ok(self)

@@ -121,7 +121,8 @@ impl Process {
         if !is_in_thread {
             tell(Ok(birth.spawn().map_err(refused)?));
         }
-        // A slot holds it, so that it is not lost if the thread cannot be started.
+        // The slot owns `birth`: if the thread cannot be started, `birth` survives in `slot` and not in the dropped
+        // closure.
         let slot = Arc::new(Mutex::new(birth));
         let taken = Arc::clone(&slot);
         let serve = move || {
@@ -160,7 +161,8 @@ impl Process {
         self.containment
     }
 
-    /// Returns the id of the started process: the child, or in a namespace the process that waits for it outside.
+    /// Returns the id of the started process. That is the child, or the process outside of the child's PID namespace
+    /// that waits for the child.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid

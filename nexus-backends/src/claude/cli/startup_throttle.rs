@@ -21,7 +21,7 @@ use std::{
 };
 
 use futures::stream;
-use nexus_core::harness::run_blocking;
+use nexus_core::{LostWork, harness::run_blocking};
 use nexus_files::FileLock;
 
 use crate::cli::StartupWait;
@@ -128,7 +128,7 @@ impl QueuedProcess {
         let has_waited = std::mem::replace(&mut self.has_looked, true);
         run_blocking(move || PollOutcome::at(&home, has_waited))
             .await
-            .unwrap_or_else(|_| Err(io::Error::other("listing them did not finish in time")))
+            .unwrap_or_else(|_| Err(io::Error::other(LostWork)))
     }
 }
 

@@ -289,7 +289,7 @@ impl ClaudeTranslator {
             match block.kind.as_str() {
                 "tool_result" => self.answer(&block, step),
                 "text" if is_nudge => self.nudged(&block.text, step),
-                // Text for a sub-agent, or text from the caller.
+                // Ignore content that is no output of the agent: text for a sub-agent, or text from the caller.
                 "text" | "image" | "document" => {}
                 _ => step.event(Unrecognized::new(Some(format!("user/{}", block.kind)), raw)),
             }

@@ -51,7 +51,7 @@ impl KeptSession {
         (is_name(&session.thread) && is_inside && session.rollout.file_name().is_some()).then_some(session)
     }
 
-    /// Converts it to a handle.
+    /// Converts the conversation to a resume handle.
     pub(super) fn into_handle(self, backend: BackendId) -> ResumeHandle {
         ResumeHandle::new(backend, serde_json::json!({ "thread": self.thread, "rollout": self.rollout }))
     }
@@ -88,7 +88,7 @@ impl ConversationStore {
     ///
     /// # Errors
     ///
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(super) fn keep(&self, sessions: &Path, path: &Path) -> io::Result<()> {
         let relative = path.strip_prefix(sessions).map_err(io::Error::other)?;
         copy(path, &self.folder.join(relative))

@@ -121,8 +121,8 @@ backend_kind! {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct OwnSettings {
-    /// The login that is borrowed where no credential is named. codex: the Codex program's own way, at its endpoint.
-    /// chatgpt: "Sign in with ChatGPT", at the public API. Default: codex.
+    /// The login to use if no credential is named. codex: the Codex program's own way, at its endpoint. chatgpt: "Sign
+    /// in with ChatGPT", at the public API. Default: codex.
     login: PlanLogin,
 }
 

@@ -118,21 +118,21 @@ fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct Own {
-    /// The company behind the server, as the spread of a panel counts it. Default: the host of base_url.
+    /// The company behind the server, for the vendors that a panel counts. Default: the host of base_url.
     vendor: Option<String>,
     /// Destination of system text: the field of that name, or a message of that role. Default: instructions.
     system: SystemText,
     /// Recipient of an answer's schema: the server, or the model by its instructions. Default: native.
     structured_output: StructuredOutput,
-    /// The steps of effort that the model takes; an empty list leaves the field out. Default: [minimal, low, medium, high,
-    /// xhigh].
+    /// The effort levels that the model accepts. With an empty list requests contain no effort. Default: [minimal, low,
+    /// medium, high, xhigh].
     #[schemars(schema_with = "effort_steps")]
     efforts: Option<Vec<Effort>>,
     /// Requested summary of the model's thinking. Default: none.
     reasoning_summary: Option<Summary>,
-    /// Ask for reasoning in a form that can be sent back. Default: true.
+    /// Request the reasoning in encrypted form, which later requests send back to the model. Default: true.
     encrypted_reasoning: Option<bool>,
-    /// Name the conversation, so that the server finds what it kept of it. Default: true.
+    /// Send a name of the conversation, so that the server can use its cache of earlier requests. Default: true.
     prompt_cache_key: Option<bool>,
     /// Request to store the conversation: `never` writes store: false, which a few servers refuse; `omit`
     /// leaves it to the server, and some store it then. Default: never.
@@ -142,7 +142,7 @@ struct Own {
     items: Items,
     /// Write the flag strict at tools and schemas. Default: true.
     strict: Option<bool>,
-    /// Tell the server how many tokens an answer may have, where the turn has a limit. Default: true.
+    /// Send the turn's limit on output tokens to the server. Default: true.
     max_output_tokens: Option<bool>,
     /// Reports of the server on the cost of an answer, in its usage. Default: never.
     cost: Cost,

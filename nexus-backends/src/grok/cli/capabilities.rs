@@ -28,7 +28,7 @@ pub(super) fn capabilities(has_bubblewrap: bool) -> Capabilities {
     all.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     all.access.read_only = AccessSupport::Kept(AccessEnforcer::Vendor);
     if has_bubblewrap {
-        // Extra roots extend the sandbox of folders, which only this level has.
+        // Extra roots need the folder sandbox, which only the level `WorkspaceWrite` uses, through bubblewrap.
         all.extra_roots = Support::Yes;
         all.access.workspace_write = AccessSupport::Kept(AccessEnforcer::Os);
     }

@@ -311,8 +311,7 @@ impl GrokTranslator {
     /// Returns true if the next piece belongs to a later attempt than the open message.
     fn is_next_attempt(&mut self) -> bool {
         let Some((retry, open)) = self.retry.as_ref().zip(self.open.as_ref()) else { return false };
-        // The record of the retry may be visible before the last piece of the earlier attempt is read here, so add the
-        // gap.
+        // The session log may show the retry before the last piece of the earlier attempt is read here, so add the gap.
         let next_begins = retry.at + RETRY_GAP;
         let is_next = open.began < next_begins && next_begins < SystemTime::now();
         if is_next {

@@ -28,7 +28,7 @@ pub(super) fn fleet(error: &FleetError) -> BrokerError {
 /// Converts an error of the servers.
 pub(super) fn server(error: &NatsError) -> BrokerError {
     let (kind, advice) = match error {
-        // `nexus fleet setup` knows nothing of messages.
+        // The error's own text advises `nexus fleet setup`, which does not create this stream.
         NatsError::NotSetUp { what, reason } if what == STREAM => {
             return BrokerError::new(
                 BrokerErrorKind::Failed,

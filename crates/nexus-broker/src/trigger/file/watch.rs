@@ -224,6 +224,7 @@ impl<'t> FileWatch<'t> {
                 return Ok(None);
             };
             match self.triggers.firer().put(&trigger, &change.occurrence, Some(change.data), None).await {
+                // Every further attempt would fail too, so count this state as decided.
                 Err(error) if is_final(&error) => {
                     tracing::warn!(trigger = %id, %error, "a trigger did not fire");
                 }

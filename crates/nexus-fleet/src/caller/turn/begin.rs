@@ -89,6 +89,7 @@ impl<'b> RemoteTurn<'b> {
             .await
             .map_err(|failure| failure.into_error(id.clone()))?;
         let link = fleet.link_for_turns().await.map_err(failed)?;
+        // Only this worker serves the lane, so the turn would wait in it until the time limit.
         if let Lane::At(worker) = &lane {
             let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
             if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {
@@ -120,6 +121,7 @@ impl<'b> RemoteTurn<'b> {
             // These folders exist only on this machine.
             (request.working_directory, request.extra_roots) = (None, Vec::new());
         }
+        // Use the first version wherever possible: workers of that version accept the turn.
         let version = if workspace.is_some() { FILES_VERSION } else { FIRST_VERSION };
         let body = TurnBody {
             participant: session.participant().as_str().to_owned(),
@@ -149,6 +151,8 @@ impl<'b> RemoteTurn<'b> {
         let wait =
             deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
         let subject = queue_subject(&backend.pool, &lane, settings.name());
+        // Set both before the request: if this future is dropped while it waits for the answer, the turn may be in the
+        // queue.
         guard.is_queued = true;
         is_sent.store(true, Ordering::Relaxed);
         let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;

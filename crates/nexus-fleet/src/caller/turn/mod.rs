@@ -155,6 +155,7 @@ impl<'b> RemoteTurn<'b> {
             let has_events = !self.log.outbox.is_empty();
             let step = tokio::select! {
                 biased;
+                // `biased`: check the cancellation and the deadline first, so that many frames cannot delay them.
                 () = &mut cancelled, if !is_stopping => {
                     self.stop(Failure::cancelled());
                     LoopStep::Goes
@@ -420,6 +421,7 @@ impl<'b> RemoteTurn<'b> {
                     self.measure_wait();
                     self.contact.heard();
                     if self.stopping.is_some() {
+                        // The worker does not acknowledge commands, so repeat this one until the turn ends.
                         self.tell(WorkerCommand::Cancel);
                     }
                 }
