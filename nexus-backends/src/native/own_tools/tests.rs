@@ -1,3 +1,5 @@
+mod escapes;
+
 use std::fs;
 use std::path::PathBuf;
 
