@@ -11,9 +11,10 @@ const READS: [&str; 28] = [
     "cat $O/secret",
     "cat ../outside.txt",
     "ln -sf $O/secret link; cat link",
+    // As root, commands run in a process namespace at every level.
     "cat /proc/$P/environ",
-    "cat /proc/$P/cwd/secret",
-    "cat /proc/$P/root$O/secret",
+    "cat /proc/self/cwd/../outside.txt",
+    "cd /proc/self/cwd/.. && cat outside.txt",
     "cat $H/.ssh/id",
     "cat $H/.aws/credentials",
     "cat $H/.netrc",
