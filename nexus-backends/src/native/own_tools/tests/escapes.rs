@@ -14,7 +14,7 @@ const READS: [&str; 28] = [
     // As root, commands run in a process namespace at every level.
     "cat /proc/$P/environ",
     "cat /proc/self/cwd/../outside.txt",
-    "cd /proc/self/cwd/.. && cat outside.txt",
+    "cd -P /proc/self/cwd/.. && cat outside.txt",
     "cat $H/.ssh/id",
     "cat $H/.aws/credentials",
     "cat $H/.netrc",
