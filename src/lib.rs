@@ -319,7 +319,7 @@ pub use nexus_router::{
     Verdict, Vote, WorkKind, fallback, hold, json_schema, panel,
 };
 #[cfg(feature = "yaml")]
-pub use nexus_router::{ConfigFile, DetectError, DetectedConfig, NothingDetected};
+pub use nexus_router::{ConfigFile, DetectError, DetectedConfig, DetectedEntry, NothingDetected};
 #[cfg(target_os = "linux")]
 pub use nexus_trees as tree;
 pub use nexus_work as workspace;

@@ -6,7 +6,7 @@ use nexus_core::ServerAddress;
 use url::{Host, Url};
 
 /// Name for every address of this machine.
-const LOOPBACK: &str = "localhost";
+pub(crate) const LOOPBACK: &str = "localhost";
 
 /// Returns the server of a URL. The URL parser already normalises case, IDNA, and decimal, octal and hexadecimal
 /// addresses.

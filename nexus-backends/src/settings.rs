@@ -144,6 +144,11 @@ impl CredentialSetting {
         Ok(())
     }
 
+    /// Returns true if the host's program lends the credential.
+    pub(crate) fn is_of_the_host(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Reads the variable, remembers the file, or finds the source. An error names the setting.
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         self.refuse_keys()?;

@@ -23,14 +23,37 @@ const TYPES: [(&str, &str); 6] = [
     ("arbiter", ""),
 ];
 
+/// Types of the configuration that run on the panel, with their other keys.
+const PANEL_TYPES: [(&str, &str); 2] = [("reviewer", "tier: operations, phase: review, "), ("panelist", "")];
+
+/// First lines of a detected configuration.
+const ORIGIN: &str =
+    "# Derived from what this machine has. To change it, write it to a file: `nexus setup`\n\n";
+/// Name of the panel.
+const PANEL: &str = "review";
+
+/// A backend of a detected configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DetectedEntry {
+    /// The backend.
+    pub backend: DetectedBackend,
+    /// Vendor of the backend, as the spread of a panel counts it.
+    pub vendor: String,
+    /// Group of the vendor.
+    pub group: String,
+    /// Lines of its entry under `backends`, indented by two spaces, with a comment before them.
+    pub text: String,
+}
+
 /// A configuration derived from the backends that the machine has: installed programs with their logins, logins of Nexus, API keys in
 /// well-known variables, and model servers of this machine.
 ///
 /// It binds the types of tasks and debates. A reviewer is a panel with a seat for each vendor. A plan and a local server come before an API key:
 /// keys are used only if nothing else exists, and a chain has either plans or keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DetectedConfig {
     text: String,
+    entries: Vec<DetectedEntry>,
     search_path: String,
     /// Note on the payer, by metered backend.
     metered: BTreeMap<BackendId, String>,
@@ -75,8 +98,21 @@ impl DetectedConfig {
             return Err(NothingDetected { unused, ways });
         }
         let groups = groups(&used, registry);
+        let entries = used.iter().filter_map(|backend| {
+            let is_in =
+                |group: &&VendorGroup<'_>| group.members.iter().any(|member| member.name == backend.name);
+            let group = groups.iter().find(is_in)?;
+            Some(DetectedEntry {
+                backend: backend.clone(),
+                vendor: group.vendor.clone(),
+                group: group.name.clone(),
+                text: entry_text(backend),
+            })
+        });
+        let entries: Vec<_> = entries.collect();
         Ok(Self {
-            text: text(&used, &groups, &unused),
+            text: text(&entries, &groups, &unused),
+            entries,
             search_path: machine.search_path(),
             metered: used
                 .iter()
@@ -91,6 +127,40 @@ impl DetectedConfig {
     /// Returns the configuration as YAML, with comments. A file with this text is the same configuration.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns the text without the first comment, which says where the configuration comes from.
+    pub fn sections(&self) -> &str {
+        self.text.strip_prefix(ORIGIN).unwrap_or(&self.text)
+    }
+
+    /// Returns the backends of the configuration, with the parts of the text that declare them.
+    pub fn entries(&self) -> &[DetectedEntry] {
+        &self.entries
+    }
+
+    /// Returns the types of tasks and debates that run on one group, each with its line under `types`.
+    pub fn types_on(group: &str) -> Vec<(&'static str, String)> {
+        TYPES.map(|(name, keys)| (name, format!("  {name}: {{ {keys}group: {group} }}\n"))).to_vec()
+    }
+
+    /// Returns the types that run on a panel, each with its line under `types`.
+    pub fn types_of_panel(panel: &str) -> Vec<(&'static str, String)> {
+        PANEL_TYPES.map(|(name, keys)| (name, format!("  {name}: {{ {keys}panel: {panel} }}\n"))).to_vec()
+    }
+
+    /// Returns the lines of a panel under `panels`, with a seat for each group. Each group is of another vendor.
+    pub fn panel_of<'a>(panel: &str, groups: impl IntoIterator<Item = &'a str>) -> String {
+        let seats: Vec<_> =
+            groups.into_iter().map(|group| format!("      - {{ group: {group} }}\n")).collect();
+        let note = match seats.len() {
+            1 => {
+                "Only one vendor was found, so its vote alone decides. With a second vendor, use min_vendors: 2."
+            }
+            _ => "A seat for each vendor that was found. At least two of them must answer.",
+        };
+        let min_vendors = seats.len().min(2);
+        format!("  # {note}\n  {panel}:\n    min_vendors: {min_vendors}\n    seats:\n{}", seats.concat())
     }
 
     /// Returns the backends of the configuration, in words: location, version and payer of each.
@@ -147,10 +217,27 @@ fn groups<'a>(used: &'a [DetectedBackend], registry: &Registry) -> Vec<VendorGro
     groups
 }
 
-fn text(used: &[DetectedBackend], groups: &[VendorGroup<'_>], unused: &[UnusedFinding]) -> String {
-    let mut text = String::from(
-        "# Derived from what this machine has. To change it, write it to a file: nexus check --print > ~/.nexus/nexus.yaml\n\n\
-         # One group for each vendor. The next backend of a chain takes over if a backend cannot run.\n\
+/// Returns the lines of a backend under `backends`.
+fn entry_text(backend: &DetectedBackend) -> String {
+    let payer = match backend.payment {
+        Payment::Plan => "paid by a plan",
+        Payment::Local => "on this machine",
+        Payment::Metered => "paid for each call",
+    };
+    let mut text = format!("  # {}; {payer}\n  {}:\n", on_one_line(&backend.found), backend.name);
+    if backend.kind != backend.name {
+        let _ = writeln!(text, "    kind: {}", backend.kind);
+    }
+    for (key, value) in &backend.settings {
+        // JSON is YAML too, and its strings are quoted.
+        let _ = writeln!(text, "    {key}: {value}");
+    }
+    text
+}
+
+fn text(entries: &[DetectedEntry], groups: &[VendorGroup<'_>], unused: &[UnusedFinding]) -> String {
+    let mut text = format!(
+        "{ORIGIN}# One group for each vendor. The next backend of a chain takes over if a backend cannot run.\n\
          groups:\n",
     );
     // Writing into a string does not fail.
@@ -159,39 +246,16 @@ fn text(used: &[DetectedBackend], groups: &[VendorGroup<'_>], unused: &[UnusedFi
         let _ = writeln!(text, "  {name}: [{}]", members.join(", "));
     }
     text.push_str("\nbackends:\n");
-    for backend in used {
-        let payer = match backend.payment {
-            Payment::Plan => "paid by a plan",
-            Payment::Local => "on this machine",
-            Payment::Metered => "paid for each call",
-        };
-        let _ = writeln!(text, "  # {}; {payer}", on_one_line(&backend.found));
-        let _ = writeln!(text, "  {}:", backend.name);
-        if backend.kind != backend.name {
-            let _ = writeln!(text, "    kind: {}", backend.kind);
-        }
-        for (key, value) in &backend.settings {
-            // JSON is YAML too, and its strings are quoted.
-            let _ = writeln!(text, "    {key}: {value}");
-        }
-    }
+    entries.iter().for_each(|entry| text.push_str(&entry.text));
     let first = groups.first().map_or("", |group| group.name.as_str());
     text.push_str("\ntypes:\n");
-    for (name, keys) in TYPES {
-        let _ = writeln!(text, "  {name}: {{ {keys}group: {first} }}");
-    }
-    text.push_str(
-        "  reviewer: { tier: operations, phase: review, panel: review }\n  panelist: { panel: review }\n\n",
+    let types = DetectedConfig::types_on(first).into_iter().chain(DetectedConfig::types_of_panel(PANEL));
+    types.for_each(|(_, line)| text.push_str(&line));
+    let _ = write!(
+        text,
+        "\npanels:\n{}",
+        DetectedConfig::panel_of(PANEL, groups.iter().map(|group| group.name.as_str()))
     );
-    let min_vendors = groups.len().min(2);
-    text.push_str(match groups.len() {
-        1 => "# Only one vendor was found, so its vote alone decides. With a second vendor, use min_vendors: 2.\n",
-        _ => "# A seat for each vendor that was found. At least two of them must answer.\n",
-    });
-    let _ = write!(text, "panels:\n  review:\n    min_vendors: {min_vendors}\n    seats:\n");
-    for group in groups {
-        let _ = writeln!(text, "      - {{ group: {} }}", group.name);
-    }
     if !unused.is_empty() {
         text.push_str("\n# Found and not used:\n");
         for finding in unused {

@@ -52,7 +52,7 @@ pub use config::{ConfigError, FallbackRule, Position, Problem, json_schema};
 #[cfg(feature = "yaml")]
 pub use config::{ConfigFile, MAX_FILE_BYTES};
 #[cfg(feature = "yaml")]
-pub use detected::{DetectError, DetectedConfig, NothingDetected};
+pub use detected::{DetectError, DetectedConfig, DetectedEntry, NothingDetected};
 pub use explain::{ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation, Verdict};
 pub use hold::Hold;
 pub use panel::{Panel, PanelSink, SeatEvent};

@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
+    checks::{HeldBackend, Survey},
     command_error::CommandError,
     config::{self, ConfigSource, FoundConfig},
     output::{AnswerWriter, complain, printable, say, say_bytes},
-    readiness::{HeldBackend, Readiness},
     schema::foreign::AvailabilitySchema,
     versions::{self, ProgramNote},
 };
@@ -30,6 +30,9 @@ pub(crate) enum CheckedConfiguration {
         kinds: Vec<String>,
         /// The backends.
         backends: Vec<CheckedBackend>,
+        /// Types of which no turn would start. Empty without `--probe`.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        stuck_types: Vec<StuckType>,
         /// Notes on the backends' programs.
         notes: Vec<ProgramNote>,
         /// Addresses at which several vendors of one panel are reached.
@@ -93,6 +96,13 @@ pub(crate) struct CheckedBackend {
     hold: Option<HeldBackend>,
 }
 
+/// Type of which no turn would start.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StuckType {
+    kind: String,
+    reason: String,
+}
+
 /// Finding that several vendors of one panel have the same network address, so that their votes may come from one server.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SharedPanelAddress {
@@ -130,11 +140,13 @@ pub(crate) async fn check(
         found => (config::load_source(found.or_detect(&context)?, context)?, true),
     };
     let kinds = router.kinds();
-    let mut backends = Vec::new();
+    let (mut backends, mut stuck_types, mut is_stuck) = (Vec::new(), Vec::new(), false);
     if probe {
-        backends.extend(
-            Readiness::of_all(&router).await.into_iter().map(|found| (found.id.clone(), Some(found))),
-        );
+        let survey = Survey::of(&router).await?;
+        is_stuck = !survey.would_start();
+        stuck_types
+            .extend(survey.types.iter().filter_map(|kind| Some((kind.kind.clone(), kind.obstacle()?))));
+        backends.extend(survey.backends.into_iter().map(|found| (found.id.clone(), Some(found))));
     } else {
         backends.extend(router.backends().into_keys().map(|id| (id, None)));
     }
@@ -147,6 +159,9 @@ pub(crate) async fn check(
         for (id, found) in &backends {
             let found = found.as_ref().map(|found| format!("  {}", found.words("            ")));
             say(format_args!("backend     {id}{}", found.unwrap_or_default()));
+        }
+        for (kind, obstacle) in &stuck_types {
+            say(printable(&format!("type        {kind}: {obstacle}")));
         }
         for warning in &warnings {
             let Position { line, column } = warning.position;
@@ -171,6 +186,10 @@ pub(crate) async fn check(
                 hold: found.as_ref().and_then(|found| found.hold.as_ref()).map(HeldBackend::of),
             })
             .collect(),
+        stuck_types: stuck_types
+            .iter()
+            .map(|(kind, reason)| StuckType { kind: kind.clone(), reason: reason.clone() })
+            .collect(),
         notes: notes.clone(),
         shared_addresses: shared
             .iter()
@@ -189,8 +208,6 @@ pub(crate) async fn check(
             .collect(),
     };
     out.event(report, print);
-    let is_stuck =
-        probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Readiness::is_ready));
     let is_refused = shared.iter().any(|shared| shared.is_refused);
     Ok(if is_stuck || is_refused { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }

@@ -27,7 +27,9 @@ use crate::{
 /// Returns the advice on how to create a configuration of the home, which needs no trust.
 pub(crate) fn begin(context: &BuildContext) -> String {
     let home = context.home.display();
-    format!("create one with `mkdir -p {home} && nexus check --example > {home}/{FILE}`")
+    format!(
+        "create one with `nexus setup`, or with `mkdir -p {home} && nexus check --example > {home}/{FILE}`"
+    )
 }
 
 /// Configuration that a command uses.
@@ -83,12 +85,11 @@ fn detect(context: &BuildContext) -> Result<Arc<DetectedConfig>, NothingDetected
     if let Some(known) = &*known {
         return Ok(Arc::clone(known));
     }
-    let registry = registry(&POOLS);
     // Callers that load a configuration are synchronous and may be inside a runtime, which must not be entered again.
     let looked = thread::scope(|scope| {
         let look = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            Some(runtime.block_on(DetectedConfig::look(&registry, context)))
+            Some(runtime.block_on(detect_again(context)))
         };
         thread::Builder::new().spawn_scoped(scope, look).ok()?.join().ok()?
     });
@@ -96,6 +97,23 @@ fn detect(context: &BuildContext) -> Result<Arc<DetectedConfig>, NothingDetected
         Arc::new(looked.unwrap_or_else(|| Err(NothingDetected { unused: Vec::new(), ways: Vec::new() }))?);
     *known = Some(Arc::clone(&detected));
     Ok(detected)
+}
+
+/// Looks at the machine, also if this process looked before.
+///
+/// # Errors
+///
+/// [`NothingDetected`].
+pub(crate) async fn detect_again(context: &BuildContext) -> Result<DetectedConfig, NothingDetected> {
+    match is_detection_off(context) {
+        true => Err(NothingDetected { unused: Vec::new(), ways: Vec::new() }),
+        false => DetectedConfig::look(&registry(&POOLS), context).await,
+    }
+}
+
+/// Returns true if the environment switches detection off.
+pub(crate) fn is_detection_off(context: &BuildContext) -> bool {
+    context.environment.get(DETECTION).is_some_and(|value| value == "off")
 }
 
 /// Result of the search for a configuration.
@@ -228,7 +246,7 @@ fn detect_or_explain(
     advice: &str,
     context: &BuildContext,
 ) -> Result<ConfigSource, CommandError> {
-    if context.environment.get(DETECTION).is_some_and(|value| value == "off") {
+    if is_detection_off(context) {
         return Err(CommandError::no_configuration(places.to_owned()).with_advice(advice));
     }
     detect(context).map(ConfigSource::Detected).map_err(|nothing| {

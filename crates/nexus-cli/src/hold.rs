@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, HoldCommand},
+    checks::HeldBackend,
     command_error::CommandError,
     config,
     output::{AnswerWriter, complain, printable},
-    readiness::HeldBackend,
 };
 
 /// A hold.

@@ -9,11 +9,12 @@ mod activity;
 mod api_key;
 mod args;
 mod artifact;
-mod availability;
 mod broker;
 mod broker_home;
 mod callback;
 mod check;
+mod checks;
+mod child;
 mod command_error;
 mod completion;
 mod config;
@@ -46,11 +47,11 @@ mod output;
 mod printable;
 mod printer;
 mod project;
-mod readiness;
 mod repeated_lines;
 mod run;
 mod schema;
 mod session;
+mod setup;
 mod show;
 mod skills;
 #[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
@@ -215,6 +216,7 @@ async fn run(
         Command::Testbed(command) => testbed::testbed(out, command).await,
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::demo(args).await,
+        Command::Setup(args) => setup::setup(out, config, &args).await,
         Command::Doctor => doctor::doctor(out, config).await,
         Command::Completions { shell } => manual::completions(out, shell),
         Command::Manual => manual::manual(out),

@@ -108,7 +108,9 @@ pub(crate) async fn onboard(out: AnswerWriter, args: OnboardArgs) -> Result<Exit
             say("install one with `nexus skills install PACK`");
         }
     }
-    sign_in()
+    let code = sign_in()?;
+    say("`nexus setup` checks the vendors, and writes nexus.yaml");
+    Ok(code)
 }
 
 #[cfg(not(feature = "login"))]

@@ -35,6 +35,12 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         credential: Option<&Credential>,
     ) -> Result<ModelPlan, Failure>;
 
+    /// Returns the model that a probe looks for on the server's list. `None` if a probe must not request the list, because the request
+    /// would borrow a login or a credential of the host. Default: `None`.
+    fn probed_model(&self) -> Option<ProbedModel<'_>> {
+        None
+    }
+
     /// Returns the headers of one request, including its credential. The transport adds `content-type` and `accept`.
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
 
@@ -46,6 +52,13 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the failure of an error whose meaning differs from the shared table.
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
+}
+
+/// Model whose presence on the server's list decides whether a turn that names no model can start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbedModel<'a> {
+    /// The configured model.
+    pub(crate) model: Option<&'a ModelId>,
 }
 
 /// Context of a request.

@@ -34,7 +34,7 @@ pub(crate) use self::error::TransportError;
 use super::settings::NativeSettings;
 use super::wires::shape::WireShape;
 use crate::http::{ClientPlan, HttpError, HttpProblem, IncomingBody, ServerClient};
-use crate::server_address::server_address;
+use crate::server_address::{LOOPBACK, server_address};
 
 /// Maximum size of a response to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
@@ -109,6 +109,17 @@ impl Transport {
         Ok(Fetched { status, headers, body })
     }
 
+    /// Like [`get`](Self::get), with a limit on the whole time.
+    pub(crate) async fn get_within(
+        &self,
+        path_and_query: &str,
+        headers: HeaderMap,
+        patience: Duration,
+    ) -> Result<Fetched, TransportError> {
+        let fetched = tokio::time::timeout(patience, self.get(path_and_query, headers)).await;
+        fetched.map_err(|elapsed| HttpError::new(HttpProblem::LostBeforeAnswer, elapsed))?
+    }
+
     /// Sends a request to the base URL and waits up to `patience` for a response with any status. The request has no
     /// credential and no configured headers. Returns the response's `Date`.
     pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
@@ -123,6 +134,16 @@ impl Transport {
     /// Returns the address of the server.
     pub(crate) fn server(&self) -> Option<ServerAddress> {
         server_address(&self.base_url.uri().to_string())
+    }
+
+    /// Returns true if the server is on this machine.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
+        self.server().is_some_and(|server| server.host == LOOPBACK)
+    }
+
+    /// Returns true if the base URL is an address alone.
+    pub(crate) fn has_no_path(&self) -> bool {
+        matches!(self.base_url.uri().path(), "" | "/")
     }
 
     /// Returns the base URL, for messages.

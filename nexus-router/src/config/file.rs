@@ -48,6 +48,11 @@ impl ConfigFile {
         }
     }
 
+    /// Takes a text as the content of a file, to check it before it is written.
+    pub fn of_text(path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), bytes: text.into().into_bytes() }
+    }
+
     /// Returns the path of the file, as it was given.
     pub fn path(&self) -> &Path {
         &self.path

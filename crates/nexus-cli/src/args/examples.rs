@@ -223,6 +223,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("session list", ["nexus session list", "nexus session list --json"]),
     ("session search", ["nexus session search parser", "nexus session search failed test --limit 3"]),
     ("session show", ["nexus session show agent:clerk:main", "nexus session show agent:clerk:main --json"]),
+    ("setup", ["nexus setup", "nexus setup --yes --json"]),
     ("show", ["nexus show turns.jsonl", "nexus show turns.jsonl --json"]),
     ("skills", ["nexus skills list", "nexus skills install writing --hub ../hub"]),
     ("skills info", ["nexus skills info writing", "nexus skills info writing --json"]),

@@ -16,6 +16,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
     (
         "Set up and check",
         &[
+            "setup",
             "demo",
             "init",
             "onboard",

@@ -24,6 +24,7 @@ mod project;
 mod run;
 mod schema;
 mod session;
+mod setup;
 mod skills;
 mod status;
 mod task;
@@ -56,6 +57,7 @@ pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use schema::SchemaCommand;
 pub(crate) use session::SessionCommand;
+pub(crate) use setup::SetupArgs;
 pub(crate) use skills::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand};
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
@@ -120,6 +122,9 @@ pub(crate) enum Command {
     #[cfg(feature = "demo")]
     #[command(after_help = demo::DEMO_HELP)]
     Demo(DemoArgs),
+    /// Find what this machine has, try it, and write nexus.yaml. No model call
+    #[command(after_help = setup::SETUP_HELP)]
+    Setup(SetupArgs),
     /// Delete the conversations that `nexus run --keep FILE` stored at the backends. The record in the file stays
     Forget {
         /// The file
@@ -183,9 +188,10 @@ pub(crate) enum Command {
     /// Send messages at times, and on files, requests, events and reports
     #[command(subcommand, after_help = trigger::TRIGGER_HELP)]
     Trigger(TriggerCommand),
-    /// Create a workspace: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. Existing files are not changed
+    /// Create a workspace: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. Existing files are not changed. `nexus setup`
+    /// prepares the vendors and writes nexus.yaml
     Init(InitArgs),
-    /// Create a workspace, list the skill packs that suit this machine, and sign in
+    /// Create a workspace, list the skill packs that suit this machine, and sign in. `nexus setup` prepares everything else
     Onboard(OnboardArgs),
     /// Manage the skills of a workspace: your own, and those of a hub
     #[command(after_help = skills::SKILLS_HELP)]

@@ -2,12 +2,13 @@
 
 mod configuration;
 mod home;
+mod messages;
 mod project;
 mod reply;
 mod request;
 mod script;
 mod server;
-mod shell;
+pub(crate) mod shell;
 
 use std::{
     net::SocketAddr,
@@ -63,7 +64,7 @@ async fn turn(args: &DemoHomeArgs) -> Result<ExitCode, CommandError> {
     );
     say("\nTry next:");
     try_next("nexus demo task", "a whole task, from a goal to a reviewed commit");
-    try_next("nexus status", "which of your own vendors could run");
+    try_next("nexus setup", "your own vendors: what is there, and what is missing");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -235,7 +236,7 @@ fn conclude(home: &DemoHome, server: SocketAddr, report: &Path, is_users: bool, 
     if !is_users {
         try_next("nexus demo task --repo .", "a new file in your repository, never landed");
     }
-    try_next("nexus status", "which of your own vendors could run");
+    try_next("nexus setup", "your own vendors: what is there, and what is missing");
 }
 
 /// Prints commands on the home of the demo.

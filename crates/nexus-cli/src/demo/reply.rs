@@ -33,8 +33,11 @@ impl ModelReply {
     pub(super) fn streamed(&self, request: &ModelRequest, request_bytes: usize) -> String {
         let item = self.item(request);
         let mut stream = String::new();
+        let mut number = 0;
         let mut event = |kind: &str, mut data: Value| {
             data["type"] = json!(kind);
+            data["sequence_number"] = json!(number);
+            number += 1;
             stream.push_str(&format!("event: {kind}\ndata: {data}\n\n"));
         };
         event("response.created", json!({ "response": response(request, "in_progress") }));
@@ -122,12 +125,12 @@ fn response(request: &ModelRequest, status: &str) -> Value {
     })
 }
 
-fn tokens(bytes: usize) -> usize {
+pub(super) fn tokens(bytes: usize) -> usize {
     bytes.div_ceil(TOKEN_BYTES)
 }
 
 /// Splits a text after words.
-fn pieces(text: &str) -> Vec<&str> {
+pub(super) fn pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut begin = 0;
     for (end, _) in text.match_indices(' ').map(|(at, space)| (at + space.len(), space)) {

@@ -88,16 +88,16 @@ impl ModelRequest {
     }
 }
 
-fn text_at<'v>(value: &'v Value, key: &str) -> &'v str {
+pub(super) fn text_at<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Returns the text of a content: a string, or parts with texts.
-fn content(value: &Value) -> String {
+pub(super) fn content(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         parts => list(parts).iter().map(|part| text_at(part, "text")).collect::<Vec<_>>().join("\n"),

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     configuration::{VENDORS, backends},
+    messages,
     request::ModelRequest,
     script::{self, CAREFUL, CARELESS},
 };
@@ -103,13 +104,18 @@ impl SimulatedVendors {
         let mut path = head.uri.path().split('/').skip(1);
         let vendor = path.next().and_then(|name| VENDORS.into_iter().find(|vendor| *vendor == name));
         let (vendor, rest) = (vendor.ok_or(not_found)?, path.collect::<Vec<_>>());
-        match (&head.method, rest.as_slice()) {
+        // A program may add the version of the API to a base URL that has it already.
+        let rest = match rest.as_slice() {
+            ["v1", rest @ ..] if rest.first() == Some(&"v1") => rest,
+            rest => rest,
+        };
+        match (&head.method, rest) {
             (&Method::GET, ["v1", "models"]) => {
                 let model = |id| json!({ "id": id, "object": "model", "created": 0, "owned_by": vendor });
                 let models = [CAREFUL, CARELESS].map(model);
                 Ok(json_answer(&json!({ "object": "list", "data": models })))
             }
-            (&Method::POST, ["v1", "responses"]) => {
+            (&Method::POST, ["v1", api @ ("responses" | "messages")]) => {
                 let too_large = DemoRejection(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
                 if stated_length(&head.headers).is_some_and(|length| length > MAX_BODY_BYTES as u64) {
                     return Err(too_large);
@@ -125,18 +131,21 @@ impl SimulatedVendors {
                 permit.grow_to_json(&body).await.map_err(|_| too_large)?;
                 let value: Value = serde_json::from_slice(&body)
                     .map_err(|_| DemoRejection(StatusCode::BAD_REQUEST, "the body is not JSON"))?;
-                let request = ModelRequest::read(&value);
+                let is_messages = *api == "messages";
+                let request = if is_messages { messages::read(&value) } else { ModelRequest::read(&value) };
                 let reply = script::next(vendor, &request);
-                Ok(match request.is_streamed {
-                    true => {
-                        with_body(StatusCode::OK, "text/event-stream", reply.streamed(&request, body.len()))
-                    }
-                    false => json_answer(&reply.whole(&request, body.len())),
+                let size = body.len();
+                let stream = |events: String| with_body(StatusCode::OK, "text/event-stream", events);
+                Ok(match (is_messages, request.is_streamed) {
+                    (false, true) => stream(reply.streamed(&request, size)),
+                    (false, false) => json_answer(&reply.whole(&request, size)),
+                    (true, true) => stream(messages::streamed(&reply, &request, size)),
+                    (true, false) => json_answer(&messages::whole(&reply, &request, size)),
                 })
             }
-            (_, ["v1", "models" | "responses"]) => Err(DemoRejection(
+            (_, ["v1", "models" | "responses" | "messages"]) => Err(DemoRejection(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "use GET for models and POST for responses",
+                "use GET for models and POST for responses and messages",
             )),
             _ => Err(not_found),
         }

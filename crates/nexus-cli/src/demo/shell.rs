@@ -9,13 +9,12 @@ use std::{
     process::{Child, ChildStdout, Command, Output, Stdio},
 };
 
-use nexus::harness::run_blocking;
 use nexus_files::shell_word;
-use rustix::process::{Pid, Signal, kill_process};
 
 use super::server::announced;
 use crate::{
     args::DEMO_ADDRESS,
+    child::output_of,
     command_error::CommandError,
     interrupt::Interrupts,
     output::{is_broken, say},
@@ -25,14 +24,14 @@ use crate::{
 const WIDTH: usize = 78;
 
 /// Runs this program's commands with the demo's home, and prints their command lines.
-pub(super) struct DemoShell {
+pub(crate) struct DemoShell {
     program: PathBuf,
     home: PathBuf,
     interrupts: Interrupts,
 }
 
 /// The running server of the simulated vendors. It ends when no process reads its output, so it ends with this process in any case.
-pub(super) struct DemoServer {
+pub(crate) struct DemoServer {
     child: Child,
     output: Option<BufReader<ChildStdout>>,
     address: SocketAddr,
@@ -40,7 +39,7 @@ pub(super) struct DemoServer {
 
 impl DemoShell {
     /// Creates the shell. From now on, a signal ends the commands and then this process.
-    pub(super) fn new(home: &Path) -> Result<Self, CommandError> {
+    pub(crate) fn new(home: &Path) -> Result<Self, CommandError> {
         let program = env::current_exe().map_err(|error| {
             CommandError::failed(format_args!("the program of this command cannot be found: {error}"))
         })?;
@@ -49,7 +48,7 @@ impl DemoShell {
     }
 
     /// Starts the server, at its usual address if that is free.
-    pub(super) fn serve(&self) -> Result<DemoServer, CommandError> {
+    pub(crate) fn serve(&self) -> Result<DemoServer, CommandError> {
         let mut last = None;
         // The usual address may be in use. Only the second failure is reported.
         for (address, stderr) in [(DEMO_ADDRESS, Stdio::null()), ("127.0.0.1:0", Stdio::inherit())] {
@@ -60,6 +59,11 @@ impl DemoShell {
         }
         let reason = last.map(|error| format!(": {error}")).unwrap_or_default();
         Err(CommandError::failed(format_args!("the server of the simulated vendors did not start{reason}")))
+    }
+
+    /// Starts the server at a free port.
+    pub(crate) fn serve_at_any_port(&self) -> io::Result<DemoServer> {
+        self.serve_at("127.0.0.1:0", Stdio::null())
     }
 
     fn serve_at(&self, address: &str, stderr: Stdio) -> io::Result<DemoServer> {
@@ -99,31 +103,25 @@ impl DemoShell {
         if is_captured {
             command.stdout(Stdio::piped()).stderr(Stdio::null());
         }
+        self.finish(command).await
+    }
+
+    /// Runs a command with further variables, and returns both of its outputs.
+    pub(crate) async fn outputs(
+        &mut self,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Output, CommandError> {
+        let mut command = self.command(arguments);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.finish(command).await
+    }
+
+    async fn finish(&mut self, mut command: Command) -> Result<Output, CommandError> {
         let started = command.spawn();
         let child = started
             .map_err(|error| CommandError::failed(format_args!("{}: {error}", self.program.display())))?;
-        let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let mut ended = std::pin::pin!(run_blocking(move || child.wait_with_output()));
-        let mut is_cancelled = false;
-        let output = loop {
-            tokio::select! {
-                output = &mut ended => break output,
-                came = self.interrupts.next() => {
-                    came.map_err(|error| CommandError::deaf(&error))?;
-                    is_cancelled = true;
-                    // Ctrl-C reached the child already, but a signal to this process alone did not. An error means that it ended.
-                    if let Some(process) = process {
-                        let _ = kill_process(process, Signal::TERM);
-                    }
-                }
-            }
-        };
-        if is_cancelled {
-            return Err(CommandError::cancelled());
-        }
-        let output = output.map_err(|_| CommandError::failed("the wait for a command ended early"))?;
-        let output =
-            output.map_err(|error| CommandError::failed(format_args!("a command was lost: {error}")))?;
+        let output = output_of(child, &mut self.interrupts).await?;
         match output.status.signal() {
             Some(signal) => Err(CommandError::failed(format_args!("signal {signal} ended the command"))),
             // The reader of the output is gone, which the exit code reports.
@@ -148,7 +146,7 @@ impl DemoShell {
 
 impl DemoServer {
     /// Returns the address of the server.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }

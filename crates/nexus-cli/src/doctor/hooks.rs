@@ -12,7 +12,7 @@ use std::{
 use nexus_project::{ProjectFolder, harness::Harness, hook::HookEvent};
 use serde_json::Value;
 
-use super::finding::Finding;
+use crate::checks::Check;
 use crate::output::printable;
 
 /// Time limit of a hook command. Source: our own bound; a program waits a minute or more, but a person does not.
@@ -24,30 +24,30 @@ const MOST_ANSWER: u64 = 1 << 20;
 
 /// Runs every hook command in the settings of this project's programs, with an example call in a temporary project. The real
 /// project does not change.
-pub(super) fn hooks() -> Vec<Finding> {
+pub(super) fn hooks() -> Vec<Check> {
     let Ok(here) = env::current_dir() else { return Vec::new() };
     let project = ProjectFolder::find(&here);
     let harnesses = match Harness::all() {
         Ok(harnesses) => harnesses,
-        Err(error) => return vec![Finding::problem("hooks", error.to_string(), "report this")],
+        Err(error) => return vec![Check::problem("hooks", error.to_string(), "report this")],
     };
     harnesses.iter().filter_map(|harness| of(harness, &project)).collect()
 }
 
-fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
+fn of(harness: &Harness, project: &ProjectFolder) -> Option<Check> {
     let subject = format!("hooks {}", harness.name());
     let lines = match harness.installed_lines(project) {
         Ok(lines) if lines.is_empty() => return None,
         Ok(lines) => lines,
         Err(error) => {
-            return Some(Finding::problem(subject, printable(&error.message), printable(&error.advice)));
+            return Some(Check::problem(subject, printable(&error.message), printable(&error.advice)));
         }
     };
     let install = format!("run `nexus project install {}` in {}", harness.name(), project.root().display());
     let example = match Example::make() {
         Ok(example) => example,
         Err(error) => {
-            return Some(Finding::note(subject, format!("no project for a trial can be created: {error}")));
+            return Some(Check::note(subject, format!("no project for a trial can be created: {error}")));
         }
     };
     let wrong: Vec<_> = lines
@@ -58,9 +58,9 @@ fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
         })
         .collect();
     Some(match (wrong.is_empty(), lines.len()) {
-        (true, 1) => Finding::fine(subject, "1 line, and its command answers"),
-        (true, count) => Finding::fine(subject, format!("{count} lines, and all their commands answer")),
-        (false, _) => Finding::problem(subject, wrong.join("; "), printable(&install)),
+        (true, 1) => Check::ok(subject, "1 line, and its command answers"),
+        (true, count) => Check::ok(subject, format!("{count} lines, and all their commands answer")),
+        (false, _) => Check::problem(subject, wrong.join("; "), printable(&install)),
     })
 }
 

@@ -41,6 +41,7 @@ use crate::{
     project::{ConformanceOutcome, FileSchema, ListedProjectTask, TaskPrompt},
     run::RunEvent,
     session::{ExportedMessage, ListedSession},
+    setup::SetupReport,
     show::ShownRecords,
     skills::{ChangedSkill, HubLine, SkillText},
     status::Status,
@@ -189,6 +190,7 @@ outputs! {
     "session list": List [ListedSession];
     "session search": List [nexus_broker::MemoryHit];
     "session show": Document [ShownConversation];
+    "setup": Document [SetupReport];
     "show": Document [ShownRecords];
     "skills info": Document [FoundSkill];
     "skills install": List [ChangedSkill];

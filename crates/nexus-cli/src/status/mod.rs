@@ -1,7 +1,6 @@
 //! `nexus status`: shows the logins, and the backends that would run. It calls no model, and renews no login.
 
 mod logins;
-mod running;
 
 use std::{
     path::{Path, PathBuf},
@@ -13,17 +12,14 @@ use nexus::{Availability, BackendId, BuildContext, Explanation, Router};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::{
-    logins::{Logins, VendorLogin},
-    running::RunsOn,
-};
+use self::logins::{Logins, VendorLogin};
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, StatusArgs},
+    checks::{HeldBackend, RunsOn, Survey, TypeReadiness},
     command_error::CommandError,
     config::{self, FoundConfig},
     output::{AnswerWriter, printable, say},
-    readiness::{HeldBackend, Readiness},
     schema::foreign::{AvailabilitySchema, ExplanationSchema},
     terminal::wrapped,
 };
@@ -100,7 +96,7 @@ pub(crate) async fn status(
             let router = config::load_source(source, context)?;
             is_stuck = !status.look_at(&router).await?;
             if is_stuck {
-                status.next.push("prepare one of the backends above: each line has the advice".to_owned());
+                status.next.push("prepare one of the backends above: each line has the advice; `nexus setup` goes through them".to_owned());
             }
         }
         Err(reason) => {
@@ -113,28 +109,21 @@ pub(crate) async fn status(
 }
 
 impl Status {
-    /// Looks at the backends, and returns true if one of them is ready.
+    /// Looks at the backends, and returns true if a turn of some type would start.
     async fn look_at(&mut self, router: &Router) -> Result<bool, CommandError> {
-        let backends = Readiness::of_all(router).await;
-        let is_any_ready = backends.iter().any(Readiness::is_ready);
-        let found = backends.iter().map(|backend| (&backend.id, &backend.availability)).collect();
-        let needs_model =
-            router.backends().into_iter().filter(|(_, backend)| backend.capabilities().needs_model);
-        let needs_model = needs_model.map(|(id, _)| id).collect();
-        for kind in router.kinds() {
-            let explanation = router.explain(kind.as_str()).map_err(|error| error.to_string())?;
-            let runs_on = RunsOn::of(&explanation.target, &found, &needs_model);
-            self.kinds.push(KindStatus { kind, runs_on, explanation });
-        }
-        let width = backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
+        let survey = Survey::of(router).await?;
+        let would_start = survey.would_start();
+        let width = survey.backends.iter().map(|backend| backend.id.as_str().len()).max().unwrap_or(0);
         let indent = " ".repeat(width + 4);
-        self.backends.extend(backends.into_iter().map(|found| Backend {
+        self.backends.extend(survey.backends.into_iter().map(|found| Backend {
             words: found.words(&indent),
             hold: found.hold.as_ref().map(HeldBackend::of),
             id: found.id,
             availability: found.availability,
         }));
-        Ok(is_any_ready)
+        let kind = |TypeReadiness { kind, runs_on, explanation }| KindStatus { kind, runs_on, explanation };
+        self.kinds.extend(survey.types.into_iter().map(kind));
+        Ok(would_start)
     }
 
     fn print(&self, now: SystemTime) {

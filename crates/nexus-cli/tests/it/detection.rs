@@ -14,9 +14,10 @@ use nexus::{
     BuildContext, DetectedConfig, Router,
     detection::{LocalAnswer, Machine, OwnLoginState, ProgramAnswer, ProgramRun, ProgramSearch},
 };
+use nexus_files::FileLock;
 use serde_json::Value;
 
-use crate::support::{Folder, text};
+use crate::support::{Folder, PATIENCE, text};
 
 /// A machine of a test.
 #[derive(Debug, Default)]
@@ -205,14 +206,14 @@ async fn each_machine_has_its_configuration_and_each_of_them_loads() {
 }
 
 /// A program in a folder.
-fn program(path: &Path, script: &str) {
+pub(crate) fn program(path: &Path, script: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, script).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Poses as Claude Code: its version, and one turn.
-const CLAUDE: &str = r#"#!/bin/sh
+pub(crate) const CLAUDE: &str = r#"#!/bin/sh
 echo "$@" >> "${0%/*}/calls"
 if [ "$1" = --version ]; then echo "2.1.197 (Claude Code)"; exit 0; fi
 while read -r line; do
@@ -230,38 +231,59 @@ while read -r line; do
 done
 "#;
 
+/// A lock that a test shares while it looks at the usual ports of model servers, and that a test with such a server has alone.
+pub(crate) fn usual_ports() -> PathBuf {
+    std::env::temp_dir().join(format!("nexus-usual-ports-{}.lock", rustix::process::geteuid().as_raw()))
+}
+
 /// A person in a project, with a home, and programs outside of both.
-struct Person {
+pub(crate) struct Person {
     root: Folder,
+    _ports: Option<FileLock>,
 }
 
 impl Person {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
+        let ports = FileLock::lock_shared(&usual_ports(), PATIENCE * 4).unwrap().expect("the usual ports");
+        Self { _ports: Some(ports), ..Self::without_ports() }
+    }
+
+    /// One whose test has the lock of [`usual_ports`] itself.
+    pub(crate) fn without_ports() -> Self {
         let root = Folder::empty();
         for folder in ["home/.claude", "project/.git", "bin"] {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         // The tests may run where groups can write new folders, whose programs are not used.
         fs::set_permissions(root.path().join("bin"), fs::Permissions::from_mode(0o755)).unwrap();
-        Self { root }
+        Self { root, _ports: None }
     }
 
-    fn with_claude(self) -> Self {
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The configuration of the home.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.root.nexus_home().join("nexus.yaml")
+    }
+
+    pub(crate) fn with_claude(self) -> Self {
         program(&self.bin().join("claude"), CLAUDE);
         fs::write(self.root.path().join("home/.claude/.credentials.json"), "{}").unwrap();
         self
     }
 
-    fn bin(&self) -> PathBuf {
+    pub(crate) fn bin(&self) -> PathBuf {
         self.root.path().join("bin")
     }
 
-    fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.root.path().join("project")
     }
 
     /// A command in the project. `path` goes before the folder of programs.
-    fn command(&self, path: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, path: &str, arguments: &[&str]) -> Command {
         let mut command = self.root.command(arguments);
         command
             .current_dir(self.project())
@@ -271,7 +293,7 @@ impl Person {
         command
     }
 
-    fn nexus(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn nexus(&self, arguments: &[&str]) -> Output {
         self.command("", arguments).output().unwrap()
     }
 }

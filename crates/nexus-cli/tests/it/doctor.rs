@@ -53,8 +53,9 @@ fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
     assert_eq!(said["well"], false);
     let findings = said["findings"].as_array().unwrap();
     let backend = findings.iter().find(|finding| finding["subject"] == "backend local").unwrap();
-    assert_eq!(backend["state"], "problem");
-    assert!(backend["text"].as_str().unwrap().contains(&url) && backend["mend"].is_string(), "{backend}");
+    assert_eq!(backend["severity"], "problem");
+    assert_eq!(backend["outcome"], "failed");
+    assert!(backend["detail"].as_str().unwrap().contains(&url) && backend["fix"].is_string(), "{backend}");
     // What would run is told the same by the other two.
     for arguments in [&["check", "--probe"][..], &["status"]] {
         let output = folder.nexus(arguments);
@@ -133,7 +134,11 @@ fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
     fs::remove_file(folder.path().join("nexus.yaml")).unwrap();
     let output = folder.nexus(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("create one with `mkdir -p "), "{}", text(&output.stdout));
+    assert!(
+        text(&output.stdout).contains("create one with `nexus setup`, or with `mkdir -p "),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 #[test]

@@ -121,6 +121,7 @@ const ANSWERING: &[&[&str]] = &[
 
 /// Subcommands that do not answer there, or not without what is not here.
 const OTHERS: &[(&str, &str)] = &[
+    ("setup", "it writes the configuration, which its own tests have"),
     ("uninstall", "it removes an installed program"),
     ("conversation fork", "it is another command the second time; its own tests have it"),
     ("conversation delete", "it is another command the second time; its own tests have it"),

@@ -32,6 +32,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("key list", "a keyring: `key`"),
     ("key remove", "a keyring: `key`"),
     ("key set", "a keyring: `key`"),
+    ("setup", "a machine: `setup`"),
     ("uninstall", "an installation: `uninstall`"),
     ("login", "an issuer: `login`"),
     ("testbed prove", "programs of a trap, which take seconds: `testbed`"),

@@ -56,6 +56,8 @@ mod project_roles;
 mod record;
 #[cfg(target_os = "linux")]
 mod recorded;
+#[cfg(all(target_os = "linux", feature = "demo"))]
+mod setup;
 #[cfg(all(target_os = "linux", feature = "login"))]
 mod shared_login_real;
 #[cfg(target_os = "linux")]

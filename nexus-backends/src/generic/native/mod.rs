@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
-use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
@@ -39,7 +39,7 @@ use crate::native::wires::responses::shape::{
 use crate::native::wires::shape::WireShape;
 use crate::native::{bearer, kind, own_settings};
 use crate::server_address::{vendor_as_named, vendor_of_server};
-use crate::settings::Billing;
+use crate::settings::{Billing, CredentialSetting};
 
 /// Prefix of API keys at most vendors.
 const KEY_PREFIX: &str = "sk-";
@@ -208,6 +208,7 @@ pub(crate) struct Generic {
     provider: String,
     default_model: Option<ModelId>,
     billing: Option<Billing>,
+    is_list_probed: bool,
     shape: Shape,
     efforts: Vec<Effort>,
     output: OutputSupport,
@@ -247,6 +248,7 @@ impl Generic {
             provider: "openai".to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing,
+            is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
             shape,
             efforts: own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
             output: match own.structured_output {
@@ -300,6 +302,10 @@ impl Dialect for Generic {
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
         })
+    }
+
+    fn probed_model(&self) -> Option<ProbedModel<'_>> {
+        self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref() })
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {

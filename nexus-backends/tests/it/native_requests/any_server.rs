@@ -1,9 +1,11 @@
 //! `responses`: a server of which only the URL is known.
 
 use nexus_backends::generic::Responses;
-use nexus_core::{Effort, ErrorKind, OutputSchema, TurnHost, TurnRequest};
+use nexus_core::{
+    BackendId, BackendKind as _, BuildContext, Effort, ErrorKind, OutputSchema, TurnHost, TurnRequest,
+};
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::support::{TOKEN, adder, build, input, run, sum, warnings};
 
@@ -96,6 +98,45 @@ async fn a_model_must_be_named_by_somebody() {
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
     assert!(format!("{error:?}").contains("name a model"), "{error:?}");
     assert!(sim.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_probe_finds_out_that_the_model_of_a_local_server_is_missing() {
+    let scenario = Scenario::new([Reply::text("Hello")]).models(["qwen3:latest", "other"]);
+    let sim = Sim::start(Dialect::Responses, scenario).unwrap();
+    for (model, is_ready) in [("other", true), ("qwen3", true), ("qwen3:8b", false), ("othr", false)] {
+        let backend = build(&Responses, &sim.base_url(), json!({ "model": model })).unwrap();
+        let found = backend.probe().await;
+        assert_eq!(found.is_ready(), is_ready, "{model}: {found:?}");
+        if let nexus_core::Availability::Unusable { reason } = found {
+            assert!(reason.contains("it lists qwen3:latest, other"), "{reason}");
+        }
+    }
+    // A backend without a model is judged by its caller, which knows the types.
+    assert!(build(&Responses, &sim.base_url(), json!({})).unwrap().probe().await.is_ready());
+    assert!(sim.main_calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_probe_sends_a_configured_key_to_its_server_alone_and_borrows_none_of_the_host() {
+    let scenario = Scenario::new([Reply::text("Hello")]).models(["any"]);
+    let sim = Sim::start(Dialect::Responses, scenario).unwrap();
+    let settings = json!({ "model": "any", "credential": { "env": "TOKEN" }, "billing": "plan" });
+    let context = BuildContext::in_home("/nonexistent/nexus")
+        .with_environment([("TOKEN".to_owned(), "sk-metered".to_owned())].into());
+    let Value::Object(mut settings) = settings else { unreachable!() };
+    settings.insert("base_url".to_owned(), json!(sim.base_url()));
+    let build =
+        |settings: &Map<String, Value>| Responses.build(BackendId::new("main"), settings, &context).unwrap();
+    // A turn would be refused for its payer.
+    let found = build(&settings).probe().await;
+    assert!(matches!(&found, nexus_core::Availability::Unusable { .. }), "{found:?}");
+    assert!(sim.requests().is_empty());
+    settings.insert("billing".to_owned(), json!("metered"));
+    assert!(build(&settings).probe().await.is_ready());
+    let requests = sim.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].bearer(), Some("sk-metered"));
 }
 
 #[tokio::test]

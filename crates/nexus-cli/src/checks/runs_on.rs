@@ -5,22 +5,27 @@ use std::{
     fmt,
 };
 
-use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, ModelId, Verdict};
+use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, ModelId, VendorId, Verdict};
 use nexus_files::rfc3339;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::readiness::NO_MODEL;
+/// Reason why a turn without a model does not start.
+pub(super) const NO_MODEL: &str =
+    "no model is named: set `model` in the settings of the backend, or in the types that use it";
 
 /// Backend that would run a turn, or one seat of a panel.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(super) struct RunsOn {
+pub(crate) struct RunsOn {
     /// Number of the seat, in a panel.
     #[serde(skip_serializing_if = "Option::is_none")]
     seat: Option<usize>,
     /// First ready backend of the chain. `None` if every backend is skipped.
     #[schemars(with = "Option<String>")]
-    backend: Option<BackendId>,
+    pub(super) backend: Option<BackendId>,
+    /// Vendor of that backend.
+    #[serde(skip)]
+    pub(super) vendor: Option<VendorId>,
     #[schemars(with = "Option<String>")]
     model: Option<ModelId>,
     #[schemars(with = "Option<String>")]
@@ -62,7 +67,7 @@ impl RunsOn {
         needs_model: &BTreeSet<BackendId>,
     ) -> Self {
         let mut passed_over = Vec::new();
-        let (mut backend, mut model) = (None, chain.model.as_ref());
+        let (mut backend, mut vendor, mut model) = (None, None, chain.model.as_ref());
         for entry in &chain.entries {
             let has_model = entry.model.is_some() || chain.model.is_some();
             let lacks_model = || needs_model.contains(&entry.backend) && !has_model;
@@ -70,6 +75,7 @@ impl RunsOn {
             match obstacle.or_else(|| lacks_model().then(|| NO_MODEL.to_owned())) {
                 None => {
                     backend = Some(entry.backend.clone());
+                    vendor.clone_from(&entry.vendor);
                     model = entry.model.as_ref().or(model);
                     break;
                 }
@@ -78,7 +84,7 @@ impl RunsOn {
                 }
             }
         }
-        Self { seat, backend, model: model.cloned(), effort: chain.effort, passed_over }
+        Self { seat, backend, vendor, model: model.cloned(), effort: chain.effort, passed_over }
     }
 }
 
