@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, ForgetError,
-    Forgotten, LoopMode, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    AccessSupport, Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend,
+    ForgetError, Forgotten, LoopMode, ResumeHandle, ToolAccess, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 
 use crate::{
@@ -45,6 +45,15 @@ impl Router {
             }
             Target::Panel(panel) => Err(KindError::IsPanel { kind, panel: panel.clone() }),
         }
+    }
+
+    /// Returns the highest access level up to `wanted` that the backend of a work-kind can enforce. Returns `wanted` if there is none,
+    /// so that the turn reports the reason.
+    pub fn enforceable_access(&self, kind: impl Into<WorkKind>, wanted: ToolAccess) -> ToolAccess {
+        let Ok(backend) = self.backend(kind) else { return wanted };
+        let access = backend.capabilities().access;
+        let mut levels = ToolAccess::ALL.into_iter().rev().filter(|level| *level <= wanted);
+        levels.find(|level| access.of(*level) != AccessSupport::Unsupported).unwrap_or(wanted)
     }
 }
 

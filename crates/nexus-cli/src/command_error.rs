@@ -11,6 +11,7 @@ use nexus_debates::{DebateError, DebateErrorKind};
 use nexus_project::{ProjectError, ProjectErrorKind};
 use nexus_tasks::{TaskError, TaskErrorKind};
 use nexus_testbed::TestbedError;
+use nexus_trees::{TreeError, TreeErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -241,6 +242,19 @@ impl ProblemReport {
             column: problem.position.column,
             message: problem.message.clone(),
             suggestion: problem.suggestion.clone(),
+        }
+    }
+}
+
+impl From<TreeError> for CommandError {
+    fn from(error: TreeError) -> Self {
+        let failed = Self::failed(&error);
+        match error.kind() {
+            TreeErrorKind::Changed => failed.with_advice(
+                "copy what you need, or repeat with --force; `nexus undo --redo` restores the overwritten files",
+            ),
+            TreeErrorKind::NotFound => failed.with_advice("`nexus undo --list` lists the turns with a snapshot"),
+            _ => failed,
         }
     }
 }

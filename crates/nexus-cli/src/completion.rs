@@ -84,8 +84,8 @@ type Source = fn() -> Vec<CompletionCandidate>;
 fn source(command: &str, argument: &str) -> Option<Source> {
     let group = command.split(' ').next().unwrap_or_default();
     Some(match (group, command, argument) {
-        ("run" | "explain" | "acp", _, "first" | "kind" | "type" | "type_name") => types,
-        ("run", _, "conversation") | ("conversation", _, "name") => conversations,
+        ("run" | "explain" | "acp" | "chat", _, "first" | "kind" | "type" | "type_name") => types,
+        ("run" | "chat", _, "conversation") | ("conversation", _, "name") => conversations,
         ("task", "task show", "artifact") => artifacts,
         ("task", _, "task") => tasks,
         ("debate", _, "debate") => debates,

@@ -232,6 +232,22 @@ fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String
     text.trim_end_matches('\n').to_owned()
 }
 
+/// Returns the beginning of the last answer of a conversation.
+pub(crate) fn last_words(conversation: &Conversation) -> Option<String> {
+    const LINES: usize = 12;
+    let messages: Vec<_> = conversation.messages().collect();
+    messages.into_iter().rev().find_map(|message| match message {
+        ConversationMessage::Assistant { text, .. } if !text.trim().is_empty() => {
+            let mut shown = text.trim().lines().take(LINES).collect::<Vec<_>>().join("\n");
+            if text.trim().lines().count() > LINES {
+                shown.push_str("\n\u{2026}");
+            }
+            Some(shown)
+        }
+        _ => None,
+    })
+}
+
 fn words(blocks: &[PromptBlock]) -> String {
     let words = blocks.iter().map(|block| match block {
         PromptBlock::Text { text } => text.as_str(),

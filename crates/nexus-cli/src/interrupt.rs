@@ -19,6 +19,12 @@ pub(crate) fn exit_code() -> ExitCode {
     ExitCode::from(EXIT_SIGNAL + LAST.load(Ordering::Relaxed))
 }
 
+/// Returns true if the last signal was Ctrl-C, which stops a piece of work and not the command.
+pub(crate) fn was_ctrl_c() -> bool {
+    // Source: POSIX: SIGINT is 2.
+    LAST.load(Ordering::Relaxed) == 2
+}
+
 /// Waits for Ctrl-C, for the end of the terminal, or for a termination signal. Signals from before the call are lost: a caller that works
 /// between two waits, such as a loop, uses [`Interrupts`].
 ///

@@ -7,11 +7,14 @@ mod acp;
 mod activity;
 #[cfg(feature = "keyring")]
 mod api_key;
+mod approval;
 mod args;
 mod artifact;
+mod attendance;
 mod broker;
 mod broker_home;
 mod callback;
+mod chat;
 mod check;
 mod checks;
 mod child;
@@ -35,6 +38,7 @@ mod hold;
 mod hook;
 mod input;
 mod interrupt;
+mod line_reader;
 #[cfg(feature = "login")]
 mod login;
 #[cfg(feature = "login")]
@@ -50,6 +54,7 @@ mod project;
 mod repeated_lines;
 mod run;
 mod schema;
+mod screen;
 mod session;
 mod setup;
 mod show;
@@ -66,6 +71,8 @@ mod terminal;
 mod testbed;
 mod trigger;
 mod trust;
+mod typed_key;
+mod undo;
 mod uninstall;
 mod versions;
 mod warnings;
@@ -169,7 +176,18 @@ fn start_runtime() -> io::Result<Runtime> {
 
 /// Parses the command line. Also returns the name of the command.
 fn parse() -> Result<(Args, String), clap::Error> {
-    let matches = args::command().try_get_matches()?;
+    let matches = match args::command().try_get_matches() {
+        Err(error) if lacks_command(&error) => {
+            // A person at a terminal who names no command gets a chat. Everyone else gets the help.
+            let chat =
+                || args::command().try_get_matches_from(std::env::args_os().chain(["chat".into()])).ok();
+            match chat::is_default().then(chat).flatten() {
+                Some(matches) => matches,
+                None => return Err(error),
+            }
+        }
+        parsed => parsed?,
+    };
     let mut names = Vec::new();
     let mut at = &matches;
     while let Some((name, below)) = at.subcommand() {
@@ -179,6 +197,12 @@ fn parse() -> Result<(Args, String), clap::Error> {
     let mut args = Args::from_arg_matches(&matches)?;
     args.config = args.config.or_of_environment();
     Ok((args, names.join(" ")))
+}
+
+/// Returns true if the command line ends before its command.
+fn lacks_command(error: &clap::Error) -> bool {
+    use clap::error::ErrorKind::{DisplayHelpOnMissingArgumentOrSubcommand, MissingSubcommand};
+    matches!(error.kind(), DisplayHelpOnMissingArgumentOrSubcommand | MissingSubcommand)
 }
 
 /// Prints the parser's message: an error in the command line, or the text of `--help` or `--version`.
@@ -206,6 +230,9 @@ async fn run(
     let _activity = args.command.activity().map(Activity::start);
     match args.command {
         Command::Run(run) => run::run(out, config, &run, trace_context).await,
+        Command::Chat(args) => chat::chat(out, config, &args).await,
+        Command::Undo(args) => undo::undo(out, &args).await,
+        Command::Diff(args) => undo::diff(out, &args).await,
         Command::Show { file } => show::show(out, &file),
         Command::Forget { file } => forget::forget(out, config, &file).await,
         Command::Hold(command) => hold::hold(out, config, command).await,

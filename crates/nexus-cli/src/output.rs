@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 pub(crate) use crate::printable::{printable, printable_lines};
-use crate::{EXIT_FAILED, activity};
+use crate::{EXIT_FAILED, activity, screen};
 
 /// Exit code if the reader of standard output went away: the code that a shell reports for a program ended by SIGPIPE.
 pub(crate) const EXIT_CLOSED_PIPE: u8 = 141;
@@ -100,8 +100,7 @@ pub(crate) fn complain(message: impl Display) {
 
 /// Writes a line to standard error in one call, so that no other thread writes into it.
 pub(crate) fn complain_line(line: impl Display) {
-    activity::clear();
-    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    screen::line(&format!("{line}\n"));
 }
 
 /// Returns true if a part of standard output is lost.

@@ -4,7 +4,7 @@ use agent_client_protocol_schema::v1::{
     SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
     SessionModeState,
 };
-use nexus_core::{AccessSupport, ExecutionBackend as _, ToolAccess};
+use nexus_core::ToolAccess;
 use nexus_router::{ExplainedTarget, Router};
 
 /// Id of the option for the mode, for clients that show options and no modes.
@@ -87,15 +87,6 @@ pub(crate) fn options(
 pub(crate) fn level(name: &str, most: ToolAccess) -> Option<ToolAccess> {
     let mut levels = LEVELS.iter().map(|(level, ..)| *level);
     levels.find(|level| *level <= most && level.as_str() == name)
-}
-
-/// Returns the highest level up to `wanted` that the backend of the type can enforce. Returns `wanted` if it can enforce
-/// none.
-pub(crate) fn kept_level(router: &Router, kind: &str, wanted: ToolAccess) -> ToolAccess {
-    let Ok(backend) = router.backend(kind) else { return wanted };
-    let access = backend.capabilities().access;
-    let mut levels = LEVELS.iter().rev().map(|(level, ..)| *level).filter(|level| *level <= wanted);
-    levels.find(|level| access.of(*level) != AccessSupport::Unsupported).unwrap_or(wanted)
 }
 
 /// Describes a type and its backends: `operations/review · a group, model strong`.

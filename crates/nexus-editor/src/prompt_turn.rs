@@ -135,7 +135,7 @@ fn request(
     access: ToolAccess,
     blocks: Vec<PromptBlock>,
 ) -> TurnRequest {
-    let kept = modes::kept_level(router, mode, access);
+    let kept = router.enforceable_access(mode, access);
     let told = (kept != access).then(|| (mode.to_owned(), kept));
     let before = std::mem::replace(&mut lock(&running.session.state).told_level, told.clone());
     if told.is_some() && told != before {

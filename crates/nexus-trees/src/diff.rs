@@ -11,7 +11,7 @@ use nexus_core::{FileChanges, harness::run_blocking};
 use super::{
     CommitId, Tree, TreeError, TreeId,
     refusal::to_path,
-    repo::{GITLINK, GitEntry},
+    repo::{GITLINK, GitEntry, Repo},
 };
 
 /// One path that differs between two trees.
@@ -128,6 +128,18 @@ impl Tree {
         to: impl Into<Treeish<'a>>,
     ) -> Result<Patch, TreeError> {
         let (from, to) = (self.existing(from.into())?, self.existing(to.into())?);
+        self.repo.patch(from, to, self.limits.patch_bytes)
+    }
+
+    /// Returns the id of an existing commit or tree.
+    fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
+        self.repo.root(tree.0).map(|_| tree.0)
+    }
+}
+
+impl Repo {
+    /// Returns the patch from one existing commit or tree to another.
+    pub(super) fn patch(&self, from: &str, to: &str, max_bytes: u64) -> Result<Patch, TreeError> {
         let options = [
             "-r",
             "--patch",
@@ -150,21 +162,16 @@ impl Tree {
             from,
             to,
         ];
-        let command = self.repo.command("diff-tree").args(options).env("GIT_ATTR_SOURCE", self.empty_tree());
-        command.run_within(b"", self.limits.patch_bytes).map(Patch)
+        let command = self.command("diff-tree").args(options).env("GIT_ATTR_SOURCE", empty_tree(from));
+        command.run_within(b"", max_bytes).map(Patch)
     }
+}
 
-    /// Returns the id of an existing commit or tree.
-    fn existing<'a>(&self, tree: Treeish<'a>) -> Result<&'a str, TreeError> {
-        self.repo.root(tree.0).map(|_| tree.0)
-    }
-
-    fn empty_tree(&self) -> &'static str {
-        // Ids of the empty tree in SHA-1 and SHA-256. Git knows both without storing them.
-        match self.base().commit.as_str().len() {
-            40 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-            _ => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
-        }
+/// Returns the id of the empty tree, in the format of another id. Git knows it without storing it.
+fn empty_tree(like: &str) -> &'static str {
+    match like.len() {
+        40 => "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+        _ => "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
     }
 }
 

@@ -9,6 +9,8 @@
 //! - send commits to other machines ([`Tree::bundle`])
 //! - move the person's branch ([`Tree::land`], [`Tree::land_merged`]), or store commits beside it ([`Tree::keep`])
 //!
+//! A [`FolderHistory`] is apart from trees: it records a person's own folder around turns, shows what a turn changed, and undoes it.
+//!
 //! Linux only.
 //!
 //! # Guarantees
@@ -93,6 +95,9 @@ mod compose;
 mod create;
 mod diff;
 mod error;
+mod folder_history;
+mod folder_restore;
+mod folder_snapshot;
 mod git;
 mod handle;
 mod id;
@@ -135,6 +140,7 @@ pub use checkout_status::CheckoutStatus;
 pub use commit::CommitIntent;
 pub use diff::{ChangedPath, Patch, TreeEntry, Treeish};
 pub use error::{TreeError, TreeErrorKind, TreeServiceErrorKind};
+pub use folder_history::{FolderHistory, FolderTurn, LaterChanges, RestoredFiles};
 pub use git::Git;
 pub use id::{CommitId, InvalidObjectId, TreeId};
 pub use land::{LandObstacle, Landing};

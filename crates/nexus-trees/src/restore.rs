@@ -247,7 +247,7 @@ fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
 }
 
 /// Returns the temporary name of a file. A leftover file is in no commit, so the next call removes it.
-fn pending_name() -> Vec<u8> {
+pub(super) fn pending_name() -> Vec<u8> {
     format!(".nexus-tree-{}", nexus_files::random_name()).into_bytes()
 }
 

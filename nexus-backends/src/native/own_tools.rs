@@ -21,7 +21,7 @@ use nexus_core::{
     Brief, ErrorKind, FileTools, ParticipantScope, Session, ToolAccess, ToolDefinition, Toolbox, TurnHost,
     TurnRequest, TurnSession,
     harness::{Failure, run_blocking},
-    scope::PathRule,
+    scope::{PathRule, ToolPattern},
 };
 use tempfile::TempDir;
 
@@ -154,8 +154,7 @@ impl Workspace {
 
     /// Returns the scope of the file tools.
     fn scope(&self) -> Result<ParticipantScope, String> {
-        let all = "*".parse().map_err(|error| format!("{error:?}"))?;
-        let mut brief = Brief::new(&self.folder).tool(all).allow_hard_links_for_reading();
+        let mut brief = Brief::new(&self.folder).tool(ToolPattern::every()).allow_hard_links_for_reading();
         match self.access {
             ToolAccess::ScopedOnly => {}
             ToolAccess::Unrestricted => brief = brief.reading("/").writing("/"),

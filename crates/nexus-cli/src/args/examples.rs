@@ -85,6 +85,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("broker status", ["nexus broker status", "nexus broker status --json"]),
     ("broker stop", ["nexus broker stop clerk", "nexus broker stop clerk --json"]),
     ("broker watch", ["nexus broker watch", "nexus broker watch --every 5"]),
+    ("chat", ["nexus chat", "nexus chat executor --access workspace-write --conversation design"]),
     ("check", ["nexus check --probe", "nexus check --example > nexus.yaml"]),
     (
         "completions",
@@ -123,6 +124,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     #[cfg(feature = "demo")]
     ("demo turn", ["nexus demo turn", "nexus demo turn --home /tmp/demo"]),
     ("debate watch", ["nexus debate watch last", "nexus debate watch last --json"]),
+    ("diff", ["nexus diff", "nexus diff 3 > change.patch"]),
     ("doctor", ["nexus doctor", "nexus doctor --json"]),
     ("explain", ["nexus explain", "nexus explain executor --watch"]),
     ("fleet", ["nexus fleet setup --pool builders", "nexus fleet status --watch 5"]),
@@ -325,6 +327,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("worker", ["nexus worker --pool builders", "nexus worker --pool builders --name left --turns 2"]),
     ("trust", ["nexus trust", "nexus trust --list"]),
+    ("undo", ["nexus undo", "nexus undo --list --cd src"]),
     ("uninstall", ["nexus uninstall", "nexus uninstall --home --yes"]),
 ];
 

@@ -5,6 +5,7 @@ mod acp;
 mod api_key;
 mod artifact;
 mod broker;
+mod chat;
 mod conversation;
 mod debate;
 #[cfg(feature = "demo")]
@@ -31,6 +32,7 @@ mod task;
 mod testbed;
 mod trigger;
 mod trust;
+mod undo;
 mod uninstall;
 
 use std::{path::PathBuf, time::Duration};
@@ -43,6 +45,7 @@ pub(crate) use acp::AcpArgs;
 pub(crate) use api_key::KeyCommand;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
 pub(crate) use broker::{BrokerCommand, SendArgs};
+pub(crate) use chat::ChatArgs;
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "demo")]
@@ -64,6 +67,7 @@ pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
 pub(crate) use trigger::{TriggerArgs, TriggerCommand};
 pub(crate) use trust::TrustArgs;
+pub(crate) use undo::{DiffArgs, UndoArgs};
 pub(crate) use uninstall::UninstallArgs;
 
 /// Runs agent turns on the vendors that nexus.yaml names.
@@ -104,6 +108,14 @@ impl ConfigArgs {
 pub(crate) enum Command {
     /// Run one turn and show its progress. Prints only the answer to standard output
     Run(Box<RunArgs>),
+    /// Talk to an agent: a conversation with history, steering and approvals. `nexus` alone at a terminal starts it
+    #[command(after_help = chat::CHAT_HELP)]
+    Chat(Box<ChatArgs>),
+    /// Restore the files that the last turn changed in a folder
+    #[command(after_help = undo::UNDO_HELP)]
+    Undo(UndoArgs),
+    /// Show what turns changed in a folder. See `nexus undo --help` for the files that are covered
+    Diff(DiffArgs),
     /// Print the record of turns that `nexus run --keep FILE` wrote: prompt, events, answer, backend and cost
     Show {
         /// The file

@@ -9,7 +9,6 @@ use nexus::{
 
 use super::show::{RunEvent, TurnConversation};
 use crate::{
-    args::RunArgs,
     command_error::CommandError,
     conversation::{forget, store},
     output::{AnswerWriter, complain, printable_lines},
@@ -17,7 +16,7 @@ use crate::{
 };
 
 /// Locks a conversation as soon as no other turn runs in it. `None` if `cancel` ends the wait.
-pub(super) async fn take(
+pub(crate) async fn take(
     name: &ConversationName,
     patience: Duration,
     cancel: &CancelToken,
@@ -41,7 +40,7 @@ pub(super) async fn take(
 }
 
 /// Work and warnings left after the turn is shown.
-pub(super) struct Rest {
+pub(crate) struct Rest {
     superseded: Vec<ResumeHandle>,
     unstored: Option<CommandError>,
 }
@@ -52,7 +51,7 @@ impl Rest {
     /// # Errors
     ///
     /// The turn could not be stored.
-    pub(super) async fn end(self, router: &Router, name: &ConversationName) -> Result<(), CommandError> {
+    pub(crate) async fn end(self, router: &Router, name: &ConversationName) -> Result<(), CommandError> {
         for handle in &self.superseded {
             if let Err(reason) = forget(router, handle).await {
                 complain(printable_lines(&format!("warning: {name}: {reason}")));
@@ -67,12 +66,11 @@ pub(super) async fn run(
     out: AnswerWriter,
     held: &mut HeldConversation,
     router: &Router,
-    (args, kind): (&RunArgs, &str),
+    (kind, options): (&str, ConversationOptions),
     request: TurnRequest,
     host: TurnHost,
     events: &mut dyn EventSink,
 ) -> Result<(Result<TurnResult, TurnError>, Rest), CommandError> {
-    let options = ConversationOptions::new().when_lost(args.on_lost.into());
     let turn = held.run_turn(router, kind, request, host, options, events).await?;
     let conversation = || TurnConversation {
         name: held.name().to_string(),

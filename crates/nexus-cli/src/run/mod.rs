@@ -1,12 +1,12 @@
 //! `nexus run`: one turn, or one panel.
 
-mod held;
+pub(crate) mod held;
 mod kept;
 mod panel;
-mod purpose;
+pub(crate) mod purpose;
 mod request;
 mod seat_board;
-mod show;
+pub(crate) mod show;
 
 use std::{
     collections::BTreeSet,
@@ -17,26 +17,32 @@ use std::{
 };
 
 use nexus::{
-    BackendId, CancelToken, ErrorKind, EventSink, KindError, RecordError, RecordFile, Router, TraceContext,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    BackendId, CancelToken, ConversationOptions, ErrorKind, EventSink, HeldConversation, KindError,
+    RecordError, RecordFile, Router, TraceContext, TurnError, TurnHost, TurnRecording, TurnRequest,
+    TurnResult,
 };
 use serde_json::Value;
 
 use self::{
+    held::Rest,
     panel::run_panel,
     purpose::Purpose,
     request::request,
     show::{JsonLines, Quiet, Show},
 };
 use crate::{
-    EXIT_FAILED,
+    EXIT_FAILED, approval,
+    approval::AlwaysAllowed,
     args::{ConfigArgs, RunArgs},
+    attendance::{TypedWords, attend},
     command_error::CommandError,
     config,
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, complain_line, printable, say},
     printer::{PrintStyle, TurnPrinter},
+    screen::ScreenWriter,
     terminal,
+    undo::TurnSnapshots,
 };
 
 pub(crate) use self::show::RunEvent;
@@ -57,15 +63,56 @@ pub(crate) async fn run(
     let request = request(args, &purpose, is_panel)?;
     let interrupts = TurnInterrupts::listen();
     let cancel = interrupts.cancel.clone();
-    let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
+    let mut host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
+    // A person who can see a question can answer it.
+    let mut questions = None;
+    if !out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal() {
+        let (approver, asked) = approval::approver();
+        (host, questions) = (host.with_approver(approver), Some(asked));
+    }
     let work = async {
-        match is_panel {
+        let snapshots = snapshots(out, args, &purpose.kind, &request, &cancel).await;
+        let done = match is_panel {
             true => run_panel(out, &router, (args, &purpose.kind), request, &host, style()).await,
             false => run_turn(out, &router, (args, &purpose.kind), request, host).await,
+        };
+        if let Some(snapshots) = snapshots {
+            snapshots.end().await;
         }
+        done
     };
     let work = stopping_without_output(work, &cancel);
-    interrupts.unless_second(work).await.unwrap_or_else(|| Err(CommandError::cancelled()))
+    let done = match questions {
+        Some(questions) => {
+            let mut always = AlwaysAllowed::new("until this turn ends");
+            let work = attend(interrupts.unless_second(work), questions, &mut always, TypedWords::Unread);
+            work.await.0
+        }
+        None => interrupts.unless_second(work).await,
+    };
+    done.unwrap_or_else(|| Err(CommandError::cancelled()))
+}
+
+/// Records the working folder of a turn that may write. A person at the terminal learns the reason if that is impossible.
+async fn snapshots(
+    out: AnswerWriter,
+    args: &RunArgs,
+    kind: &str,
+    request: &TurnRequest,
+    cancel: &CancelToken,
+) -> Option<TurnSnapshots> {
+    let conversation = args.conversation.as_ref().map(|name| format!(" · {name}")).unwrap_or_default();
+    let label = format!("{kind}{conversation}");
+    let folder = request.working_directory.clone();
+    match TurnSnapshots::begin(folder, request.tool_access, label, cancel.clone()).await {
+        Ok(snapshots) => snapshots,
+        Err(error) => {
+            if io::stderr().is_terminal() && !out.is_json() && !args.quiet && !cancel.is_cancelled() {
+                complain(printable(&format!("`nexus undo` cannot undo this turn: {error}")));
+            }
+            None
+        }
+    }
 }
 
 /// Runs `work` to its end. Once its output cannot be written, it is cancelled, so that no more money is spent on it.
@@ -96,39 +143,20 @@ async fn run_turn(
         Some(path) => Some(open(path)?.begin(kind, &request, &host).map_err(|error| unwritten(&error))?),
         None => None,
     };
-    let began = Instant::now();
     let mut shown: Box<dyn Show> = if out.is_json() {
         Box::new(JsonLines)
     } else if args.quiet {
         Box::new(Quiet)
     } else {
-        Box::new(TurnPrinter::new(io::stderr()).with_style(style()))
+        Box::new(printer())
     };
-    let mut recorded;
-    let events: &mut dyn EventSink = match &mut recording {
-        Some(recording) => {
-            recorded = recording.beside(shown.as_events());
-            &mut recorded
-        }
-        None => shown.as_events(),
-    };
-    let (outcome, rest) = match &mut held {
-        Some(held) => {
-            let (outcome, rest) = held::run(out, held, router, (args, kind), request, host, events).await?;
-            (outcome, Some(rest))
-        }
-        None => (router.run_turn(kind, request, host, events).await, None),
-    };
-    shown.outcome(&outcome, began);
+    let options = ConversationOptions::new().when_lost(args.on_lost.into());
+    let conversation = held.as_mut().map(|held| (held, options));
+    let turn = ShownTurn { out, router, kind, conversation, recording: recording.as_mut() };
+    let (outcome, rest) = turn.run(request, host, &mut *shown).await?;
     let code = match &outcome {
-        Ok(result) => {
-            print_answer(out, result, &*shown);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            advise_on_holds(out, router, error);
-            code_of(error)
-        }
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => code_of(error),
     };
     if let Some(recording) = recording {
         recording.end(&outcome).map_err(|error| unwritten(&error))?;
@@ -137,6 +165,56 @@ async fn run_turn(
         rest.end(router, held.name()).await?;
     }
     Ok(code)
+}
+
+/// A turn that is shown to a person or a program as it runs.
+pub(crate) struct ShownTurn<'a> {
+    pub(crate) out: AnswerWriter,
+    pub(crate) router: &'a Router,
+    pub(crate) kind: &'a str,
+    /// The conversation of the turn, if it has one.
+    pub(crate) conversation: Option<(&'a mut HeldConversation, ConversationOptions)>,
+    pub(crate) recording: Option<&'a mut TurnRecording>,
+}
+
+impl ShownTurn<'_> {
+    /// Runs the turn, and shows its events, its outcome and its answer.
+    pub(crate) async fn run(
+        self,
+        request: TurnRequest,
+        host: TurnHost,
+        shown: &mut dyn Show,
+    ) -> Result<(Result<TurnResult, TurnError>, Option<Rest>), CommandError> {
+        let Self { out, router, kind, conversation, recording } = self;
+        let began = Instant::now();
+        let mut recorded;
+        let events: &mut dyn EventSink = match recording {
+            Some(recording) => {
+                recorded = recording.beside(shown.as_events());
+                &mut recorded
+            }
+            None => shown.as_events(),
+        };
+        let (outcome, rest) = match conversation {
+            Some((held, options)) => {
+                let (outcome, rest) =
+                    held::run(out, held, router, (kind, options), request, host, events).await?;
+                (outcome, Some(rest))
+            }
+            None => (router.run_turn(kind, request, host, events).await, None),
+        };
+        shown.outcome(&outcome, began);
+        match &outcome {
+            Ok(result) => print_answer(out, result, shown),
+            Err(error) => advise_on_holds(out, router, error),
+        }
+        Ok((outcome, rest))
+    }
+}
+
+/// Creates the printer of a turn for a person.
+pub(crate) fn printer() -> TurnPrinter<ScreenWriter> {
+    TurnPrinter::new(ScreenWriter).with_style(style())
 }
 
 /// Names the command that ends the holds which kept a turn from its backends.

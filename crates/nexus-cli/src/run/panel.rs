@@ -22,6 +22,7 @@ use crate::{
     command_error::CommandError,
     output::{AnswerWriter, complain, complain_line, printable_lines, say, say_json},
     printer::PrintStyle,
+    screen::ScreenWriter,
 };
 
 pub(super) async fn run_panel(
@@ -35,7 +36,7 @@ pub(super) async fn run_panel(
     let router = router.snapshot();
     let panel = router.panel(kind)?;
     let shows_board = !out.is_json() && !args.quiet;
-    let board = shows_board.then(|| SeatBoard::new(io::stderr(), style, &panel.seats));
+    let board = shows_board.then(|| SeatBoard::new(ScreenWriter, style, &panel.seats));
     let file = args.keep.as_deref().map(super::open).transpose()?;
     let record = |file: &RecordFile| {
         let name = |seat: &Seat| format!("{kind}, seat {}: {seat}", seat.index);
@@ -95,7 +96,7 @@ fn section(seat: &SeatOutcome) -> String {
 /// Sink for the events of a panel: forwards them to the board or to standard output.
 struct ShownPanel {
     out: AnswerWriter,
-    board: Option<SeatBoard<io::Stderr>>,
+    board: Option<SeatBoard<ScreenWriter>>,
     /// Recordings of the seats that still run, if the panel is recorded.
     recordings: Vec<Option<TurnRecording>>,
     /// First error of a recording.

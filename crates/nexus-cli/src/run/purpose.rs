@@ -3,7 +3,7 @@
 use crate::{args::RunArgs, command_error::CommandError};
 
 /// Type of a turn whose command line names none.
-const DEFAULT_TYPE: &str = "executor";
+pub(crate) const DEFAULT_TYPE: &str = "executor";
 
 /// Least similarity to a type at which a single word is taken for a misspelt type, by Jaro-Winkler. Source: our own choice: it allows
 /// one wrong or missing letter.

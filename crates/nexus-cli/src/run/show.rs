@@ -117,7 +117,7 @@ pub(crate) struct EndedPanel {
 }
 
 /// Shows a turn in one of the ways that the command line offers.
-pub(super) trait Show: Send {
+pub(crate) trait Show: Send {
     /// Takes the events while the turn runs.
     fn as_events(&mut self) -> &mut dyn EventSink;
 

@@ -49,6 +49,7 @@ use crate::{
     testbed::{ListedTrap, ProvenTrap, TestbedEvent},
     trigger::{CreatedWebhook, DeletedTrigger, FiredEvent},
     trust::{RemovedTrust, TrustedConfiguration},
+    undo::{ListedSnapshot, TurnDiff, UndoneTurn},
     uninstall::Uninstalled,
     works::WorkReport,
 };
@@ -145,6 +146,7 @@ outputs! {
     "debate report": Document [WorkReport];
     "debate show": Document [DebateResult];
     "debate watch": Events [DebateWatchEvent];
+    "diff": Document [TurnDiff];
     "doctor": Document [Diagnosis];
     "explain": List [ExplainedKind, ExplainEvent];
     "fleet key": Document [MachineKey];
@@ -227,12 +229,14 @@ outputs! {
     "trigger list": List [Trigger];
     "trigger webhook": Document [CreatedWebhook];
     "trust": List [TrustedConfiguration, RemovedTrust];
+    "undo": List [UndoneTurn, ListedSnapshot];
     "uninstall": Document [Uninstalled];
 }
 
 /// Commands without JSON output, each with the reason.
 const WITHOUT: &[(&str, &str)] = &[
     ("acp", "it uses the Agent Client Protocol with an editor"),
+    ("chat", "it is a conversation with a person; `nexus run --conversation NAME` has JSON output"),
     #[cfg(feature = "demo")]
     ("demo server", "it serves until it is stopped"),
     #[cfg(feature = "demo")]

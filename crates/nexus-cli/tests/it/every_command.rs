@@ -122,6 +122,9 @@ const ANSWERING: &[&[&str]] = &[
 /// Subcommands that do not answer there, or not without what is not here.
 const OTHERS: &[(&str, &str)] = &[
     ("setup", "it writes the configuration, which its own tests have"),
+    ("chat", "prompts on standard input, which its own tests have"),
+    ("diff", "a turn that wrote, which the tests of `chat` have"),
+    ("undo", "a turn that wrote, which the tests of `chat` have"),
     ("uninstall", "it removes an installed program"),
     ("conversation fork", "it is another command the second time; its own tests have it"),
     ("conversation delete", "it is another command the second time; its own tests have it"),

@@ -14,6 +14,8 @@ mod book;
 #[cfg(target_os = "linux")]
 mod broker;
 mod broker_real;
+#[cfg(target_os = "linux")]
+mod chat;
 mod command;
 mod configuration;
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@
 
 mod bundles;
 mod commits;
+mod folder_history;
 mod forgery;
 mod hostile;
 mod ignored;

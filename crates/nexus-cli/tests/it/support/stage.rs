@@ -25,9 +25,19 @@ impl Stage {
         Self { folder, model }.answering(reply)
     }
 
+    /// A folder before a model that plays a scenario.
+    pub(crate) fn playing(scenario: Scenario) -> Self {
+        let model = Sim::start(Dialect::Responses, scenario.models(["simulated"])).unwrap();
+        let other = simulated(Reply::text("Here."));
+        Self { folder: Folder::empty(), model: other }.before(model)
+    }
+
     /// The same folder before another model.
     pub(crate) fn answering(self, reply: Reply) -> Self {
-        let model = simulated(reply);
+        self.before(simulated(reply))
+    }
+
+    fn before(self, model: Sim) -> Self {
         let config = format!(
             "groups: {{ main: [local], other: [second] }}\n\
              models: {{ simulated: {{ main: simulated, other: simulated }} }}\n\

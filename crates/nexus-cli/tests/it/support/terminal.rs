@@ -18,6 +18,9 @@ use rustix::{
 
 use super::PATIENCE;
 
+/// Question of an editor for the position of the cursor. Source: ECMA-48, DSR.
+const CURSOR_QUESTION: &[u8] = b"\x1b[6n";
+
 /// A command whose three streams are a terminal of 24 rows.
 pub(crate) struct Terminal {
     child: Child,
@@ -44,10 +47,20 @@ impl Terminal {
         let controller = File::from(controller);
         let shown = Arc::new(Mutex::new(Vec::new()));
         let (mut from, into) = (controller.try_clone().unwrap(), Arc::clone(&shown));
+        let mut answers = controller.try_clone().unwrap();
         let reader = thread::spawn(move || {
             let mut bytes = [0; 4096];
+            let mut asked = 0;
             while let Ok(read @ 1..) = from.read(&mut bytes) {
-                into.lock().unwrap().extend_from_slice(&bytes[..read]);
+                let mut shown = into.lock().unwrap();
+                shown.extend_from_slice(&bytes[..read]);
+                // A terminal tells an editor the position of its cursor.
+                let asks =
+                    shown.windows(CURSOR_QUESTION.len()).filter(|part| *part == CURSOR_QUESTION).count();
+                for _ in asked..asks {
+                    answers.write_all(b"\x1b[1;1R").unwrap();
+                }
+                asked = asks;
             }
         });
         Self { child, controller, shown, reader: Some(reader) }
@@ -64,6 +77,30 @@ impl Terminal {
         let until = Instant::now() + PATIENCE;
         while !self.shown().contains(text) {
             assert!(Instant::now() < until, "no {text:?} in {:?}", self.shown());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until the terminal shows a text so often.
+    #[track_caller]
+    pub(crate) fn until_times(&self, text: &str, times: usize) {
+        let until = Instant::now() + PATIENCE;
+        while self.shown().matches(text).count() < times {
+            assert!(Instant::now() < until, "{text:?} is not there {times} times: {:?}", self.shown());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Closes the terminal, as its window does. Returns the exit code of the command.
+    pub(crate) fn close(mut self) -> Option<i32> {
+        self.controller = File::open("/dev/null").unwrap();
+        kill_process(Pid::from_raw(self.child.id().cast_signed()).unwrap(), Signal::HUP).unwrap();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "it goes on without its terminal");
             thread::sleep(Duration::from_millis(10));
         }
     }

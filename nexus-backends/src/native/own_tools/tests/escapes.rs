@@ -90,7 +90,9 @@ async fn escapes(access: ToolAccess) -> Option<Vec<usize>> {
     for folder in [&outside, &written, &home.join(".ssh"), &home.join(".aws"), &home.join(".config/gh")] {
         fs::create_dir_all(folder).unwrap();
     }
-    for file in ["o/secret", "h/.ssh/id", "h/.aws/credentials", "h/.netrc", "h/.config/gh/hosts.yml", "o/victim"] {
+    for file in
+        ["o/secret", "h/.ssh/id", "h/.aws/credentials", "h/.netrc", "h/.config/gh/hosts.yml", "o/victim"]
+    {
         fs::write(machine.root.join(file), "canary\n").unwrap();
     }
     let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();

@@ -1,0 +1,207 @@
+//! Approvals at the terminal: the person sees the whole call, and says yes, no, or always.
+
+use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
+
+use nexus::{Approval, ApprovalAction, ApprovalRequest, Approver};
+use nexus_core::visible::Visible;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::screen::QUESTION_MARK;
+
+/// Longest wait for an answer. A person may be away for a while, and the turn's own limits apply meanwhile.
+const WITHIN: Duration = Duration::from_secs(60 * 60);
+
+/// Most characters of arguments that a question shows. A command is always shown whole.
+const MAX_SHOWN: usize = 4000;
+
+/// A call that waits for the person.
+#[derive(Debug)]
+pub(crate) struct ApprovalQuestion {
+    pub(crate) request: ApprovalRequest,
+    pub(crate) answer: oneshot::Sender<Approval>,
+}
+
+/// Questions of a turn.
+pub(crate) type Questions = mpsc::UnboundedReceiver<ApprovalQuestion>;
+
+/// Creates the approver of a turn, and the questions that it asks.
+pub(crate) fn approver() -> (Approver, Questions) {
+    let (sender, questions) = mpsc::unbounded_channel();
+    let approver = Approver::new(move |request| {
+        let (answer, answered) = oneshot::channel();
+        // If the terminal is gone, `answered` fails, too.
+        let _ = sender.send(ApprovalQuestion { request, answer });
+        async move {
+            let gone = || Approval::Refused { reason: Some("no person is at the terminal".into()) };
+            answered.await.unwrap_or_else(|_| gone())
+        }
+    });
+    (approver.with_time_limit(WITHIN), questions)
+}
+
+/// Calls that the person allows without a further question: each exactly as it was shown.
+#[derive(Debug)]
+pub(crate) struct AlwaysAllowed {
+    calls: BTreeSet<String>,
+    /// Words for the time that an answer `always` covers.
+    until: &'static str,
+}
+
+impl AlwaysAllowed {
+    /// No calls yet. `until` completes "always for exactly this call in this folder, …".
+    pub(crate) fn new(until: &'static str) -> Self {
+        Self { calls: BTreeSet::new(), until }
+    }
+
+    pub(crate) fn covers(&self, request: &ApprovalRequest) -> bool {
+        self.calls.contains(&identity(request))
+    }
+
+    pub(crate) fn add(&mut self, request: &ApprovalRequest) {
+        self.calls.insert(identity(request));
+    }
+
+    /// Returns the question for a person.
+    pub(crate) fn question(&self, request: &ApprovalRequest) -> String {
+        let wants = match request.action {
+            ApprovalAction::Read => "wants to read",
+            ApprovalAction::Write => "wants to change files",
+            ApprovalAction::Execute => "wants to run a command",
+            ApprovalAction::Fetch => "wants to load something from the network",
+            ApprovalAction::Tool => "wants to call a tool",
+            _ => "asks for permission",
+        };
+        let what = if command(request).is_some() { "command" } else { "call" };
+        format!(
+            "{QUESTION_MARK}the agent {wants}: {}\n{}  y  yes, this once\n  n  no (words after it go to the agent)\n  \
+             a  always for exactly this {what} in this folder, {}\n",
+            Visible(&request.tool),
+            details(request),
+            self.until
+        )
+    }
+}
+
+/// A person's answer to a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ApprovalReply {
+    Yes,
+    Always,
+    /// No, with words for the agent.
+    No(Option<String>),
+}
+
+impl ApprovalReply {
+    /// Parses a typed line. `None` for other words.
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (word, rest) = line.split_once(|between: char| !between.is_alphanumeric()).unwrap_or((line, ""));
+        let rest = rest.trim_start_matches(|between: char| !between.is_alphanumeric()).trim();
+        match (word.to_lowercase().as_str(), rest) {
+            ("y" | "yes", "") => Some(Self::Yes),
+            ("a" | "always", "") => Some(Self::Always),
+            ("n" | "no", "") => Some(Self::No(None)),
+            ("n" | "no", words) => Some(Self::No(Some(words.to_owned()))),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the command line of a call, if it has one.
+fn command(request: &ApprovalRequest) -> Option<&str> {
+    request.arguments.get("command").and_then(|command| command.as_str())
+}
+
+/// Identifies a call. The same command with another description is the same call.
+fn identity(request: &ApprovalRequest) -> String {
+    let arguments = &request.arguments;
+    let what = match command(request) {
+        Some(command) => serde_json::json!([command, arguments.get("cwd"), arguments.get("workdir")]),
+        None => serde_json::json!([arguments, request.title, request.paths]),
+    };
+    serde_json::json!([request.tool, request.action, what]).to_string()
+}
+
+/// Formats a call, each line indented.
+fn details(request: &ApprovalRequest) -> String {
+    let mut text = String::new();
+    let mut lines = |shown: &str| {
+        for line in shown.lines() {
+            // Writing into a string does not fail.
+            let _ = writeln!(text, "    {}", Visible(line));
+        }
+    };
+    if let Some(title) = request.title.as_deref().filter(|title| Some(*title) != command(request)) {
+        lines(title);
+    }
+    for path in &request.paths {
+        lines(&path.to_string_lossy());
+    }
+    match command(request) {
+        Some(command) => lines(command),
+        None if request.arguments.as_object().is_some_and(|arguments| !arguments.is_empty()) => {
+            let all = serde_json::to_string_pretty(&request.arguments).unwrap_or_default();
+            let shown: String = all.chars().take(MAX_SHOWN).collect();
+            lines(&shown);
+            let more = all.chars().count().saturating_sub(MAX_SHOWN);
+            if more > 0 {
+                lines(&format!("\u{2026} and {more} more characters"));
+            }
+        }
+        None => {}
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(command: &str) -> ApprovalRequest {
+        ApprovalRequest::of_harness(
+            "Bash",
+            ApprovalAction::Execute,
+            json!({ "command": command, "description": "x" }),
+        )
+    }
+
+    #[test]
+    fn always_covers_exactly_the_call_that_was_shown() {
+        let mut always = AlwaysAllowed::new("until the chat ends");
+        always.add(&run("cargo test"));
+        assert!(always.covers(&run("cargo test")));
+        for other in ["cargo test ", "cargo test; rm -rf /", "cargo"] {
+            assert!(!always.covers(&run(other)), "{other}");
+        }
+        let elsewhere = json!({ "command": "cargo test", "cwd": "/" });
+        assert!(!always.covers(&ApprovalRequest::of_harness("Bash", ApprovalAction::Execute, elsewhere)));
+        let write =
+            |text: &str| ApprovalRequest::of_harness("Write", ApprovalAction::Write, json!({ "text": text }));
+        always.add(&write("a"));
+        assert!(always.covers(&write("a")) && !always.covers(&write("b")));
+    }
+
+    #[test]
+    fn a_question_shows_every_character_of_a_command() {
+        let always = AlwaysAllowed::new("until the chat ends");
+        let question = always.question(&run("echo safe\u{202e}\u{1b}[2K\nrm -rf ~"));
+        assert!(question.contains("    echo safe\\u{202e}\\u{1b}[2K\n    rm -rf ~\n"), "{question}");
+        let long = "x".repeat(10_000);
+        assert!(always.question(&run(&long)).contains(&long));
+        let large = ApprovalRequest::of_harness("Write", ApprovalAction::Write, json!({ "text": long }));
+        assert!(always.question(&large).contains("more characters"), "a long argument is cut without a note");
+    }
+
+    #[test]
+    fn only_an_answer_is_one() {
+        assert_eq!(ApprovalReply::read(" Y "), Some(ApprovalReply::Yes));
+        assert_eq!(ApprovalReply::read("always"), Some(ApprovalReply::Always));
+        assert_eq!(ApprovalReply::read("no"), Some(ApprovalReply::No(None)));
+        assert_eq!(ApprovalReply::read("n: use make"), Some(ApprovalReply::No(Some("use make".into()))));
+        for other in ["", "yes please", "ok", "yn", "a b", "y1", "nothing"] {
+            assert_eq!(ApprovalReply::read(other), None, "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A person at the terminal while a turn runs: answers to questions, and words that steer the turn.
+
+use std::{collections::VecDeque, future::Future, pin::pin};
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use nexus::{Approval, InputDelivery, NotDelivered, Steering};
+
+use crate::{
+    approval::{AlwaysAllowed, ApprovalQuestion, ApprovalReply, Questions},
+    line_reader::{LineReader, Typed, TypedBefore},
+    output::{complain_line, printable},
+    screen::{self, LineKind, QUESTION_MARK},
+};
+
+/// Use of the lines that a person types outside of a question.
+#[derive(Debug)]
+pub(crate) enum TypedWords {
+    /// The terminal is read only while a question is open.
+    Unread,
+    /// They go to the agent.
+    Steer(Steering),
+}
+
+/// Input of a person that the turn did not take.
+#[derive(Debug, Default)]
+pub(crate) struct LeftInput {
+    /// Lines that were entered for the turn, in order.
+    pub(crate) lines: VecDeque<String>,
+    /// Lines that were entered after the end of the turn, before the caller read the terminal again.
+    pub(crate) later: VecDeque<String>,
+    /// A line that was not entered.
+    pub(crate) unfinished: String,
+    /// True after Ctrl-D, or if the terminal is gone.
+    pub(crate) is_end: bool,
+}
+
+/// Runs `turn` to its end. Meanwhile a person answers its questions, and types words for it.
+pub(crate) async fn attend<T>(
+    turn: impl Future<Output = T>,
+    mut questions: Questions,
+    always: &mut AlwaysAllowed,
+    words: TypedWords,
+) -> (T, LeftInput) {
+    let mut turn = pin!(turn);
+    let mut left = LeftInput::default();
+    let mut waiting = VecDeque::new();
+    let mut open: Option<ApprovalQuestion> = None;
+    let mut sent = FuturesUnordered::new();
+    let mut reader = match &words {
+        TypedWords::Steer(_) => LineReader::start(TypedBefore::Keep).ok(),
+        TypedWords::Unread => None,
+    };
+    let done = loop {
+        if open.is_none() {
+            open = next_question(&mut waiting, always, &mut reader);
+        }
+        tokio::select! {
+            done = &mut turn => break done,
+            Some(question) = questions.recv() => waiting.push_back(question),
+            typed = next(&mut reader) => match typed {
+                Typed::Line(LineKind::Reply, line) => open = answered(open, &line, always),
+                Typed::Line(LineKind::Words, line) => {
+                    steer(&words, line, &mut sent, &mut left);
+                }
+                Typed::Erased => {}
+                Typed::End => match open.take() {
+                    Some(question) => open = answered(Some(question), "no", always),
+                    None => {
+                        left.is_end = true;
+                        reader = None;
+                    }
+                },
+            },
+            Some((line, fate)) = sent.next() => undelivered(line, fate, &mut left),
+            () = withdrawn(&mut open) => {
+                open = None;
+                screen::end_question("  the question is withdrawn\n");
+            }
+        }
+        if open.is_none() && matches!(words, TypedWords::Unread) {
+            reader = None;
+        }
+    };
+    if open.is_some() {
+        screen::end_question("");
+    }
+    left.unfinished = reader.map(LineReader::stop).unwrap_or_default();
+    // The turn is over, so each of these is decided.
+    while let Some((line, fate)) = sent.next().await {
+        undelivered(line, fate, &mut left);
+    }
+    (done, left)
+}
+
+/// Shows the next question that the person has not answered yet. Starts the reader if it does not run.
+fn next_question(
+    waiting: &mut VecDeque<ApprovalQuestion>,
+    always: &AlwaysAllowed,
+    reader: &mut Option<LineReader>,
+) -> Option<ApprovalQuestion> {
+    while let Some(question) = waiting.pop_front() {
+        if question.answer.is_closed() {
+            continue;
+        }
+        if always.covers(&question.request) {
+            complain_line("+ allowed: you chose \"always\" for it");
+            // The turn may have ended.
+            let _ = question.answer.send(Approval::Granted);
+            continue;
+        }
+        if reader.is_none() {
+            match LineReader::start(TypedBefore::Drop) {
+                Ok(started) => *reader = Some(started),
+                Err(error) => {
+                    let reason = Some(format!("the terminal cannot be read: {error}"));
+                    let _ = question.answer.send(Approval::Refused { reason });
+                    continue;
+                }
+            }
+        }
+        if screen::ask(&always.question(&question.request), QUESTION_MARK) {
+            return Some(question);
+        }
+        // The person types a line: ask after it.
+        waiting.push_front(question);
+        return None;
+    }
+    None
+}
+
+/// Answers the open question by a typed line. Returns the question if the line is other words.
+fn answered(
+    open: Option<ApprovalQuestion>,
+    line: &str,
+    always: &mut AlwaysAllowed,
+) -> Option<ApprovalQuestion> {
+    let question = open?;
+    let (approval, note) = match ApprovalReply::read(line) {
+        None => {
+            screen::ask("  answer y, n or a\n", QUESTION_MARK);
+            return Some(question);
+        }
+        Some(ApprovalReply::Yes) => (Approval::Granted, "  allowed once\n"),
+        Some(ApprovalReply::Always) => {
+            always.add(&question.request);
+            (Approval::Granted, "  allowed, and not asked again\n")
+        }
+        Some(ApprovalReply::No(words)) => {
+            let reason = words.map_or_else(
+                || "the person said no".to_owned(),
+                |words| format!("the person said no: {words}"),
+            );
+            (Approval::Refused { reason: Some(reason) }, "  refused\n")
+        }
+    };
+    screen::end_question(note);
+    let _ = question.answer.send(approval);
+    None
+}
+
+async fn next(reader: &mut Option<LineReader>) -> Typed {
+    match reader {
+        Some(reader) => reader.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn withdrawn(open: &mut Option<ApprovalQuestion>) {
+    match open {
+        Some(question) => question.answer.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A future of a line and its delivery.
+type SentLine = futures::future::BoxFuture<'static, (String, InputDelivery)>;
+
+/// Sends a line to the agent. A command of the chat, and a line after the end of the turn, wait instead.
+fn steer(words: &TypedWords, line: String, sent: &mut FuturesUnordered<SentLine>, left: &mut LeftInput) {
+    let TypedWords::Steer(steering) = words else { return };
+    if line.trim().is_empty() {
+        return;
+    }
+    if steering.is_over() {
+        return left.later.push_back(line);
+    }
+    if line.starts_with('/') {
+        complain_line(format_args!(
+            "~ {} waits for the end of the turn; Ctrl-C cancels it",
+            printable(&line)
+        ));
+        return left.lines.push_back(line);
+    }
+    let delivery = steering.send(line.clone());
+    sent.push(Box::pin(async move { (line, delivery.await) }));
+}
+
+/// Stores a line that did not reach the agent, for the next turn.
+fn undelivered(line: String, fate: InputDelivery, left: &mut LeftInput) {
+    let InputDelivery::NotDelivered(reason) = fate else { return };
+    let why = match reason {
+        NotDelivered::Unsupported => "this backend takes no words during a turn".to_owned(),
+        reason => reason.to_string(),
+    };
+    complain_line(printable(&format!("~ {why}: {line:?} becomes the next prompt")));
+    left.lines.push_back(line);
+}

@@ -1,0 +1,249 @@
+//! Snapshots around turns in a person's folder: coverage, undo, redo, and the files that no snapshot may touch.
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::Path,
+};
+
+use nexus_trees::{FolderHistory, LaterChanges, TreeErrorKind, TreeLimits};
+
+use crate::kit::{Place, needs_git, write};
+
+const REFUSE: LaterChanges = LaterChanges::Refuse;
+
+fn history(place: &Place) -> FolderHistory {
+    FolderHistory::open(&place.git, place.folder.path().join("home/undo/one"), place.project()).unwrap()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| format!("({})", error.kind()))
+}
+
+fn mode(path: impl AsRef<Path>) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Runs a turn that makes these changes.
+fn turn(history: &FolderHistory, change: impl FnOnce()) -> u64 {
+    let number = history.begin("executor").unwrap();
+    change();
+    history.end(number).unwrap();
+    number
+}
+
+#[test]
+fn a_turn_is_undone_redone_and_shown_and_other_files_stay() {
+    let git = needs_git!();
+    let place =
+        Place::with(&git, &[("kept", "1\n"), ("gone", "2\n"), ("deep/er/file", "3\n"), ("run", "#!\n")]);
+    let folder = place.project();
+    let at = |name: &str| folder.join(name);
+    write(&at("new"), "untracked\n");
+    fs::set_permissions(at("new"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::set_permissions(at("run"), fs::Permissions::from_mode(0o775)).unwrap();
+    symlink("kept", at("link")).unwrap();
+    let status = place.person(&["status", "--porcelain"]);
+    let history = history(&place);
+    turn(&history, || {
+        write(&at("kept"), "changed\n");
+        fs::remove_file(at("gone")).unwrap();
+        fs::remove_dir_all(at("deep")).unwrap();
+        write(&at("deep"), "a file\n");
+        fs::remove_file(at("new")).unwrap();
+        fs::remove_file(at("link")).unwrap();
+        write(&at("link/below"), "a folder\n");
+        fs::set_permissions(at("run"), fs::Permissions::from_mode(0o664)).unwrap();
+    });
+    write(&at("mine"), "later\n");
+
+    let (shown, patch) = history.diff(Some(1)).unwrap();
+    assert_eq!((shown.number, shown.label.as_str(), shown.has_end), (1, "executor", true));
+    assert!(patch.text().contains("-2\n") && !patch.text().contains("later"), "{}", patch.text());
+    let (_, patch) = history.diff(None).unwrap();
+    assert!(patch.text().contains("+later"), "{}", patch.text());
+
+    let undone = history.undo(REFUSE).unwrap();
+    assert!(undone.left_out.is_empty() && undone.turn.is_undone, "{undone:?}");
+    let contents = ["kept", "gone", "deep/er/file", "new", "link/below", "mine"].map(|name| read(at(name)));
+    assert_eq!(contents, ["1\n", "2\n", "3\n", "untracked\n", "(not a directory)", "later\n"]);
+    assert_eq!((mode(at("new")), mode(at("run"))), (0o600, 0o775));
+    assert_eq!(fs::read_link(at("link")).unwrap(), Path::new("kept"));
+    fs::remove_file(at("mine")).unwrap();
+    assert_eq!(place.person(&["status", "--porcelain"]), status);
+
+    assert_eq!(history.undo(REFUSE).unwrap_err().kind(), TreeErrorKind::NotFound);
+    // A turn that changed nothing is no turn to undo.
+    turn(&history, || ());
+    assert_eq!(history.undo(REFUSE).unwrap_err().kind(), TreeErrorKind::NotFound);
+    history.redo().unwrap();
+    let contents = ["kept", "gone", "deep", "new", "link/below"].map(|name| read(at(name)));
+    assert_eq!(contents, ["changed\n", "(entity not found)", "a file\n", "(entity not found)", "a folder\n"]);
+    assert_eq!(history.redo().unwrap_err().kind(), TreeErrorKind::NotFound);
+    history.undo(REFUSE).unwrap();
+    assert_eq!(read(at("kept")), "1\n");
+    assert!(place.person(&["for-each-ref"]).lines().count() == 1, "the repository got a ref");
+}
+
+#[test]
+fn a_file_that_the_person_changed_later_is_not_overwritten_unasked_and_never_lost() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("b", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    turn(&history, || {
+        write(&folder.join("a"), "2\n");
+        write(&folder.join("b"), "2\n");
+    });
+    write(&folder.join("a"), "mine\n");
+    let error = history.undo(REFUSE).unwrap_err();
+    assert_eq!(error.kind(), TreeErrorKind::Changed);
+    assert_eq!(error.to_string(), "these files were changed after turn 1: \"a\"");
+    assert_eq!((read(folder.join("a")), read(folder.join("b"))), ("mine\n".into(), "2\n".into()));
+    history.undo(LaterChanges::Overwrite).unwrap();
+    assert_eq!((read(folder.join("a")), read(folder.join("b"))), ("1\n".into(), "1\n".into()));
+    history.redo().unwrap();
+    assert_eq!((read(folder.join("a")), read(folder.join("b"))), ("mine\n".into(), "2\n".into()));
+    history.undo(REFUSE).unwrap();
+    write(&folder.join("b"), "after the undo\n");
+    assert_eq!(history.redo().unwrap_err().kind(), TreeErrorKind::Changed);
+    assert_eq!((read(folder.join("a")), read(folder.join("b"))), ("1\n".into(), "after the undo\n".into()));
+}
+
+#[test]
+fn a_turn_without_an_end_is_undone_only_on_request() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    history.begin("killed").unwrap();
+    write(&folder.join("a"), "2\n");
+    let error = history.undo(REFUSE).unwrap_err();
+    assert!(error.to_string().contains("the end of turn 1 is not recorded"), "{error}");
+    history.undo(LaterChanges::Overwrite).unwrap();
+    assert_eq!(read(folder.join("a")), "1\n");
+}
+
+#[test]
+fn ignored_large_and_foreign_files_are_never_touched_even_if_the_rules_change() {
+    let git = needs_git!();
+    let place =
+        Place::with(&git, &[(".gitignore", "secret\nout/\n"), ("a", "1\n"), ("sub/.gitignore", "inner\n")]);
+    let folder = place.project();
+    let at = |name: &str| folder.join(name);
+    for (name, content) in [("secret", "key\n"), ("out/x/y", "built\n"), ("sub/inner", "i\n")] {
+        write(&at(name), content);
+    }
+    write(&at("large"), &"x".repeat(5000));
+    fs::create_dir(at("nested")).unwrap();
+    place.person_in(&at("nested"), &["init", "-q"]);
+    write(&at("nested/file"), "other\n");
+    rustix_fifo(&at("pipe"));
+    let history = history(&place).with_limits(limits(4096));
+    turn(&history, || {
+        // The turn makes ignored files visible, and hides a covered one.
+        write(&at(".gitignore"), "a\n");
+        write(&at("sub/.gitignore"), "\n");
+        write(&at("a"), "2\n");
+        write(&at("large"), "small\n");
+        write(&at("nested/file"), "changed\n");
+    });
+    let undone = history.undo(REFUSE).unwrap();
+    assert!(undone.left_out.contains(&"large".into()), "{undone:?}");
+    let names = ["a", ".gitignore", "secret", "out/x/y", "sub/inner", "large", "nested/file"];
+    let contents = names.map(|name| read(at(name)));
+    assert_eq!(contents, ["1\n", "secret\nout/\n", "key\n", "built\n", "i\n", "small\n", "changed\n"]);
+}
+
+#[test]
+fn a_folder_below_the_top_has_a_history_of_its_own_files() {
+    let git = needs_git!();
+    let place = Place::with(
+        &git,
+        &[(".gitignore", "*.log\n"), ("top", "1\n"), ("[s]/file", "1\n"), ("s/file", "1\n")],
+    );
+    let folder = place.project().join("[s]");
+    write(&folder.join("a.log"), "ignored\n");
+    let history = FolderHistory::open(&git, place.folder.path().join("home/undo"), &folder).unwrap();
+    turn(&history, || {
+        write(&folder.join("file"), "2\n");
+        write(&place.project().join("s/file"), "2\n");
+        write(&place.project().join("top"), "2\n");
+        write(&folder.join("a.log"), "more\n");
+    });
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!(undone.paths, [Path::new("file")]);
+    assert_eq!(read(folder.join("file")), "1\n");
+    assert_eq!(
+        (read(place.project().join("top")), read(folder.join("a.log"))),
+        ("2\n".into(), "more\n".into())
+    );
+}
+
+#[test]
+fn no_link_is_followed_and_no_limit_is_passed() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("dir/file", "1\n")]);
+    let (folder, outside) = (place.project(), place.folder.path().join("home"));
+    write(&outside.join("file"), "private\n");
+    let taken = history(&place);
+    turn(&taken, || {
+        fs::remove_dir_all(folder.join("dir")).unwrap();
+        symlink(&outside, folder.join("dir")).unwrap();
+    });
+    taken.undo(REFUSE).unwrap();
+    assert_eq!(
+        (read(folder.join("dir/file")), read(outside.join("file"))),
+        ("1\n".into(), "private\n".into())
+    );
+    for index in 0..20 {
+        write(&folder.join(format!("many-{index}")), "x");
+    }
+    let mut few = limits(4096);
+    few.files = 10;
+    assert_eq!(taken.with_limits(few).begin("x").unwrap_err().kind(), TreeErrorKind::TooLarge);
+    let plain = place.folder.path().join("plain");
+    fs::create_dir(&plain).unwrap();
+    let error = FolderHistory::open(&git, &outside, &plain).unwrap_err();
+    assert_eq!(error.kind(), TreeErrorKind::NotAProject);
+    let unborn = Place::new(&git);
+    unborn.person(&["init", "-q"]);
+    write(&unborn.project().join("first"), "1\n");
+    let history = history(&unborn);
+    turn(&history, || write(&unborn.project().join("first"), "2\n"));
+    history.undo(REFUSE).unwrap();
+    assert_eq!(read(unborn.project().join("first")), "1\n");
+}
+
+#[test]
+fn the_oldest_turns_are_deleted_with_their_objects() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    for index in 0..61 {
+        write(&folder.join("a"), &format!("state {index}\n"));
+        history.begin("x").unwrap();
+    }
+    let turns = history.turns().unwrap();
+    assert_eq!((turns.first().unwrap().number, turns.last().unwrap().number, turns.len()), (11, 61, 51));
+    let (_, patch) = history.diff(Some(11)).unwrap();
+    assert!(patch.text().contains("-state 10") && patch.text().contains("+state 60"), "{}", patch.text());
+    let store = place.folder.path().join("home/undo/one/repository");
+    let all = place.person(&[
+        "--git-dir",
+        store.to_str().unwrap(),
+        "cat-file",
+        "--batch-all-objects",
+        "--batch-check",
+    ]);
+    assert_eq!(all.lines().filter(|line| line.contains(" blob ")).count(), 51, "{all}");
+}
+
+fn limits(file_bytes: u64) -> TreeLimits {
+    let mut limits = TreeLimits::default();
+    limits.file_bytes = file_bytes;
+    limits
+}
+
+fn rustix_fifo(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+}
