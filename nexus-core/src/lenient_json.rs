@@ -317,7 +317,19 @@ impl Copy<'_> {
 
 /// Keys whose values are deltas of a text. Other strings of an event, such as padding, may also be cut inside a character, but
 /// their halves are not joined. The empty key stands for a string without a key.
-const DELTA_KEYS: [&str; 5] = ["", "delta", "text", "thinking", "data"];
+const DELTA_KEYS: [&str; 11] = [
+    "",
+    "delta",
+    "text",
+    "thinking",
+    "data",
+    "content",
+    "refusal",
+    "reasoning",
+    "reasoning_content",
+    "arguments",
+    "partial_json",
+];
 
 /// Repairs the string whose content begins at `start`, after the quotation mark. Returns its end, and the halves at its ends.
 fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Repairs) -> (usize, Halves) {

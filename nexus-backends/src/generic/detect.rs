@@ -1,4 +1,4 @@
-//! Detection of model servers on this machine, and of API keys for servers with the Responses API.
+//! Detection of model servers on this machine, and of API keys.
 
 use futures::future::join_all;
 use nexus_core::detection::{DetectedBackend, Detection, DetectionFuture, LocalAnswer, Machine, Payment};
@@ -16,13 +16,88 @@ const LOCAL: [(&str, &str, u16, bool); 4] = [
     ("vllm", "vLLM", 8000, false),
 ];
 
-/// Servers that take an API key: entry, variable of the key, address, and a model that the server offers.
-///
-/// A backend of this kind needs a model, and detection requests no list from another machine.
-const KEYED: [(&str, &str, &str, &str); 3] = [
-    ("openai-api", "OPENAI_API_KEY", "https://api.openai.com/v1", "gpt-5.5"),
-    ("xai-api", "XAI_API_KEY", "https://api.x.ai/v1", "grok-4.5"),
-    ("openrouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openrouter/auto"),
+/// Server that takes an API key.
+struct KeyedServer {
+    entry: &'static str,
+    kind: &'static str,
+    /// Variable of the key.
+    variable: &'static str,
+    base_url: &'static str,
+    /// Model that the server offers. A backend needs one, and detection requests no list from another machine.
+    model: &'static str,
+    /// More settings of the server.
+    settings: &'static [(&'static str, &'static str)],
+    /// Program that takes the same key, and is used in place of the server where it exists.
+    program: Option<&'static str>,
+}
+
+/// Servers that take an API key. Source: the reference of each server; no request was sent to those after the third.
+const KEYED: [KeyedServer; 7] = [
+    KeyedServer {
+        entry: "openai-api",
+        kind: "responses",
+        variable: "OPENAI_API_KEY",
+        base_url: "https://api.openai.com/v1",
+        model: "gpt-5.5",
+        settings: &[],
+        program: None,
+    },
+    KeyedServer {
+        entry: "xai-api",
+        kind: "responses",
+        variable: "XAI_API_KEY",
+        base_url: "https://api.x.ai/v1",
+        model: "grok-4.5",
+        settings: &[],
+        program: None,
+    },
+    KeyedServer {
+        entry: "openrouter",
+        kind: "responses",
+        variable: "OPENROUTER_API_KEY",
+        base_url: "https://openrouter.ai/api/v1",
+        model: "openrouter/auto",
+        settings: &[],
+        program: None,
+    },
+    KeyedServer {
+        entry: "anthropic-api",
+        kind: "messages",
+        variable: "ANTHROPIC_API_KEY",
+        base_url: "https://api.anthropic.com/v1",
+        model: "claude-sonnet-5",
+        settings: &[],
+        program: Some("claude"),
+    },
+    KeyedServer {
+        entry: "deepseek",
+        kind: "chat",
+        variable: "DEEPSEEK_API_KEY",
+        base_url: "https://api.deepseek.com",
+        model: "deepseek-flash",
+        // The server has no schemas of answers.
+        settings: &[("structured_output", "instructed")],
+        program: None,
+    },
+    KeyedServer {
+        entry: "mistral",
+        kind: "chat",
+        variable: "MISTRAL_API_KEY",
+        base_url: "https://api.mistral.ai/v1",
+        model: "mistral-large-latest",
+        // The server rejects longer ids of calls.
+        settings: &[("call_ids", "short")],
+        program: None,
+    },
+    KeyedServer {
+        entry: "groq",
+        kind: "chat",
+        variable: "GROQ_API_KEY",
+        base_url: "https://api.groq.com/openai/v1",
+        model: "openai/gpt-oss-120b",
+        settings: &[],
+        program: None,
+    },
 ];
 
 /// Detects the backends of this kind.
@@ -61,17 +136,20 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
                 }
             }
         }
-        for (entry, variable, base_url, model) in KEYED {
-            if machine.variable(variable).is_some() {
-                let words = format!("the key in {variable}, for {base_url}");
-                let backend = DetectedBackend::new("responses", Payment::Metered, words)
-                    .named(entry)
-                    .with("base_url", base_url)
-                    .with("model", model)
-                    .with("credential", key_in(variable))
-                    .with("billing", "metered");
-                detection.backends.push(backend);
-            }
+        let has_program =
+            |server: &KeyedServer| server.program.is_some_and(|name| machine.program(name).usable.is_some());
+        let is_used =
+            |server: &&KeyedServer| machine.variable(server.variable).is_some() && !has_program(server);
+        for server in KEYED.iter().filter(is_used) {
+            let words = format!("the key in {}, for {}", server.variable, server.base_url);
+            let backend = DetectedBackend::new(server.kind, Payment::Metered, words)
+                .named(server.entry)
+                .with("base_url", server.base_url)
+                .with("model", server.model)
+                .with("credential", key_in(server.variable))
+                .with("billing", "metered");
+            let with = |backend: DetectedBackend, (key, value): &(&str, &str)| backend.with(*key, *value);
+            detection.backends.push(server.settings.iter().fold(backend, with));
         }
         detection
     })

@@ -5,9 +5,14 @@ use std::{fmt, mem, sync::Arc};
 use bytes::Bytes;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
 
+use super::chat::ChatServer;
+use super::messages::MessagesServer;
 use super::native::Generic;
 use crate::native::reply::{CallEnding, ModelReply, OutputItem};
 use crate::native::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
+use crate::native::wire_reader::WireReader;
+use crate::native::wires::chat::reader::ChatReader;
+use crate::native::wires::messages::reader::MessagesReader;
 use crate::native::wires::responses::reader::ResponseReader;
 use crate::native::wires::responses::shape::CustomCalls;
 
@@ -25,7 +30,7 @@ use crate::native::wires::responses::shape::CustomCalls;
 /// ```
 pub struct StreamDecoder {
     splitter: EventSplitter,
-    reader: ResponseReader,
+    reader: Box<dyn WireReader>,
     is_too_long: bool,
 }
 
@@ -84,22 +89,38 @@ pub enum DecodedEnding {
 }
 
 impl StreamDecoder {
-    /// Creates a decoder for the start of a stream.
+    /// Creates a decoder for the start of a stream of the Responses API.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(CustomCalls::Client)
+        Self::of_responses(CustomCalls::Client)
+    }
+
+    /// Creates a decoder for the start of a stream of Chat Completions.
+    #[must_use]
+    pub fn chat() -> Self {
+        Self::with(ChatReader::new(1, Arc::new(ChatServer::default()), false))
+    }
+
+    /// Creates a decoder for the start of a stream of the Messages API.
+    #[must_use]
+    pub fn messages() -> Self {
+        Self::with(MessagesReader::new(1, Arc::new(MessagesServer::default()), false))
     }
 
     /// Creates a decoder for a server that answers custom tool calls itself.
     #[must_use]
     pub fn with_hosted_custom_calls() -> Self {
-        Self::with(CustomCalls::Server)
+        Self::of_responses(CustomCalls::Server)
     }
 
-    fn with(custom_calls: CustomCalls) -> Self {
+    fn of_responses(custom_calls: CustomCalls) -> Self {
+        Self::with(ResponseReader::new(1, Arc::new(Generic::default()), custom_calls))
+    }
+
+    fn with(reader: impl WireReader + 'static) -> Self {
         Self {
             splitter: EventSplitter::new(DEFAULT_MAX_EVENT_BYTES),
-            reader: ResponseReader::new(1, Arc::new(Generic::default()), custom_calls),
+            reader: Box::new(reader),
             is_too_long: false,
         }
     }
@@ -149,7 +170,9 @@ impl Default for StreamDecoder {
 
 impl fmt::Debug for StreamDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamDecoder").field("reader", &self.reader).finish_non_exhaustive()
+        f.debug_struct("StreamDecoder")
+            .field("is_finished", &self.reader.is_finished())
+            .finish_non_exhaustive()
     }
 }
 
@@ -165,10 +188,16 @@ impl Decoded {
             model: reply.model,
             ending,
         };
+        let mut last = None;
         for item in reply.items {
             let kind = match item {
-                OutputItem::Message { text, refusal, .. } => {
-                    decoded.messages.push(text);
+                OutputItem::Message { message, text, refusal, .. } => {
+                    // A message of several blocks is several items.
+                    match decoded.messages.last_mut().filter(|_| last.as_ref() == Some(&message)) {
+                        Some(before) => before.push_str(&text),
+                        None => decoded.messages.push(text),
+                    }
+                    last = Some(message);
                     decoded.refused |= refusal.is_some();
                     "message".to_owned()
                 }
@@ -199,6 +228,103 @@ impl From<CallEnding> for DecodedEnding {
             CallEnding::Failed(failure) => Self::Failed(failure.kind),
             CallEnding::Missing { unreadable: true } => Self::Unreadable,
             CallEnding::Missing { unreadable: false } => Self::Missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHAT: &str = concat!(
+        ": keep-alive\n\n",
+        "data: {\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"<think>Hm\"}}]}\n\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"</think>a\\ud83d\"}}]}\r\n\r\n",
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\ude00\",\"reasoning\":\"b\"}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"c\",\"function\":{\"name\":\"x\",\"arguments\":\"{\"}}]}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"arguments\":\"}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n",
+        "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\n",
+    );
+
+    const MESSAGES: &str = concat!(
+        "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":1}}}\n\n",
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\"}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"thinking\":\"Hm\"}}\n\n",
+        "data: {\"type\":\"content_block_stop\",\"index\":0}\n\n: comment\n\n",
+        "data: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"text\":\"a\\ud83d\"}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"text\":\"\\ude00\"}}\n\n",
+        "data: {\"type\":\"content_block_start\",\"index\":2,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"x\"}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":2,\"delta\":{\"partial_json\":\"{}\"}}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{\"output_tokens\":3}}\n\n",
+        "data: {\"type\":\"message_stop\"}\n\n",
+    );
+
+    /// Each wire: a decoder, a valid stream, and the words of which one is in a stream that ends well.
+    const WIRES: [(fn() -> StreamDecoder, &str, &[&str]); 2] = [
+        (StreamDecoder::chat, CHAT, &["finish_reason", "[DONE]"]),
+        (StreamDecoder::messages, MESSAGES, &["message_stop"]),
+    ];
+
+    fn decoded(mut decoder: StreamDecoder, bytes: &[u8], cuts: &[usize]) -> (Vec<TurnEvent>, Decoded) {
+        let mut events = Vec::new();
+        let mut rest = bytes;
+        for cut in cuts.iter().chain([&bytes.len()]) {
+            let (piece, after) = rest.split_at((*cut).min(rest.len()));
+            decoder.push_into(piece.to_vec().into(), &mut events);
+            rest = after;
+        }
+        let (last, decoded) = decoder.finish();
+        events.extend(last);
+        (events, decoded)
+    }
+
+    #[test]
+    fn a_valid_stream_of_each_wire_has_all_its_parts() {
+        for (new, stream, _) in WIRES {
+            let (events, decoded) = decoded(new(), stream.as_bytes(), &[]);
+            assert_eq!(decoded.messages, ["a😀"]);
+            assert_eq!((decoded.calls.len(), decoded.calls[0].arguments.as_str()), (1, "{}"));
+            assert_eq!(decoded.ending, DecodedEnding::Completed);
+            assert!(events.iter().any(|event| matches!(event, TurnEvent::ThinkingDelta(_))));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mutated_stream_is_read_alike_in_any_pieces_and_ends_well_only_with_an_end_mark(
+            wire in 0_usize..2,
+            mutations in proptest::collection::vec((0_usize..1_200, 0_u8..4, any::<u8>()), 0..6),
+            cuts in proptest::collection::vec(0_usize..150, 0..10),
+        ) {
+            let (new, stream, end_marks) = WIRES[wire];
+            let mut bytes = stream.as_bytes().to_vec();
+            for (place, change, byte) in mutations {
+                let place = place.min(bytes.len());
+                match change {
+                    0 => bytes.truncate(place),
+                    1 => bytes.insert(place, byte),
+                    2 if place < bytes.len() => bytes[place] = byte,
+                    _ if place < bytes.len() => drop(bytes.drain(place..(place + usize::from(byte)).min(bytes.len()))),
+                    _ => {}
+                }
+            }
+            let whole = decoded(new(), &bytes, &[]);
+            prop_assert_eq!(&decoded(new(), &bytes, &cuts), &whole);
+            prop_assert_eq!(&decoded(new(), &bytes, &vec![1; bytes.len()]), &whole);
+            let text = String::from_utf8_lossy(&bytes);
+            let has_mark = text.contains("\\u00") || end_marks.iter().any(|mark| text.contains(mark));
+            let is_complete = matches!(whole.1.ending, DecodedEnding::Completed | DecodedEnding::Paused);
+            prop_assert!(has_mark || !is_complete, "complete without an end mark: {:?}", whole.1);
+            // What the caller saw is what the reply has.
+            let ended: Vec<&String> = whole.0.iter().filter_map(|event| match event {
+                TurnEvent::MessageEnded(ended) if !ended.text.is_empty() => Some(&ended.text),
+                _ => None,
+            }).collect();
+            let replied: Vec<&String> = whole.1.messages.iter().filter(|text| !text.is_empty()).collect();
+            prop_assert_eq!(ended, replied);
         }
     }
 }

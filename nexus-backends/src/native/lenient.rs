@@ -62,12 +62,12 @@ pub(crate) struct RawItems<'a>(pub(crate) Vec<&'a RawValue>);
 
 /// Parts of a message. A plain string becomes one part, as does an element that is a string.
 #[derive(Debug, Default)]
-pub(crate) struct Parts<'a>(pub(crate) Vec<Part<'a>>);
+pub(crate) struct Parts<'a>(pub(crate) Vec<MessagePart<'a>>);
 
 /// Part of a message or of reasoning.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Part<'a> {
+pub(crate) struct MessagePart<'a> {
     #[serde(borrow)]
     pub(crate) text: Text<'a>,
     #[serde(borrow)]
@@ -273,11 +273,11 @@ visitor!(RawItemsVisitor for borrowed RawItems {
 
 visitor!(PartsVisitor for borrowed Parts {
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Parts<'de>, E> {
-        Ok(Parts(vec![Part { text: Text(Cow::Borrowed(text)), refusal: Text::default() }]))
+        Ok(Parts(vec![MessagePart { text: Text(Cow::Borrowed(text)), refusal: Text::default() }]))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Parts<'de>, E> {
-        Ok(Parts(vec![Part { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() }]))
+        Ok(Parts(vec![MessagePart { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() }]))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Parts<'de>, A::Error> {
@@ -294,30 +294,30 @@ visitor!(PartsVisitor for borrowed Parts {
 struct PartVisitor;
 
 impl<'de> DeserializeSeed<'de> for PartVisitor {
-    type Value = Part<'de>;
+    type Value = MessagePart<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Part<'de>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<MessagePart<'de>, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for PartVisitor {
-    type Value = Part<'de>;
+    type Value = MessagePart<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON value")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Part<'de>, E> {
-        Ok(Part { text: Text(Cow::Borrowed(text)), refusal: Text::default() })
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<MessagePart<'de>, E> {
+        Ok(MessagePart { text: Text(Cow::Borrowed(text)), refusal: Text::default() })
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Part<'de>, E> {
-        Ok(Part { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() })
+    fn visit_str<E: Error>(self, text: &str) -> Result<MessagePart<'de>, E> {
+        Ok(MessagePart { text: Text(Cow::Owned(text.to_owned())), refusal: Text::default() })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Part<'de>, A::Error> {
-        Part::deserialize(MapAccessDeserializer::new(map))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MessagePart<'de>, A::Error> {
+        MessagePart::deserialize(MapAccessDeserializer::new(map))
     }
 
     ignored!(unit bool numbers list);
@@ -342,5 +342,41 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ObjectVisitor(std::marker::PhantomData))
+    }
+}
+
+/// List of objects. Elements of another kind are skipped; any other value is an empty list.
+#[derive(Clone, Debug)]
+pub(crate) struct List<T>(pub(crate) Vec<T>);
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+struct ListVisitor<T>(std::marker::PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(Object(item)) = list.next_element()? {
+            items.extend(item);
+        }
+        Ok(List(items))
+    }
+
+    ignored!(unit bool numbers text map);
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ListVisitor(std::marker::PhantomData))
     }
 }

@@ -17,9 +17,12 @@
 //! | `probe` | whether a turn would start |
 //! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
 
+pub(crate) mod arguments;
 mod backend;
 pub(crate) mod bearer;
 pub(crate) mod dialect;
+mod item_transcript;
+pub(crate) mod items;
 pub(crate) mod kind;
 pub(crate) mod lenient;
 mod model_call;
@@ -34,11 +37,13 @@ mod retry;
 pub(crate) mod settings;
 mod setup;
 pub mod sse;
+pub(crate) mod stored;
 mod tool_calls;
 pub(crate) mod tools;
 pub(crate) mod transcript;
 pub(crate) mod transport;
 mod turn_context;
 pub(crate) mod turn_loop;
+pub(crate) mod usage;
 pub(crate) mod wire_reader;
 pub mod wires;

@@ -233,7 +233,7 @@ impl TurnLoop<'_> {
         let Some((status, body)) = &failed.refusal else { return false };
         let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
         let warning = match () {
-            () if is_bad_request && body.names("encrypted_content") && conversation.drop_reasoning() => {
+            () if is_bad_request && refuses_reasoning(body) && conversation.drop_reasoning() => {
                 "the server rejects the reasoning of earlier replies; it is left out".to_owned()
             }
             () if misses_item(*status, body) && conversation.forget_items() => {
@@ -264,7 +264,8 @@ impl TurnLoop<'_> {
         setup: &mut TurnSetup,
         conversation: &mut dyn Transcript,
     ) -> Option<String> {
-        let index = tool_index(body.param.as_deref()?).filter(|index| *index < setup.tools.len())?;
+        let index = body.param.as_deref().and_then(tool_index).or_else(|| tool_index_in(body.words()));
+        let index = index.filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
         setup.refused_tools.push(name.to_owned());
@@ -272,6 +273,13 @@ impl TurnLoop<'_> {
         conversation.reopen(&setup.opening(&self.request));
         Some(format!("the server rejects the tool {name:?}, which is left out: {reason}"))
     }
+}
+
+/// Returns true if the server cannot read the reasoning that is sent back to it. Source: the public APIs of each wire.
+fn refuses_reasoning(body: &ErrorBody) -> bool {
+    ["encrypted_content", "reasoning_content", "reasoning_details", "signature"]
+        .iter()
+        .any(|word| body.names(word))
 }
 
 /// Returns true if the server does not know an item by its id. Source: the public API, for items that it does not
@@ -304,6 +312,12 @@ fn tool_index(param: &str) -> Option<usize> {
     rest.split(']').next()?.parse().ok()
 }
 
+/// Returns the index of the tool with which an error's words begin: `tools.3.custom.input_schema: …`. Source: the
+/// Messages API.
+fn tool_index_in(words: &str) -> Option<usize> {
+    words.strip_prefix("tools.")?.split('.').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,5 +328,7 @@ mod tests {
         assert_eq!(tool_index("input[0].tools[0].tools[2]"), Some(2));
         assert_eq!(tool_index("input[0]"), None);
         assert_eq!(tool_index("tools[x]"), None);
+        assert_eq!(tool_index_in("tools.3.custom.input_schema: bad"), Some(3));
+        assert_eq!(tool_index_in("the tools.3 are bad"), None);
     }
 }

@@ -28,6 +28,8 @@ const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 pub(super) struct TurnSetup {
     pub(super) borrowed: BorrowedCredential,
     pub(super) plan: ModelPlan,
+    /// Base URL of the server.
+    server: String,
     effort: Option<Effort>,
     /// The tools, as they are offered.
     pub(super) tools: Vec<Value>,
@@ -53,6 +55,7 @@ impl TurnSetup {
     pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> TurnConstants<'a> {
         TurnConstants {
             plan: &self.plan,
+            server: &self.server,
             system: request.system.as_deref(),
             effort: self.effort,
             tools: &self.tools,
@@ -117,6 +120,7 @@ impl TurnLoop<'_> {
         Ok(TurnSetup {
             borrowed,
             plan,
+            server: self.backend.transport.base_url().to_owned(),
             effort,
             tools: offer.tools,
             refused_tools: Vec::new(),
@@ -130,7 +134,12 @@ impl TurnLoop<'_> {
         let opening = setup.opening(&self.request);
         let mut conversation = match &self.request.conversation {
             ConversationMode::Resume { handle, on_lost } => match wires::resume(&opening, handle) {
-                Some(conversation) => conversation,
+                Some(resumed) => {
+                    if let Some(warning) = resumed.warning() {
+                        self.context.log.event(TurnEvent::warning(warning));
+                    }
+                    resumed.transcript
+                }
                 None => {
                     let lost = "the handle has no conversation of this version";
                     if *on_lost == OnLost::Fail {

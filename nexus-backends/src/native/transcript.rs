@@ -14,6 +14,8 @@ use super::reply::OutputItem;
 pub(crate) struct TurnConstants<'a> {
     /// Model and request shape.
     pub(crate) plan: &'a ModelPlan,
+    /// Base URL of the server.
+    pub(crate) server: &'a str,
     /// System instructions before the prompt.
     pub(crate) system: Option<&'a str>,
     /// Reasoning effort of the request, at a level that the model supports.

@@ -146,6 +146,11 @@ impl Transport {
         matches!(self.base_url.uri().path(), "" | "/")
     }
 
+    /// Returns the base URL.
+    pub(crate) fn base_url(&self) -> &str {
+        self.base_url.as_str()
+    }
+
     /// Returns the base URL, for messages.
     pub(crate) fn place(&self) -> &impl fmt::Debug {
         &self.base_url

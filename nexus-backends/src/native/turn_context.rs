@@ -27,8 +27,8 @@ pub(super) struct TurnContext {
     pub(super) log: TurnLog,
 }
 
-/// Longest wait for the reason of a response that failed without one.
-const REASON_PATIENCE: Duration = Duration::from_secs(2);
+/// Longest wait for an addition to the end of a response, such as the reason of a failure.
+const REST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// End of reading a body.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ const CHUNKS_PER_POLL: usize = 32;
 enum Woke {
     Cancelled,
     Time,
-    /// No reason for a failure arrived in time.
-    NoReason,
+    /// No addition to the end arrived in time.
+    NoRest,
     End(BodyEnd),
 }
 
@@ -90,7 +90,9 @@ impl TurnContext {
         let mut arrived = Vec::new();
         let mut is_over = false;
         let mut is_answering = false;
-        let mut is_awaiting = false;
+        // Number of events so far, and its value when the wait for an addition to the end began.
+        let mut heard = 0_u64;
+        let mut awaiting_since = None;
         loop {
             let mut is_sink_slow = false;
             let woke = poll_fn(|context| {
@@ -103,16 +105,17 @@ impl TurnContext {
                     reader,
                     arrived: &mut arrived,
                     is_over: &mut is_over,
+                    heard: &mut heard,
                 };
                 if let Poll::Ready(end) = turn.poll(body, events, context) {
                     return Poll::Ready(Woke::End(end));
                 }
                 is_sink_slow = !self.log.outbox.is_empty();
-                if !is_awaiting && reader.awaits_reason() {
-                    is_awaiting = true;
+                if awaiting_since.is_none() && reader.awaits_rest() {
+                    awaiting_since = Some(heard);
                     interruptions.push(Box::pin(async {
-                        tokio::time::sleep(REASON_PATIENCE).await;
-                        Woke::NoReason
+                        tokio::time::sleep(REST_PATIENCE).await;
+                        Woke::NoRest
                     }));
                     if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
                         return Poll::Ready(woke);
@@ -131,7 +134,9 @@ impl TurnContext {
             match woke.await {
                 Woke::Cancelled => return Err(Failure::cancelled()),
                 Woke::End(end) => return Ok(end),
-                Woke::NoReason => return Ok(BodyEnd::Over),
+                Woke::NoRest if awaiting_since == Some(heard) => return Ok(BodyEnd::Over),
+                // Something arrived after all, so the wait begins again if the addition is still missing.
+                Woke::NoRest => awaiting_since = None,
                 Woke::Time => {
                     match self.watch.ran_out() {
                         // The sink is slow, not the model, so the model was not silent.
@@ -187,6 +192,7 @@ struct BodyTurn<'a> {
     reader: &'a mut dyn WireReader,
     arrived: &'a mut Vec<TurnEvent>,
     is_over: &'a mut bool,
+    heard: &'a mut u64,
 }
 
 impl BodyTurn<'_> {
@@ -225,6 +231,7 @@ impl BodyTurn<'_> {
                     Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
                 };
                 *has_heard = true;
+                *self.heard += 1;
                 self.reader.event(event, self.arrived);
                 for event in self.arrived.drain(..) {
                     self.context.log.event(event);

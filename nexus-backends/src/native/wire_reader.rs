@@ -21,8 +21,9 @@ pub(crate) trait WireReader: Send {
     /// Returns true after the terminal event.
     fn is_finished(&self) -> bool;
 
-    /// Returns true if the call failed without a reason, which may be in the next event.
-    fn awaits_reason(&self) -> bool;
+    /// Returns true if only an addition to the end is missing, such as the reason of a failure. It is waited for
+    /// briefly.
+    fn awaits_rest(&self) -> bool;
 
     /// Returns the messages sent so far, which must be retracted if the call is repeated.
     fn shown(&self) -> &[MessageId];

@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 use nexus_backends::{
     claude::cli::ClaudeCli,
     codex::{ChatgptSubToken, CodexSubToken, cli::CodexCli},
-    generic::Responses,
+    generic::{ChatCompletions, MessagesApi, Responses},
     grok::{GrokSubToken, cli::GrokCli},
 };
 use nexus_core::BackendKind;
@@ -31,10 +31,10 @@ const REAL: [(&str, &str); 3] =
     [("NEXUS_REAL_CLAUDE", "claude-cli"), ("NEXUS_REAL_CODEX", "codex-cli"), ("NEXUS_REAL_GROK", "grok-cli")];
 
 /// Columns that are tried by default.
-const DEFAULT: [&str; 3] = ["claude-cli", "acp", "responses"];
+const DEFAULT: [&str; 5] = ["claude-cli", "acp", "responses", "chat", "messages"];
 
 /// Every column of the page, in its order.
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 10] = [
     "claude-cli",
     "codex-cli",
     "grok-cli",
@@ -43,6 +43,8 @@ const COLUMNS: [&str; 8] = [
     "chatgpt-sub-token",
     "grok-sub-token",
     "responses",
+    "chat",
+    "messages",
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -164,6 +166,10 @@ fn native(column: &str) -> Box<dyn Subject> {
         "grok-sub-token" => NativeSubject::new(column, Arc::new(GrokSubToken), Dialect::Xai)
             .with_model("grok-4.6")
             .with_catalogue([Model::new("grok-4.6")]),
+        "chat" => NativeSubject::new(column, Arc::new(ChatCompletions), Dialect::Chat)
+            .with_setting("model", json!("simulated")),
+        "messages" => NativeSubject::new(column, Arc::new(MessagesApi), Dialect::Anthropic)
+            .with_setting("model", json!("simulated")),
         _ => NativeSubject::new(column, Arc::new(Responses), Dialect::Responses)
             .with_setting("model", json!("simulated")),
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_backends::{
     codex::{ChatgptSubToken, CodexSubToken},
-    generic::Responses,
+    generic::{ChatCompletions, MessagesApi, Responses},
     grok::GrokSubToken,
 };
 use nexus_testkit::{
@@ -19,7 +19,17 @@ use crate::Subjects;
 pub(crate) fn subjects() -> Subjects {
     let generic = NativeSubject::new("responses", Arc::new(Responses), Dialect::Responses)
         .with_setting("model", json!("simulated"));
-    let mut subjects: Subjects = vec![("responses".to_owned(), Arc::new(generic))];
+    let chat = NativeSubject::new("chat", Arc::new(ChatCompletions), Dialect::Chat)
+        .with_setting("model", json!("simulated"))
+        .before_a_strict_vendor();
+    let messages = NativeSubject::new("messages", Arc::new(MessagesApi), Dialect::Anthropic)
+        .with_setting("model", json!("simulated"))
+        .before_a_strict_vendor();
+    let mut subjects: Subjects = vec![
+        ("responses".to_owned(), Arc::new(generic)),
+        ("chat".to_owned(), Arc::new(chat)),
+        ("messages".to_owned(), Arc::new(messages)),
+    ];
     if !effort::is_deep() {
         return subjects;
     }

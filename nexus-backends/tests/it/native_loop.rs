@@ -10,3 +10,4 @@ mod own_login;
 mod server;
 mod stage;
 mod tools;
+mod wires;

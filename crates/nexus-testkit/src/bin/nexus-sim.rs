@@ -80,6 +80,8 @@ enum Speaks {
     Responses,
     /// xAI's Responses, for Grok.
     Xai,
+    /// Chat Completions, for any client of that API.
+    Chat,
 }
 
 fn main() -> ExitCode {
@@ -106,6 +108,7 @@ fn serve(arguments: &Arguments) -> io::Result<()> {
         Speaks::Anthropic => Dialect::Anthropic,
         Speaks::Responses => Dialect::Responses,
         Speaks::Xai => Dialect::Xai,
+        Speaks::Chat => Dialect::Chat,
     };
     let builder = Sim::builder(dialect, scenario).port(arguments.port).log();
     #[cfg(feature = "tls")]
@@ -223,6 +226,20 @@ request_max_retries = 1
 stream_max_retries = 1
 END
 codex exec --json --skip-git-repo-check 'Say hello' < /dev/null
+
+"
+        ));
+    }
+    if wants(Speaks::Chat) {
+        text.push_str(&format!(
+            "\
+# Nexus itself
+cat > simulated.yaml <<'END'
+groups: {{ simulated: [server] }}
+backends: {{ server: {{ kind: chat, base_url: \"{root}/v1\", model: simulated }} }}
+types: {{ executor: {{ tier: execution, phase: implement, group: simulated }} }}
+END
+nexus run --config simulated.yaml 'Say hello'
 
 "
         ));

@@ -47,6 +47,12 @@ impl NativeSubject {
             Dialect::Xai => {
                 subject.not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
             }
+            Dialect::Anthropic => subject
+                .not_staging("a_plan_that_is_used_up_says_until_when", "an API key has no plan")
+                .not_staging(
+                    "usage_that_is_not_reported_is_not_invented",
+                    "the API always reports its usage",
+                ),
             _ => subject,
         }
     }

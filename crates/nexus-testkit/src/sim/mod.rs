@@ -1,8 +1,8 @@
 //! The vendor simulator: loopback servers that answer as the vendors' model APIs do, from a script.
 //!
 //! A [`Scenario`] describes the model's answers and faults, independent of the vendor. A [`Dialect`] writes them
-//! as Anthropic Messages, as OpenAI Responses the way Codex uses it, or as xAI's variant. The same script
-//! serves all three. Every request of the clients is recorded.
+//! as Anthropic Messages, as OpenAI Responses the way Codex uses it, as xAI's variant, or as Chat Completions. The same
+//! script serves all of them. Every request of the clients is recorded.
 //!
 //! ```
 //! use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
@@ -22,6 +22,7 @@
 //! refuses the requests that the real service is known to refuse.
 
 mod anthropic;
+mod chat;
 mod conversation;
 mod fault;
 mod gallery;
@@ -75,6 +76,8 @@ pub enum Dialect {
     Responses,
     /// xAI's Responses, as Grok uses it. Base URL: `/v1`.
     Xai,
+    /// Chat Completions, as servers of many vendors speak it. Base URL: `/v1`.
+    Chat,
     /// All of them on one port: the path and the headers of each request identify its dialect.
     All,
 }
@@ -113,7 +116,7 @@ impl Sim {
     pub fn base_url(&self) -> String {
         match self.core.dialect {
             Dialect::Anthropic | Dialect::All => self.root_url(),
-            Dialect::Responses | Dialect::Xai => format!("{}/v1", self.root_url()),
+            Dialect::Responses | Dialect::Xai | Dialect::Chat => format!("{}/v1", self.root_url()),
         }
     }
 

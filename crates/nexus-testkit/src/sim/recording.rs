@@ -86,9 +86,12 @@ impl RecordedRequest {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The token of `Authorization: Bearer`.
+    /// The token of `Authorization: Bearer`, or the key of `x-api-key`.
     pub fn bearer(&self) -> Option<&str> {
-        self.header("authorization")?.strip_prefix("Bearer ")
+        match self.header("authorization") {
+            Some(value) => value.strip_prefix("Bearer "),
+            None => self.header("x-api-key"),
+        }
     }
 
     /// Returns true if this was a main model call.

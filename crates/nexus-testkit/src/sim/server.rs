@@ -17,7 +17,7 @@ use super::responder::Responder;
 use super::scenario::{Count, Scenario};
 use super::socket::Ending;
 use super::wire::Answer;
-use super::{Dialect, anthropic, responses, xai};
+use super::{Dialect, anthropic, chat, responses, xai};
 
 /// A dialect's classification of a request.
 pub(super) enum Route {
@@ -131,6 +131,9 @@ impl Core {
         let has = |name: &str| headers.iter().any(|(header, _)| header.starts_with(name));
         let agent =
             headers.iter().find(|(header, _)| header == "user-agent").map_or("", |(_, value)| value.as_str());
+        if path.ends_with("/chat/completions") {
+            return Dialect::Chat;
+        }
         if has("x-grok-") || has("x-xai-") || agent.starts_with("grok") {
             Dialect::Xai
         } else if path.ends_with("/responses") || agent.contains("codex") || has("session-id") {
@@ -177,6 +180,7 @@ pub(super) async fn respond(
         Dialect::Anthropic | Dialect::All => anthropic::route(&incoming),
         Dialect::Responses => responses::route(&incoming),
         Dialect::Xai => xai::route(&incoming),
+        Dialect::Chat => chat::route(&incoming),
     };
     let (purpose, conversation, ready) = match route {
         Route::Main(conversation) => (Purpose::MainCall, conversation, None),
@@ -185,7 +189,7 @@ pub(super) async fn respond(
         Route::Housekeeping(answer) => (Purpose::Housekeeping, Conversation::default(), Some(answer)),
         Route::Unknown => (Purpose::Unknown, Conversation::default(), Some(unknown())),
     };
-    let is_refused = ready.is_none() && scenario.refuses(bearer(&headers));
+    let is_refused = ready.is_none() && scenario.refuses(credential(&headers));
     let scripted = (ready.is_none() && !is_refused).then(|| core.take_turn(&conversation));
     let conversation = Arc::new(conversation);
     let json = Arc::new(json);
@@ -223,16 +227,23 @@ pub(super) async fn respond(
                 Dialect::Anthropic | Dialect::All => anthropic::answer(&call, &reply),
                 Dialect::Responses => responses::answer(&call, &reply),
                 Dialect::Xai => xai::answer(&call, &reply),
+                Dialect::Chat => chat::answer(&call, &reply),
             }
         }
     };
     play(Playing::new(core, number, ending), answer).await
 }
 
-/// The token of `Authorization: Bearer`.
-fn bearer(headers: &[(String, String)]) -> Option<&str> {
-    let (_, value) = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("authorization"))?;
-    value.strip_prefix("Bearer ")
+/// The token of `Authorization: Bearer`, or the key of `x-api-key`.
+fn credential(headers: &[(String, String)]) -> Option<&str> {
+    let header = |wanted: &str| {
+        let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.as_str())
+    };
+    match header("authorization") {
+        Some(value) => value.strip_prefix("Bearer "),
+        None => header("x-api-key"),
+    }
 }
 
 fn unknown() -> Answer {

@@ -157,9 +157,9 @@ impl EventWriter {
         }
     }
 
-    /// Writes one named event.
+    /// Writes one event; without a name if it is empty.
     pub(super) fn event(&mut self, name: &str, data: &Value) {
-        self.raw(format!("event: {name}\ndata: {}\n\n", TypeFirst(data)));
+        self.raw(format!("{}data: {}\n\n", name_line(name), TypeFirst(data)));
     }
 
     /// Writes bytes of the stream verbatim.
@@ -169,14 +169,14 @@ impl EventWriter {
 
     /// Writes an event up to the middle of the last `水` in it.
     pub(super) fn half_event(&mut self, name: &str, data: &Value) {
-        let text = format!("event: {name}\ndata: {}", TypeFirst(data));
+        let text = format!("{}data: {}", name_line(name), TypeFirst(data));
         let cut = text.rfind('水').map_or(text.len(), |at| at + 1);
         self.raw(Bytes::from(text).slice(..cut));
     }
 
     /// Writes one event over and over, without end.
     pub(super) fn endless(&mut self, name: &str, data: &Value) {
-        let bytes = format!("event: {name}\ndata: {}\n\n", TypeFirst(data)).into();
+        let bytes = format!("{}data: {}\n\n", name_line(name), TypeFirst(data)).into();
         self.push(Step::Repeat { bytes, left: None });
     }
 
@@ -205,6 +205,11 @@ impl EventWriter {
     pub(super) fn into_steps(self) -> Vec<Step> {
         self.steps
     }
+}
+
+/// The line with the name of an event, if it has one.
+fn name_line(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!("event: {name}\n") }
 }
 
 /// JSON with the key `type` before the others, as the vendors write it. Other tests must show that a decoder does not rely on

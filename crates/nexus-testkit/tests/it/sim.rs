@@ -1,6 +1,7 @@
 //! The simulator as its clients see it, byte by byte, with a client that knows nothing of it.
 
 mod anthropic;
+mod chat;
 mod client;
 mod faults;
 mod gallery;

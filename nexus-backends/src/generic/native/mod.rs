@@ -29,6 +29,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
+use crate::generic::any_server::{self, Cost};
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
 use crate::native::settings::NativeSettings;
@@ -38,17 +39,10 @@ use crate::native::wires::responses::shape::{
 };
 use crate::native::wires::shape::WireShape;
 use crate::native::{bearer, kind, own_settings};
-use crate::server_address::{vendor_as_named, vendor_of_server};
 use crate::settings::{Billing, CredentialSetting};
-
-/// Prefix of API keys at most vendors.
-const KEY_PREFIX: &str = "sk-";
 
 /// Effort levels that the OpenAI API documents.
 const EFFORTS: [Effort; 5] = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
-
-/// Hosts whose vendor has its own name, so that a panel counts the vendor only once.
-const VENDORS: [(&str, &str); 2] = [("api.openai.com", "openai"), ("api.x.ai", "xai")];
 
 /// The backend kind `responses`: Nexus's own loop at any server that speaks `/v1/responses`.
 ///
@@ -62,18 +56,8 @@ impl BackendKind for Responses {
         "responses"
     }
 
-    /// Returns the setting `vendor`, otherwise the host of `base_url`, with its port unless that is a default. Both are
-    /// normalised.
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
-        let text = |key: &str| settings.get(key).and_then(Value::as_str);
-        if let Some(vendor) = text("vendor") {
-            return VendorId::from(vendor_as_named(vendor));
-        }
-        let Some(server) = text("base_url").and_then(vendor_of_server) else {
-            return VendorId::from(self.name());
-        };
-        let named = VENDORS.iter().find(|(known, _)| *known == server);
-        named.map_or_else(|| VendorId::from(server.as_str()), |(_, vendor)| VendorId::from(*vendor))
+        any_server::vendor(self.name(), settings)
     }
 
     fn settings_schema(&self) -> Value {
@@ -97,21 +81,10 @@ impl BackendKind for Responses {
         }
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut generic = Generic::new(&own, &settings);
-        generic.provider = provider(own.vendor.as_deref(), &self.vendor(&shared));
+        generic.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared));
+        generic.host = any_server::host(&settings);
         kind::build(id, Arc::new(generic), credential, &settings, context)
     }
-}
-
-/// Returns the vendor's name in traces. An unknown host gets the name of the vendor whose API it speaks, because the
-/// name tells a reader of the trace which attributes to expect.
-fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
-    let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
-    match setting.or_else(|| is_known.then_some(vendor.as_str())) {
-        Some("xai") => "x_ai",
-        Some(vendor) => vendor,
-        None => "openai",
-    }
-    .to_owned()
 }
 
 /// Settings of this kind alone.
@@ -126,7 +99,7 @@ struct Own {
     structured_output: StructuredOutput,
     /// The effort levels that the model accepts. With an empty list requests contain no effort. Default: [minimal, low,
     /// medium, high, xhigh].
-    #[schemars(schema_with = "effort_steps")]
+    #[schemars(schema_with = "any_server::effort_steps")]
     efforts: Option<Vec<Effort>>,
     /// Requested summary of the model's thinking. Default: none.
     reasoning_summary: Option<Summary>,
@@ -189,19 +162,6 @@ enum Summary {
     Detailed,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Cost {
-    #[default]
-    Never,
-    Reported,
-}
-
-/// Returns the schema of the effort levels, under the names of the configuration.
-fn effort_steps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({ "type": "array", "items": { "enum": Effort::ALL.map(Effort::as_str) } })
-}
-
 /// Dialect of the server, from the settings.
 #[derive(Debug)]
 pub(crate) struct Generic {
@@ -209,6 +169,8 @@ pub(crate) struct Generic {
     default_model: Option<ModelId>,
     billing: Option<Billing>,
     is_list_probed: bool,
+    /// Host of the server.
+    host: String,
     shape: Shape,
     efforts: Vec<Effort>,
     output: OutputSupport,
@@ -249,16 +211,14 @@ impl Generic {
             default_model: settings.model.as_deref().map(ModelId::from),
             billing: settings.billing,
             is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
+            host: String::new(),
             shape,
             efforts: own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
             output: match own.structured_output {
                 StructuredOutput::Native => OutputSupport::Native,
                 StructuredOutput::Instructed => OutputSupport::Instructed,
             },
-            cost: match own.cost {
-                Cost::Never => CostReport::Never,
-                Cost::Reported => CostReport::Reported,
-            },
+            cost: own.cost.report(),
         }
     }
 }
@@ -285,7 +245,7 @@ impl Dialect for Generic {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
-        bearer::check(self.billing, KEY_PREFIX, credential)
+        any_server::check_key(self.billing, &self.host, credential)
     }
 
     async fn model(
@@ -338,10 +298,13 @@ impl Dialect for Generic {
                 (ErrorKind::Unsupported, "")
             }
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-                let hint = format!(" (set `{}` for this backend in nexus.yaml)", switch(error.body)?);
+                let Some(switch) = switch(error.body) else {
+                    return any_server::misplaced(error, "responses");
+                };
+                let hint = format!(" (set `{switch}` for this backend in nexus.yaml)");
                 return Some(Failure::new(ErrorKind::InvalidRequest, format!("{words}{hint}")));
             }
-            _ => return None,
+            _ => return any_server::misplaced(error, "responses"),
         };
         Some(Failure::new(kind, format!("{words}{hint}")))
     }

@@ -8,7 +8,10 @@ use url::Url;
 
 use crate::http::{HttpError, HttpProblem};
 
-/// Base URL of the server, without `/responses` and without a trailing slash.
+/// Paths of a model call on each wire.
+const ENDPOINTS: [&str; 3] = ["/responses", "/chat/completions", "/messages"];
+
+/// Base URL of the server, without the path of a model call and without a trailing slash.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct BaseUrl {
     text: String,
@@ -32,8 +35,8 @@ impl BaseUrl {
             return Err(wrong("must end with its path: remove `?` or `#` and everything after it"));
         }
         let path = url.path().trim_end_matches('/').to_owned();
-        if path.ends_with("/responses") {
-            return Err(wrong("remove `/responses`: Nexus adds it to each request"));
+        if let Some(end) = ENDPOINTS.iter().find(|end| path.ends_with(**end)) {
+            return Err(wrong(&format!("remove `{end}`: Nexus adds it to each request")));
         }
         url.set_path(&path);
         let uri = Uri::try_from(url.as_str()).map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
@@ -48,6 +51,11 @@ impl BaseUrl {
     pub(super) fn join(&self, path_and_query: &str) -> Result<Uri, HttpError> {
         let joined = Uri::try_from(format!("{}{path_and_query}", self.text));
         joined.map_err(|error| HttpError::new(HttpProblem::Client, error))
+    }
+
+    /// Returns the URL as text, without a trailing slash.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// The URL.
@@ -92,6 +100,8 @@ mod tests {
             "https://a.test/v1?key=canary",
             "https://a.test/v1#canary",
             "https://a.test/v1/responses/",
+            "https://a.test/v1/chat/completions",
+            "https://a.test/v1/messages",
         ] {
             let error = BaseUrl::parse(Some(setting)).unwrap_err();
             assert_eq!(error.path, ["base_url"]);

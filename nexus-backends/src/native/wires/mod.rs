@@ -3,50 +3,127 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | the wire of a plan, as data |
-//! | [`responses`] | the Responses API |
+//! | [`responses`], [`chat`], [`messages`] | one protocol each |
+//! | `reading`, `writing` | parts that the wires of items share |
 //!
-//! The functions here select the wire of a plan. The loop knows only [`WireReader`] and [`Transcript`].
+//! The functions here select the wire of a plan. The loop knows only `WireReader` and `Transcript`.
 
+pub mod chat;
+pub mod messages;
+mod reading;
 pub mod responses;
 pub(crate) mod shape;
+mod writing;
 
 use std::sync::Arc;
 
 use nexus_core::ResumeHandle;
 
+use self::chat::{reader::ChatReader, request::ChatWriter};
+use self::messages::{reader::MessagesReader, request::MessagesWriter};
+use self::responses::convert;
 use self::responses::reader::ResponseReader;
 use self::responses::request::ResponsesTranscript;
 use self::shape::WireShape;
 use super::dialect::{Dialect, ModelPlan};
+use super::item_transcript::{ItemTranscript, RequestWriter};
+use super::stored::{StoredConversation, StoredItems};
 use super::transcript::{Transcript, TurnConstants};
 use super::wire_reader::WireReader;
 
+/// Recipient of an answer's schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerFormat {
+    /// The server, in the field that the wire has for it.
+    Native,
+    /// The server, as the arguments of a tool that the model must call.
+    Tool,
+    /// The model, by its instructions.
+    Instructed,
+}
+
+/// Conversation of a handle.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) transcript: Box<dyn Transcript>,
+    /// Number of items that only another wire, server or model can read, which are left out.
+    left_out: usize,
+}
+
+impl Resumed {
+    /// Returns a warning about items that were left out.
+    pub(crate) fn warning(&self) -> Option<&'static str> {
+        (self.left_out > 0).then_some(
+            "another wire, server or model began this conversation; its reasoning is left out, and the rest is \
+             resumed",
+        )
+    }
+}
+
 /// Returns a reader for the model call with the number `call` within the turn.
 pub(crate) fn reader(call: u32, dialect: &Arc<dyn Dialect>, plan: &ModelPlan) -> Box<dyn WireReader> {
-    match plan.shape {
-        WireShape::Responses(shape) => {
-            Box::new(ResponseReader::new(call, Arc::clone(dialect), shape.custom_calls))
+    let dialect = Arc::clone(dialect);
+    match &plan.shape {
+        WireShape::Responses(shape) => Box::new(ResponseReader::new(call, dialect, shape.custom_calls)),
+        WireShape::Chat(shape) => {
+            Box::new(ChatReader::new(call, dialect, shape.answer == AnswerFormat::Tool))
+        }
+        WireShape::Messages(shape) => {
+            Box::new(MessagesReader::new(call, dialect, shape.answer == AnswerFormat::Tool))
         }
     }
 }
 
 /// Returns a conversation without messages.
 pub(crate) fn open(opening: &TurnConstants<'_>) -> Box<dyn Transcript> {
-    match opening.plan.shape {
-        WireShape::Responses(shape) => Box::new(ResponsesTranscript::new(opening, shape)),
-    }
-}
-
-/// Returns the conversation in a handle; `None` if the handle contains none.
-pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<Box<dyn Transcript>> {
-    match opening.plan.shape {
-        WireShape::Responses(shape) => {
-            ResponsesTranscript::resume(opening, shape, handle).map(|transcript| Box::new(transcript) as _)
+    match &opening.plan.shape {
+        WireShape::Responses(shape) => Box::new(ResponsesTranscript::new(opening, *shape)),
+        WireShape::Chat(shape) => Box::new(ItemTranscript::new(ChatWriter(shape.clone()), opening)),
+        WireShape::Messages(shape) => {
+            Box::new(ItemTranscript::new(MessagesWriter::new(shape.clone(), opening.effort), opening))
         }
     }
 }
 
+/// Returns the conversation in a handle, converted if another wire began it; `None` if the handle contains none.
+pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<Resumed> {
+    let stored = StoredConversation::of(handle)?;
+    match &opening.plan.shape {
+        WireShape::Responses(shape) => {
+            let (list, left_out) = match stored.items {
+                StoredItems::Responses(list) => (list, 0),
+                StoredItems::Items(items) => {
+                    let converted = convert::of_items(&items);
+                    (serde_json::to_string(&converted).ok()?, items.len() - converted.len())
+                }
+            };
+            let transcript = ResponsesTranscript::resume(opening, *shape, &stored.id, &list)?;
+            Some(Resumed { transcript: Box::new(transcript), left_out })
+        }
+        WireShape::Chat(shape) => resume_items(ChatWriter(shape.clone()), opening, stored),
+        WireShape::Messages(shape) => {
+            resume_items(MessagesWriter::new(shape.clone(), opening.effort), opening, stored)
+        }
+    }
+}
+
+fn resume_items(
+    writer: impl RequestWriter + 'static,
+    opening: &TurnConstants<'_>,
+    stored: StoredConversation,
+) -> Option<Resumed> {
+    let (items, before) = match stored.items {
+        StoredItems::Responses(list) => convert::to_items(&list)?,
+        StoredItems::Items(items) => (items, 0),
+    };
+    let (transcript, left_out) = ItemTranscript::with_items(writer, opening, stored.id, items);
+    Some(Resumed { transcript: Box::new(transcript), left_out: before + left_out })
+}
+
 /// Returns true if a handle contains a conversation of this loop.
 pub(crate) fn holds_conversation(handle: &ResumeHandle) -> bool {
-    responses::request::holds_conversation(handle)
+    StoredConversation::of(handle).is_some()
 }
+
+#[cfg(test)]
+mod tests;

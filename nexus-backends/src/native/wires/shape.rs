@@ -1,12 +1,18 @@
 //! Wire of a request, with the shape of requests on it.
 
+use super::chat::shape::{ChatShape, is_completion};
+use super::messages::shape::{MessagesShape, is_message};
 use super::responses::shape::{Shape, is_response};
 
 /// Wire that a server speaks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum WireShape {
     /// The Responses API.
     Responses(Shape),
+    /// Chat Completions.
+    Chat(ChatShape),
+    /// The Messages API.
+    Messages(MessagesShape),
 }
 
 impl WireShape {
@@ -14,6 +20,7 @@ impl WireShape {
     pub(crate) fn responses(&self) -> Option<&Shape> {
         match self {
             Self::Responses(shape) => Some(shape),
+            Self::Chat(_) | Self::Messages(_) => None,
         }
     }
 
@@ -21,6 +28,8 @@ impl WireShape {
     pub(crate) fn path(&self) -> &'static str {
         match self {
             Self::Responses(_) => "/responses",
+            Self::Chat(_) => "/chat/completions",
+            Self::Messages(shape) => shape.path,
         }
     }
 
@@ -28,6 +37,8 @@ impl WireShape {
     pub(crate) fn is_reply(&self, body: &[u8]) -> bool {
         match self {
             Self::Responses(_) => is_response(body),
+            Self::Chat(_) => is_completion(body),
+            Self::Messages(_) => is_message(body),
         }
     }
 
@@ -35,6 +46,8 @@ impl WireShape {
     pub(crate) fn strict(&self) -> bool {
         match self {
             Self::Responses(shape) => shape.strict,
+            Self::Chat(shape) => shape.strict,
+            Self::Messages(_) => false,
         }
     }
 }

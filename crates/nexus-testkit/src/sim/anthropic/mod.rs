@@ -6,6 +6,7 @@
 mod refuse;
 mod request;
 mod stream;
+mod strict;
 mod tools;
 
 use serde_json::json;
@@ -23,6 +24,8 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             if request::is_side_call(arrival.json) {
                 let answer = stream::answer_side_call(&conversation);
                 Route::Side(conversation, answer)
+            } else if let Some(refusal) = strict::refusal(arrival) {
+                Route::Refused(conversation, refusal)
             } else {
                 Route::Main(conversation)
             }

@@ -3,11 +3,11 @@
 //!
 //! Source: observed with codex 0.169.0.
 
-mod refuse;
+pub(super) mod refuse;
 pub(super) mod request;
 pub(super) mod stream;
 mod strict;
-mod tools;
+pub(super) mod tools;
 
 use super::fault::Fault;
 use super::model;

@@ -7,7 +7,7 @@ use crate::sim::rate_limit::{RateLimit, Standing, Window};
 use crate::sim::wire::Answer;
 
 /// The refusal for `fault`.
-pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
+pub(in crate::sim) fn answer(number: usize, fault: &StatusFault) -> Answer {
     let status = fault.status;
     let mut answer = match (&fault.body, &fault.limit) {
         (Some(body), _) => {
@@ -40,7 +40,7 @@ pub(super) fn answer(number: usize, fault: &StatusFault) -> Answer {
 }
 
 /// An error body under any status.
-pub(super) fn with_status(status: u16, code: &str, message: &str) -> Answer {
+pub(in crate::sim) fn with_status(status: u16, code: &str, message: &str) -> Answer {
     let error = json!({"message": message, "type": code, "param": null, "code": code});
     Answer::json(status, &json!({ "error": error }))
 }

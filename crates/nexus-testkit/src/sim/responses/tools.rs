@@ -8,7 +8,7 @@ use crate::sim::own_loop;
 use crate::sim::tool_call::ToolCall;
 
 /// A tool call in Codex's words, for the tools that the request offered.
-pub(super) fn render(call: &ToolCall, offered: &Conversation) -> WireCall {
+pub(in crate::sim) fn render(call: &ToolCall, offered: &Conversation) -> WireCall {
     if let Some((name, arguments)) = own_loop::render(call, offered) {
         return WireCall::Function {
             namespace: None,

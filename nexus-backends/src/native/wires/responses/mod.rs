@@ -3,9 +3,10 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | differences between the requests of servers, as data |
-//! | `request` | the conversation, as it is sent |
+//! | `request`, `convert` | the conversation, as it is sent, and its conversion to and from items of the loop |
 //! | [`reader`], `wire` | events of the stream to turn events and a reply |
 
+pub(crate) mod convert;
 pub mod reader;
 pub(crate) mod request;
 pub(crate) mod shape;

@@ -15,7 +15,6 @@ mod reconcile;
 mod slots;
 mod template;
 mod unknown;
-mod usage;
 
 use std::{borrow::Cow, collections::HashMap, fmt, mem, sync::Arc};
 
@@ -354,7 +353,7 @@ impl WireReader for ResponseReader {
         Self::is_finished(self)
     }
 
-    fn awaits_reason(&self) -> bool {
+    fn awaits_rest(&self) -> bool {
         Self::awaits_reason(self)
     }
 

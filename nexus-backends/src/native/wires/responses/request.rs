@@ -6,10 +6,10 @@
 
 mod parts;
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use nexus_core::{Effort, PromptBlock, ResumeHandle, ToolResult};
+use nexus_core::{Effort, PromptBlock, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
@@ -17,15 +17,14 @@ use self::parts::{
     ToolOutput, bare_call, bare_custom_call, bare_reasoning, input_part, message, output_of, text_content,
 };
 use super::shape::{Carry, Shape, SystemPosition, TextShape, ToolPosition};
+use crate::native::arguments::json_arguments;
 use crate::native::lenient::Text;
 use crate::native::reply::{FunctionCall, OutputItem};
+use crate::native::stored::responses_handle;
 use crate::native::transcript::{Transcript, TurnConstants};
 
 /// Minimum of `max_output_tokens`. Source: the public API reference.
 const FEWEST_OUTPUT_TOKENS: u64 = 16;
-
-/// Version of the content of a resume handle.
-const HANDLE_VERSION: u32 = 1;
 
 /// Conversation with a model: the beginning of every request, and the items so far.
 #[derive(Debug)]
@@ -54,15 +53,6 @@ enum Rewritten {
     Unchanged,
     LeftOut,
     Changed(Map<String, Value>),
-}
-
-/// Conversation in a resume handle.
-#[derive(Serialize, Deserialize)]
-struct KeptConversation<'a> {
-    version: u32,
-    conversation: Cow<'a, str>,
-    /// Items as a JSON list in a string, which only the server interprets.
-    items: Cow<'a, str>,
 }
 
 /// Fields of an item in a handle that are checked.
@@ -127,17 +117,12 @@ impl ResponsesTranscript {
         conversation
     }
 
-    /// Returns the conversation in a handle; `None` if the handle contains none.
-    pub(crate) fn resume(opening: &TurnConstants<'_>, shape: Shape, handle: &ResumeHandle) -> Option<Self> {
-        let kept = kept_in(handle)?;
-        let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
-        // A conversation contains only objects. The server decides if it accepts them.
-        if !items.iter().all(|item| item.get().starts_with('{')) {
-            return None;
-        }
+    /// Returns the conversation with the id `id` and the items of a JSON list; `None` if it is no list.
+    pub(crate) fn resume(opening: &TurnConstants<'_>, shape: Shape, id: &str, list: &str) -> Option<Self> {
+        let items: Vec<&RawValue> = serde_json::from_str(list).ok()?;
         let mut conversation = Self::new(opening, shape);
         conversation.id.clear();
-        conversation.id.push_str(&kept.conversation);
+        conversation.id.push_str(id);
         conversation.open(opening);
         for item in items {
             let head: Said<'_> = serde_json::from_str(item.get()).unwrap_or_default();
@@ -377,13 +362,7 @@ impl ResponsesTranscript {
     /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
-        let items = format!("[{}]", String::from_utf8_lossy(said));
-        let kept = KeptConversation {
-            version: HANDLE_VERSION,
-            conversation: Cow::Borrowed(&self.id),
-            items: items.into(),
-        };
-        serde_json::to_value(kept).unwrap_or_default()
+        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)))
     }
 
     fn raw(&mut self, is_reasoning: bool, json: &str) {
@@ -452,32 +431,6 @@ impl Transcript for ResponsesTranscript {
         Self::keep(self)
     }
 }
-
-fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
-    let kept = KeptConversation::deserialize(handle.state()).ok()?;
-    (kept.version == HANDLE_VERSION && uuid::Uuid::parse_str(&kept.conversation).is_ok()).then_some(kept)
-}
-
-/// Returns true if a handle contains a conversation of this loop.
-pub(crate) fn holds_conversation(handle: &ResumeHandle) -> bool {
-    kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
-}
-
-/// Returns replacement arguments if the received ones are not a JSON object, because strict servers reject the whole
-/// request for them. The replacement contains the received text, so that the model sees it.
-fn json_arguments(came: &str) -> Option<String> {
-    if serde_json::from_str::<Map<String, Value>>(came).is_ok() {
-        return None;
-    }
-    let shown = came.get(..came.floor_char_boundary(MAX_SHOWN_ARGUMENTS)).unwrap_or_default();
-    Some(match came.trim().is_empty() {
-        true => "{}".to_owned(),
-        false => json!({ "not_json": shown }).to_string(),
-    })
-}
-
-/// Maximum number of bytes of invalid arguments in the replacement. Source: our own bound.
-const MAX_SHOWN_ARGUMENTS: usize = 4 << 10;
 
 /// Returns true if an item of this type is sent back to the model. This applies to traces of hosted tools and
 /// compactions, not to unknown types.

@@ -7,7 +7,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub(super) use crate::native::lenient::{Amount, Count, Flag, JsonText, Object, Parts, RawItems, Text};
+pub(super) use crate::native::lenient::{Count, Flag, JsonText, Object, Parts, RawItems, Text};
+use crate::native::usage::UsageReport;
 
 /// Type of an event whose first key is another field.
 #[derive(Debug, Default, Deserialize)]
@@ -155,39 +156,4 @@ pub(super) struct Response<'a> {
 pub(super) struct IncompleteDetails<'a> {
     #[serde(borrow)]
     pub(super) reason: Text<'a>,
-}
-
-/// Token counts and cost, as servers report them. Input includes cached tokens, output includes reasoning.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct UsageReport {
-    pub(super) input_tokens: Count,
-    pub(super) output_tokens: Count,
-    /// Name in the chat API, which servers that began with that API still use.
-    pub(super) prompt_tokens: Count,
-    /// Name in the chat API.
-    pub(super) completion_tokens: Count,
-    pub(super) input_tokens_details: Object<InputDetails>,
-    pub(super) output_tokens_details: Object<OutputDetails>,
-    pub(super) prompt_tokens_details: Object<InputDetails>,
-    pub(super) completion_tokens_details: Object<OutputDetails>,
-    /// Cost in ticks, of which 10^10 are one US dollar. Source: observed.
-    pub(super) cost_in_usd_ticks: Amount,
-    /// Cost in US dollars, as OpenRouter reports it.
-    pub(super) cost: Amount,
-}
-
-/// Numbers of input tokens that came from a cache or were written to one.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct InputDetails {
-    pub(super) cached_tokens: Count,
-    pub(super) cache_write_tokens: Count,
-}
-
-/// Number of output tokens used for reasoning.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct OutputDetails {
-    pub(super) reasoning_tokens: Count,
 }

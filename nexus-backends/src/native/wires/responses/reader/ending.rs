@@ -4,8 +4,9 @@ use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
 use serde_json::Value;
 
-use super::{CallEnding, ResponseReader, parse, usage};
+use super::{CallEnding, ResponseReader, parse};
 use crate::native::outcome::{ErrorBody, ErrorReply, error_headers, judge};
+use crate::native::usage;
 use crate::native::wires::responses::wire::{Response, ResponseEvent};
 
 /// Maximum number of items of one reply. Source: our own bound.

@@ -4,7 +4,10 @@ use nexus_core::{BackendId, ModelId, ToolContent};
 use serde_json::value::RawValue;
 
 use super::*;
+use nexus_core::{Effort, ResumeHandle};
+
 use crate::native::dialect::ModelPlan;
+use crate::native::stored::{StoredConversation, StoredItems};
 use crate::native::wires::responses::shape::PLAIN;
 use crate::native::wires::shape::WireShape;
 
@@ -32,7 +35,14 @@ fn plan(shape: &'static Shape) -> ModelPlan {
 }
 
 fn opening<'a>(plan: &'a ModelPlan, tools: &'a [Value]) -> TurnConstants<'a> {
-    TurnConstants { plan, system: Some("Be brief."), effort: Some(Effort::Low), tools, output_format: None }
+    TurnConstants {
+        plan,
+        server: "http://a.test",
+        system: Some("Be brief."),
+        effort: Some(Effort::Low),
+        tools,
+        output_format: None,
+    }
 }
 
 fn begun(opening: &TurnConstants<'_>) -> ResponsesTranscript {
@@ -40,7 +50,9 @@ fn begun(opening: &TurnConstants<'_>) -> ResponsesTranscript {
 }
 
 fn resumed_from(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<ResponsesTranscript> {
-    ResponsesTranscript::resume(opening, *opening.plan.shape.responses().unwrap(), handle)
+    let stored = StoredConversation::of(handle)?;
+    let StoredItems::Responses(list) = stored.items else { panic!("another version") };
+    ResponsesTranscript::resume(opening, *opening.plan.shape.responses().unwrap(), &stored.id, &list)
 }
 
 fn raw(json: &Value) -> Box<RawValue> {
@@ -199,7 +211,7 @@ fn a_handle_that_holds_something_else_holds_no_conversation() {
     let plan = plan(&PLAIN);
     for state in [
         json!(null),
-        json!({ "version": 2, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[]" }),
+        json!({ "version": 3, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[]" }),
         json!({ "version": 1, "conversation": "x", "items": "[]" }),
         json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[1]" }),
         json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[{},[]]" }),

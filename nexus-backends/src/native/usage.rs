@@ -5,20 +5,64 @@ use nexus_core::{
     turn::{Cost, CostSource, Usd},
 };
 
-use crate::native::wires::responses::wire::UsageReport;
+use serde::Deserialize;
+
+use super::lenient::{Amount, Count, Object};
+
+/// Token counts and cost, as servers report them. Input includes cached tokens, output includes reasoning.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct UsageReport {
+    pub(crate) input_tokens: Count,
+    pub(crate) output_tokens: Count,
+    /// Name in the chat API, which servers that began with that API still use.
+    pub(crate) prompt_tokens: Count,
+    /// Name in the chat API.
+    pub(crate) completion_tokens: Count,
+    pub(crate) input_tokens_details: Object<InputDetails>,
+    pub(crate) output_tokens_details: Object<OutputDetails>,
+    pub(crate) prompt_tokens_details: Object<InputDetails>,
+    pub(crate) completion_tokens_details: Object<OutputDetails>,
+    /// Cached input beside the details, as DeepSeek reports it.
+    pub(crate) prompt_cache_hit_tokens: Count,
+    /// Cached input beside the details, as Moonshot reports it.
+    pub(crate) cached_tokens: Count,
+    /// Cost in ticks, of which 10^10 are one US dollar. Source: observed.
+    pub(crate) cost_in_usd_ticks: Amount,
+    /// Cost in US dollars, as OpenRouter reports it.
+    pub(crate) cost: Amount,
+}
+
+/// Numbers of input tokens that came from a cache or were written to one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct InputDetails {
+    pub(crate) cached_tokens: Count,
+    pub(crate) cache_write_tokens: Count,
+}
+
+/// Number of output tokens used for reasoning.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct OutputDetails {
+    pub(crate) reasoning_tokens: Count,
+}
 
 /// Ticks to one United States dollar. Source: observed.
 const TICKS_PER_USD: f64 = 1e10;
 
 /// Converts the report into token counts. The report includes cached tokens in the input, and reasoning in the output.
-pub(super) fn usage(report: &UsageReport) -> Usage {
+pub(crate) fn usage(report: &UsageReport) -> Usage {
     let chat_input = report.prompt_tokens_details.0.as_ref();
     let input = report.input_tokens_details.0.as_ref().or(chat_input);
     let chat_output = report.completion_tokens_details.0.as_ref();
     let output = report.output_tokens_details.0.as_ref().or(chat_output);
 
     let mut usage = Usage::new();
-    usage.cache_read_tokens = input.and_then(|details| details.cached_tokens.0);
+    usage.cache_read_tokens = input
+        .and_then(|details| details.cached_tokens.0)
+        .or(report.prompt_cache_hit_tokens.0)
+        .or(report.cached_tokens.0);
     usage.cache_write_tokens = input.and_then(|details| details.cache_write_tokens.0);
     usage.reasoning_tokens = output.and_then(|details| details.reasoning_tokens.0);
     usage.input_tokens = report.input_tokens.0.or(report.prompt_tokens.0).map(|all| {
@@ -34,7 +78,7 @@ pub(super) fn usage(report: &UsageReport) -> Usage {
 }
 
 /// Returns the cost, if the server reports one.
-pub(super) fn cost(report: &UsageReport) -> Option<Cost> {
+pub(crate) fn cost(report: &UsageReport) -> Option<Cost> {
     let usd = report.cost_in_usd_ticks.0.map(|ticks| ticks / TICKS_PER_USD).or(report.cost.0)?;
     Some(Cost { usd: Usd(usd), source: CostSource::Reported })
 }
@@ -84,6 +128,15 @@ mod tests {
                 "completion_tokens_details":{"reasoning_tokens":1}}"#,
         ));
         assert_eq!((usage.input_tokens, usage.output_tokens), (Some(8), Some(3)));
+    }
+
+    #[test]
+    fn cached_tokens_beside_the_details_are_counted_once() {
+        for cached in [r#""prompt_cache_hit_tokens":6,"prompt_cache_miss_tokens":4"#, r#""cached_tokens":6"#]
+        {
+            let usage = usage(&report(&format!(r#"{{"prompt_tokens":10,"completion_tokens":4,{cached}}}"#)));
+            assert_eq!((usage.input_tokens, usage.cache_read_tokens), (Some(4), Some(6)), "{cached}");
+        }
     }
 
     #[test]

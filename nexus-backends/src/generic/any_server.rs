@@ -1,0 +1,230 @@
+//! Parts of the kinds for any server of a wire: its vendor, its keys, and advice on its errors.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use nexus_core::{CostReport, Effort, ErrorKind, SettingsError, VendorId, harness::Failure};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::auth::Credential;
+use crate::native::bearer;
+use crate::native::outcome::ErrorReply;
+use crate::native::settings::NativeSettings;
+use crate::native::wires::AnswerFormat;
+use crate::server_address::{server_address, vendor_as_named, vendor_of_server};
+use crate::settings::Billing;
+
+/// Prefix of API keys at most vendors.
+const KEY_PREFIX: &str = "sk-";
+
+/// Hosts whose vendor has its own name, so that a panel counts the vendor only once.
+const VENDORS: [(&str, &str); 3] =
+    [("api.openai.com", "openai"), ("api.x.ai", "xai"), ("api.anthropic.com", "anthropic")];
+
+/// Prefixes of keys, with the vendor and its host. Source: keys as each vendor's console shows them.
+const KEYS: [(&str, &str, &str); 6] = [
+    ("sk-ant-", "Anthropic", "api.anthropic.com"),
+    ("sk-or-", "OpenRouter", "openrouter.ai"),
+    ("sk-proj-", "OpenAI", "api.openai.com"),
+    ("xai-", "xAI", "api.x.ai"),
+    ("gsk_", "Groq", "api.groq.com"),
+    ("AIza", "Google", "generativelanguage.googleapis.com"),
+];
+
+/// Prefix of the access tokens of a Claude plan. Source: observed.
+const PLAN_PREFIX: &str = "sk-ant-oat";
+
+/// Returns the setting `vendor`, otherwise the host of `base_url`, with its port unless that is a default. Both are
+/// normalised.
+pub(super) fn vendor(kind: &str, settings: &Map<String, Value>) -> VendorId {
+    let text = |key: &str| settings.get(key).and_then(Value::as_str);
+    if let Some(vendor) = text("vendor") {
+        return VendorId::from(vendor_as_named(vendor));
+    }
+    let Some(server) = text("base_url").and_then(vendor_of_server) else {
+        return VendorId::from(kind);
+    };
+    let named = VENDORS.iter().find(|(known, _)| *known == server);
+    named.map_or_else(|| VendorId::from(server.as_str()), |(_, vendor)| VendorId::from(*vendor))
+}
+
+/// Returns the vendor's name in traces. An unknown host gets the name of the vendor whose API it speaks, because the
+/// name tells a reader of the trace which attributes to expect.
+pub(super) fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
+    let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
+    match setting.or_else(|| is_known.then_some(vendor.as_str())) {
+        Some("xai") => "x_ai",
+        Some(vendor) => vendor,
+        None => "openai",
+    }
+    .to_owned()
+}
+
+/// Returns the host of the server; empty without a valid `base_url`.
+pub(super) fn host(settings: &NativeSettings) -> String {
+    let address = settings.base_url.as_deref().and_then(server_address);
+    address.map(|address| address.host).unwrap_or_default()
+}
+
+/// Rejects a credential that cannot be sent, that would be billed otherwise than configured, or that belongs to another
+/// vendor than `host`. So no vendor gets the key of another one.
+pub(super) fn check_key(
+    billing: Option<Billing>,
+    host: &str,
+    credential: &Credential,
+) -> Result<(), Failure> {
+    let token = credential.token.expose();
+    if token.starts_with(PLAN_PREFIX) {
+        let reason = "the credential is the token of a Claude plan, which is reached through Claude Code alone: use \
+             `kind: claude-cli`, or set `credential` to an API key";
+        return Err(Failure::new(ErrorKind::Forbidden, reason));
+    }
+    if let Some((_, vendor, own_host)) = KEYS.iter().find(|(prefix, ..)| token.starts_with(prefix))
+        && host != *own_host
+        && KEYS.iter().any(|(.., known)| host == *known)
+    {
+        let reason = format!(
+            "the credential is a key of {vendor}, but `base_url` leads to {host}: set `credential` or `base_url`"
+        );
+        return Err(Failure::new(ErrorKind::Unauthenticated, reason));
+    }
+    bearer::check(billing, KEY_PREFIX, credential)
+}
+
+/// Returns the failure of an error that a wrong `kind`, `base_url` or `model` causes, with advice. The shared table
+/// already advises about a page of HTML.
+pub(super) fn misplaced(error: &ErrorReply<'_>, kind: &str) -> Option<Failure> {
+    let status = error.status?;
+    let others = ["responses", "chat", "messages"].into_iter().filter(|other| *other != kind);
+    let others = others.collect::<Vec<_>>().join("` or `");
+    let shared = error.shared_outcome();
+    let words = error.body.words();
+    let has_nothing = matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    match shared.kind {
+        ErrorKind::ModelUnavailable => Some(Failure::new(
+            shared.kind,
+            format!("{words} (set `model` for this backend in nexus.yaml to a model of this server)"),
+        )),
+        ErrorKind::InvalidRequest if has_nothing => Some(Failure::new(
+            shared.kind,
+            format!(
+                "{words} (the server does not speak `kind: {kind}` at this path: check `base_url` in nexus.yaml, or \
+                 set `kind` to `{others}`)"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+/// Reports of the server on the cost of an answer.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Cost {
+    #[default]
+    Never,
+    Reported,
+}
+
+impl Cost {
+    pub(super) fn report(self) -> CostReport {
+        match self {
+            Self::Never => CostReport::Never,
+            Self::Reported => CostReport::Reported,
+        }
+    }
+}
+
+/// Recipient of an answer's schema.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StructuredOutput {
+    #[default]
+    Native,
+    Tool,
+    Instructed,
+}
+
+impl StructuredOutput {
+    pub(super) fn format(self) -> AnswerFormat {
+        match self {
+            Self::Native => AnswerFormat::Native,
+            Self::Tool => AnswerFormat::Tool,
+            Self::Instructed => AnswerFormat::Instructed,
+        }
+    }
+}
+
+/// Returns the schema of the effort levels, under the names of the configuration.
+pub(super) fn effort_steps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({ "type": "array", "items": { "enum": Effort::ALL.map(Effort::as_str) } })
+}
+
+/// Members that a request always has, which the setting `body` must not contain.
+const RESERVED_MEMBERS: [&str; 5] = ["model", "messages", "stream", "tools", "system"];
+
+/// Rejects a setting `body` with members that Nexus writes itself.
+pub(super) fn check_body(members: &Map<String, Value>) -> Result<(), SettingsError> {
+    let Some(name) = members.keys().find(|name| RESERVED_MEMBERS.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    let path = vec!["body".to_owned(), name.clone()];
+    let reason = "Nexus writes this member of a request itself: remove it".to_owned();
+    Err(SettingsError { path, reason })
+}
+
+/// Returns the setting `body` as JSON, if it has members.
+pub(super) fn body(members: &Map<String, Value>) -> Option<Arc<str>> {
+    (!members.is_empty()).then(|| Value::Object(members.clone()).to_string().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::Secret;
+
+    use super::*;
+
+    #[test]
+    fn no_vendor_gets_the_key_of_another_one() {
+        let check = |host, token: &str| check_key(None, host, &Credential::new(Secret::new(token)));
+        for (host, token) in [
+            ("api.openai.com", "sk-ant-api03-canary"),
+            ("api.anthropic.com", "sk-or-v1-canary"),
+            ("openrouter.ai", "sk-proj-canary"),
+        ] {
+            let failure = check(host, token).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Unauthenticated);
+            let words = failure.message.unwrap();
+            assert!(words.contains("`credential`") && !words.contains("canary"), "{words}");
+        }
+        for (host, token) in [
+            ("api.anthropic.com", "sk-ant-api03-x"),
+            ("localhost", "sk-ant-api03-x"),
+            ("gateway.test", "sk-or-v1-x"),
+            ("api.openai.com", "sk-x"),
+        ] {
+            assert!(check(host, token).is_ok(), "{host} {token}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_a_plan_is_sent_nowhere() {
+        let token = Credential::new(Secret::new("sk-ant-oat01-canary"));
+        for host in ["api.anthropic.com", "localhost"] {
+            let failure = check_key(None, host, &token).unwrap_err();
+            let words = failure.message.unwrap();
+            assert!(words.contains("Claude Code alone") && !words.contains("canary"), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_member_that_every_request_has_is_not_set() {
+        let members = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        assert_eq!(check_body(&members(r#"{"model":"x"}"#)).unwrap_err().path, ["body", "model"]);
+        assert_eq!(body(&members("{}")), None);
+        let more = members(r#"{"a":{"b":1}}"#);
+        check_body(&more).unwrap();
+        assert_eq!(&*body(&more).unwrap(), r#"{"a":{"b":1}}"#);
+    }
+}

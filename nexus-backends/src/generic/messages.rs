@@ -1,0 +1,334 @@
+//! `messages`: any server that speaks the Messages API, by default Anthropic's own.
+//!
+//! If a server rejects a field, a setting omits or changes it. The defaults:
+//!
+//! | field | default | reason |
+//! | --- | --- | --- |
+//! | key | the header `x-api-key` | the Anthropic API documents it; some gateways require a bearer token |
+//! | `anthropic-version` | `2023-06-01` | the only version of the API |
+//! | effort | `output_config.effort` with adaptive thinking, only if the request names one | models since Claude 4.6 reject a budget, older ones the effort |
+//! | `max_tokens` | 32,000 | every request must state it, and the smallest current model allows it |
+//! | `cache_control` | at the system text and at the last message | without marks nothing is cached |
+//! | schema of an answer | `output_config.format` | current models enforce it |
+//!
+//! Source: the API reference, and the types of Anthropic's SDK for Python 2.14.0.
+
+use std::{sync::Arc, time::SystemTime};
+
+use async_trait::async_trait;
+use http::{
+    StatusCode,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use nexus_core::{
+    BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
+    ModelId, OutputSupport, Retry, SettingsError, TurnEvent, VendorId,
+    harness::Failure,
+    turn::{RateLimitNotification, RateLimitStatus},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::any_server::{self, Cost, StructuredOutput};
+use crate::auth::Credential;
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::outcome::{ErrorBody, ErrorReply};
+use crate::native::settings::NativeSettings;
+use crate::native::transport::Transport;
+use crate::native::wires::messages::shape::{MessagesShape, ThinkingForm};
+use crate::native::wires::shape::WireShape;
+use crate::native::{bearer, kind, own_settings};
+use crate::settings::Billing;
+
+/// Server of a backend that names none.
+const BASE_URL: &str = "https://api.anthropic.com";
+
+/// Version of the API that requests name.
+const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// Effort levels that the API documents.
+const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
+
+/// Part of a limit above which its use is reported as a warning. Source: our own choice.
+const NEAR_PERCENT: f64 = 80.0;
+
+/// The backend kind `messages`: Nexus's own loop at any server that speaks the Messages API.
+///
+/// Settings: those of every native backend; and `vendor`, `structured_output`, `efforts`, `thinking`, `max_tokens`,
+/// `cache_marks`, `key_header`, `body`, `cost`. A token of a Claude plan is rejected.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MessagesApi;
+
+impl BackendKind for MessagesApi {
+    fn name(&self) -> &str {
+        "messages"
+    }
+
+    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+        match settings.contains_key("base_url") || settings.contains_key("vendor") {
+            true => any_server::vendor(self.name(), settings),
+            false => VendorId::from("anthropic"),
+        }
+    }
+
+    fn settings_schema(&self) -> Value {
+        own_settings::schema::<MessagesSettings>()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (own, shared) = own_settings::part::<MessagesSettings>(settings)?;
+        any_server::check_body(&own.body)?;
+        if own.max_tokens == Some(0) {
+            return Err(SettingsError::new("max_tokens", "must be at least 1"));
+        }
+        let mut settings = NativeSettings::read(&shared, context)?;
+        settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
+        let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
+        let mut server = MessagesServer::new(&own, &settings);
+        server.provider = own.vendor.unwrap_or_else(|| "anthropic".to_owned());
+        kind::build(id, Arc::new(server), credential, &settings, context)
+    }
+}
+
+/// Settings of this kind alone.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+struct MessagesSettings {
+    /// The company behind the server, as the spread of a panel counts it. Default: the host of base_url.
+    vendor: Option<String>,
+    /// Recipient of an answer's schema: the server in output_config, the server as a tool that the model must call, or
+    /// the model by its instructions. Default: native.
+    structured_output: StructuredOutput,
+    /// The steps of effort that the model takes; an empty list leaves the field out. Default: [low, medium, high, xhigh,
+    /// max].
+    #[schemars(schema_with = "any_server::effort_steps")]
+    efforts: Option<Vec<Effort>>,
+    /// Form of an effort: a step with adaptive thinking, a budget of tokens for models before Claude 4.6, or none. Default:
+    /// adaptive.
+    thinking: ThinkingSetting,
+    /// Most tokens of an answer, thinking included. Default: 32000.
+    #[schemars(range(min = 1))]
+    max_tokens: Option<u64>,
+    /// Mark where the server's cache of prompts ends. Default: true.
+    cache_marks: Option<bool>,
+    /// Header with the key: x-api-key, or authorization as a bearer token. Default: x-api-key.
+    key_header: KeyHeader,
+    /// More members of every request.
+    body: Map<String, Value>,
+    /// Reports of the server on the cost of an answer, in its usage. Default: never.
+    cost: Cost,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ThinkingSetting {
+    #[default]
+    Adaptive,
+    Budget,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum KeyHeader {
+    #[default]
+    XApiKey,
+    Authorization,
+}
+
+/// Dialect of the server, from the settings.
+#[derive(Debug)]
+pub(crate) struct MessagesServer {
+    provider: String,
+    default_model: Option<ModelId>,
+    billing: Option<Billing>,
+    host: String,
+    key_header: KeyHeader,
+    shape: MessagesShape,
+    efforts: Vec<Effort>,
+    cost: CostReport,
+}
+
+impl MessagesServer {
+    fn new(own: &MessagesSettings, settings: &NativeSettings) -> Self {
+        let thinking = match own.thinking {
+            ThinkingSetting::Adaptive => ThinkingForm::Adaptive,
+            ThinkingSetting::Budget => ThinkingForm::Budget,
+            ThinkingSetting::None => ThinkingForm::Nothing,
+        };
+        let efforts = match thinking {
+            ThinkingForm::Nothing => Vec::new(),
+            _ => own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
+        };
+        let shape = MessagesShape {
+            path: path_below(settings.base_url.as_deref().unwrap_or(BASE_URL)),
+            max_tokens: own.max_tokens.unwrap_or(32_000),
+            thinking,
+            cache_marks: own.cache_marks.unwrap_or(true),
+            answer: own.structured_output.format(),
+            body: any_server::body(&own.body),
+        };
+        Self {
+            provider: "anthropic".to_owned(),
+            default_model: settings.model.as_deref().map(ModelId::from),
+            billing: settings.billing,
+            host: any_server::host(settings),
+            key_header: own.key_header,
+            shape,
+            efforts,
+            cost: own.cost.report(),
+        }
+    }
+}
+
+/// The dialect without any settings.
+impl Default for MessagesServer {
+    fn default() -> Self {
+        Self::new(&MessagesSettings::default(), &NativeSettings::default())
+    }
+}
+
+/// Returns the path of a call below a base URL. Vendors document both forms: with the version, and without it.
+fn path_below(base_url: &str) -> &'static str {
+    let last = base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let is_version =
+        last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    if is_version { "/messages" } else { "/v1/messages" }
+}
+
+#[async_trait]
+impl Dialect for MessagesServer {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
+        if self.shape.answer == crate::native::wires::AnswerFormat::Instructed {
+            capabilities.output = OutputSupport::Instructed;
+        }
+        // The server's model list is not requested, so a request must name a model if no default is set.
+        capabilities.needs_model = self.default_model.is_none();
+        capabilities
+    }
+
+    fn credential_remedy(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        any_server::check_key(self.billing, &self.host, credential)
+    }
+
+    async fn model(
+        &self,
+        model: Option<&ModelId>,
+        _transport: &Transport,
+        _credential: Option<&Credential>,
+    ) -> Result<ModelPlan, Failure> {
+        let model = model.or(self.default_model.as_ref()).cloned();
+        let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
+        let shape = WireShape::Messages(self.shape.clone());
+        Ok(ModelPlan { model, shape, efforts: self.efforts.clone(), warnings: Vec::new() })
+    }
+
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
+        let mut headers = match self.key_header {
+            KeyHeader::Authorization => bearer::headers(call.credential),
+            KeyHeader::XApiKey => bearer::headers(None),
+        };
+        headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
+        let key = call.credential.filter(|_| self.key_header == KeyHeader::XApiKey);
+        if let Some(mut value) = key.and_then(|key| HeaderValue::from_str(key.token.expose()).ok()) {
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static("x-api-key"), value);
+        }
+        headers
+    }
+
+    fn head(&self, headers: &HeaderMap) -> HeaderInfo {
+        HeaderInfo { limits: limits(headers), ..HeaderInfo::default() }
+    }
+
+    fn event(&self, _kind: &str, _data: &[u8]) -> Option<Vec<TurnEvent>> {
+        None
+    }
+
+    fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
+        let words = error.body.words();
+        // The API's error for an unknown model is `not_found_error` with the words `model: NAME`.
+        if error.status == Some(StatusCode::NOT_FOUND) && words.starts_with("model:") {
+            let words =
+                format!("{words} (set `model` for this backend in nexus.yaml to a model of this server)");
+            return Some(Failure::new(ErrorKind::ModelUnavailable, words));
+        }
+        if let Some(until) = own_limit(words) {
+            return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(until));
+        }
+        match switch(error.body).filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
+            Some(switch) => {
+                let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
+                Some(Failure::new(ErrorKind::InvalidRequest, words))
+            }
+            None => any_server::misplaced(error, "messages"),
+        }
+    }
+}
+
+/// Returns the end of the limit that the account's owner set, if the words are about it. The API sends them as an
+/// invalid request: "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00
+/// UTC." Source: observed.
+fn own_limit(words: &str) -> Option<Retry> {
+    if !words.contains("API usage limits") {
+        return None;
+    }
+    let moment = |after: &str| {
+        let (date, rest) = after.split_once(" at ")?;
+        let time = rest.split_whitespace().next()?;
+        nexus_files::rfc3339::parse(&format!("{date}T{time}:00Z"))
+    };
+    let until = words.split_once("regain access on ").and_then(|(_, after)| moment(after));
+    Some(until.map_or(Retry::Never, Retry::At))
+}
+
+/// Returns the setting that omits or changes the field that an error concerns. The API names fields in its words alone.
+fn switch(body: &ErrorBody) -> Option<&'static str> {
+    Some(match () {
+        () if body.names("budget_tokens") || body.names("thinking.type.enabled") => "thinking: adaptive",
+        () if body.names("adaptive") => "thinking: budget",
+        () if body.names("output_config.effort") || body.names("effort parameter") => "thinking: budget",
+        () if body.names("output_config") || body.names("output_format") => "structured_output: tool",
+        () if body.names("cache_control") => "cache_marks: false",
+        () if body.names("max_tokens:") => "max_tokens",
+        _ => return None,
+    })
+}
+
+/// Returns the use of the account's limits. Source: the API reference, "Rate limits", response headers.
+fn limits(headers: &HeaderMap) -> Vec<RateLimitNotification> {
+    let text = |name: String| headers.get(name).and_then(|value| value.to_str().ok());
+    let limit = |window: &str| {
+        let member = |member: &str| text(format!("anthropic-ratelimit-{window}-{member}"));
+        let number = |name: &str| member(name).and_then(|value| value.trim().parse::<f64>().ok());
+        let (all, left) = (number("limit").filter(|all| *all > 0.0)?, number("remaining")?);
+        let used = ((all - left) / all * 100.0).clamp(0.0, 100.0).round();
+        let status = match () {
+            () if left <= 0.0 => RateLimitStatus::Rejected,
+            () if used >= NEAR_PERCENT => RateLimitStatus::Warning,
+            () => return None,
+        };
+        let reset: Option<SystemTime> = member("reset").and_then(nexus_files::rfc3339::parse);
+        Some(
+            RateLimitNotification::new(status)
+                .with_window(Some(window.to_owned()))
+                .with_used_percent(Some(used))
+                .with_resets_at(reset),
+        )
+    };
+    ["requests", "input-tokens", "output-tokens"].into_iter().filter_map(limit).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Conversation in a resume handle.
+//!
+//! Version 1 has items in the form of the Responses wire, version 2 has [`Item`]s. Both have the items as JSON in a
+//! string, so that arguments and reasoning stay byte for byte.
+
+use std::borrow::Cow;
+
+use nexus_core::ResumeHandle;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use super::items::Item;
+
+/// Version with items of the Responses wire.
+const OF_RESPONSES: u32 = 1;
+
+/// Version with items of the loop.
+const OF_ITEMS: u32 = 2;
+
+/// Content of a resume handle.
+#[derive(Debug, Serialize, Deserialize)]
+struct Handle<'a> {
+    version: u32,
+    conversation: Cow<'a, str>,
+    items: Cow<'a, str>,
+}
+
+/// Items of a stored conversation.
+#[derive(Debug)]
+pub(crate) enum StoredItems {
+    /// JSON list in the form of the Responses wire.
+    Responses(String),
+    /// Items of the loop.
+    Items(Vec<Item>),
+}
+
+/// Stored conversation.
+#[derive(Debug)]
+pub(crate) struct StoredConversation {
+    /// Id of the conversation, which is a UUID.
+    pub(crate) id: String,
+    /// Items of the conversation.
+    pub(crate) items: StoredItems,
+}
+
+impl StoredConversation {
+    /// Reads a handle; `None` if it has no conversation of a known version.
+    pub(crate) fn of(handle: &ResumeHandle) -> Option<Self> {
+        let handle = Handle::deserialize(handle.state()).ok()?;
+        uuid::Uuid::parse_str(&handle.conversation).ok()?;
+        let items = match handle.version {
+            OF_RESPONSES => {
+                let items: Vec<&RawValue> = serde_json::from_str(&handle.items).ok()?;
+                // A conversation contains only objects. The server decides if it accepts them.
+                items.iter().all(|item| item.get().starts_with('{')).then_some(())?;
+                StoredItems::Responses(handle.items.into_owned())
+            }
+            OF_ITEMS => StoredItems::Items(serde_json::from_str(&handle.items).ok()?),
+            _ => return None,
+        };
+        Some(Self { id: handle.conversation.into_owned(), items })
+    }
+}
+
+/// Returns the content of a handle with items of the Responses wire.
+pub(crate) fn responses_handle(conversation: &str, items: String) -> Value {
+    handle(OF_RESPONSES, conversation, items)
+}
+
+/// Returns the content of a handle with items of the loop.
+pub(crate) fn items_handle(conversation: &str, items: &[Item]) -> Value {
+    // Writing cannot fail: all keys are strings.
+    handle(OF_ITEMS, conversation, serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned()))
+}
+
+fn handle(version: u32, conversation: &str, items: String) -> Value {
+    let handle = Handle { version, conversation: conversation.into(), items: items.into() };
+    serde_json::to_value(handle).unwrap_or_default()
+}

@@ -1,0 +1,174 @@
+//! A conversation that moves over the wires.
+
+use nexus_core::{BackendId, ModelId, PromptBlock, ToolResult};
+use serde_json::{Value, json, value::RawValue};
+
+use super::chat::shape::{ChatShape, ThinkingBack};
+use super::messages::shape::{MessagesShape, ThinkingForm};
+use super::responses::shape::PLAIN;
+use super::*;
+use crate::native::reply::{FunctionCall, OutputItem};
+
+fn shapes() -> [WireShape; 3] {
+    let chat = ChatShape {
+        system: "system",
+        output_bound: None,
+        parallel_tool_calls: None,
+        stream_usage: true,
+        strict: true,
+        thinking_back: ThinkingBack::Always,
+        id_length: 40,
+        answer: AnswerFormat::Native,
+        body: None,
+    };
+    let messages = MessagesShape {
+        path: "/v1/messages",
+        max_tokens: 1_000,
+        thinking: ThinkingForm::Nothing,
+        cache_marks: true,
+        answer: AnswerFormat::Native,
+        body: None,
+    };
+    [WireShape::Responses(PLAIN), WireShape::Chat(chat), WireShape::Messages(messages)]
+}
+
+fn plan(shape: &WireShape, model: &str) -> ModelPlan {
+    ModelPlan { model: ModelId::new(model), shape: shape.clone(), efforts: Vec::new(), warnings: Vec::new() }
+}
+
+fn opening(plan: &ModelPlan) -> TurnConstants<'_> {
+    TurnConstants {
+        plan,
+        server: "http://a.test",
+        system: None,
+        effort: None,
+        tools: &[],
+        output_format: None,
+    }
+}
+
+fn sealed(shape: &WireShape) -> OutputItem {
+    let json = match shape {
+        WireShape::Responses(_) => {
+            json!({ "type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "SEAL" })
+        }
+        WireShape::Chat(_) => json!({ "reasoning_content": "SEAL" }),
+        WireShape::Messages(_) => json!({ "type": "thinking", "thinking": "SEAL", "signature": "x" }),
+    };
+    OutputItem::Reasoning { raw: RawValue::from_string(json.to_string()).unwrap() }
+}
+
+/// Adds a round of a turn: a prompt, a call with its result, and an answer.
+fn round(transcript: &mut dyn Transcript, shape: &WireShape, number: usize) {
+    let id = format!("call_{number}");
+    transcript.user(&[PromptBlock::text(format!("question {number}"))]);
+    let call = FunctionCall {
+        call_id: id.clone(),
+        name: "add".to_owned(),
+        namespace: None,
+        arguments: format!("{{ \"n\" :{number}}}"),
+        raw: None,
+    };
+    transcript.model(&[sealed(shape), OutputItem::Call(call)]);
+    transcript.tool_output(&id, false, &ToolResult::text(format!("result {number}")));
+    transcript.is_whole();
+    let text = format!("answer {number}");
+    transcript.model(&[OutputItem::Message { message: "c1.1".into(), text, refusal: None, raw: None }]);
+}
+
+fn handle(transcript: &dyn Transcript) -> ResumeHandle {
+    ResumeHandle::new(BackendId::from("b"), transcript.keep())
+}
+
+#[test]
+fn words_and_calls_reach_every_wire_and_reasoning_only_its_own() {
+    for first in shapes() {
+        for second in shapes() {
+            let (one, two) = (plan(&first, "m"), plan(&second, "m"));
+            let mut transcript = open(&opening(&one));
+            round(&mut *transcript, &first, 1);
+            let resumed = resume(&opening(&two), &handle(&*transcript)).unwrap();
+            let is_same = one.shape.path() == two.shape.path();
+            assert_eq!(resumed.warning().is_none(), is_same, "{} {}", one.shape.path(), two.shape.path());
+            let mut transcript = resumed.transcript;
+            assert!(transcript.calls_before().contains("call_1"));
+            transcript.user(&[PromptBlock::text("question 2")]);
+            let request = String::from_utf8(transcript.request(None).to_vec()).unwrap();
+            for word in ["question 1", "call_1", "result 1", "answer 1", "question 2"] {
+                assert!(request.contains(word), "{word} from {} in {request}", one.shape.path());
+            }
+            let arguments = request.replace("\\\"", "\"");
+            assert!(arguments.contains("{ \"n\" :1}"), "arguments stay byte for byte: {request}");
+            assert_eq!(request.contains("SEAL"), is_same, "{request}");
+        }
+    }
+}
+
+#[test]
+fn a_conversation_survives_all_wires_and_back() {
+    let order = [0, 1, 2, 0, 2, 1, 0];
+    let shapes = shapes();
+    let mut transcript = open(&opening(&plan(&shapes[0], "m")));
+    round(&mut *transcript, &shapes[0], 0);
+    for (number, place) in order.into_iter().enumerate().skip(1) {
+        let plan = plan(&shapes[place], "m");
+        let stored = handle(&*transcript);
+        transcript = resume(&opening(&plan), &stored).unwrap().transcript;
+        round(&mut *transcript, &shapes[place], number);
+    }
+    let request: Value = serde_json::from_slice(&transcript.request(None)).unwrap();
+    let kinds: Vec<&str> =
+        request["input"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect();
+    let without_reasoning: Vec<&&str> = kinds.iter().filter(|kind| **kind != "reasoning").collect();
+    let one = ["message", "function_call", "function_call_output", "message"];
+    assert_eq!(without_reasoning, one.iter().cycle().take(4 * order.len()).collect::<Vec<_>>());
+}
+
+#[test]
+fn another_model_gets_no_sealed_bytes() {
+    for shape in &shapes()[1..] {
+        let mut transcript = open(&opening(&plan(shape, "m")));
+        round(&mut *transcript, shape, 1);
+        let other = plan(shape, "n");
+        let resumed = resume(&opening(&other), &handle(&*transcript)).unwrap();
+        assert!(resumed.warning().is_some());
+        assert!(!String::from_utf8_lossy(&resumed.transcript.request(None)).contains("SEAL"));
+    }
+}
+
+#[test]
+fn a_picture_that_a_server_rejects_is_replaced_by_text_the_newest_first() {
+    let picture = || PromptBlock::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
+    for shape in &shapes()[1..] {
+        let mut transcript = open(&opening(&plan(shape, "m")));
+        transcript.user(&[picture()]);
+        transcript.model(&[]);
+        transcript.user(&[picture()]);
+        let count = |transcript: &dyn Transcript| {
+            String::from_utf8_lossy(&transcript.request(None)).matches("AAAA").count()
+        };
+        assert_eq!(count(&*transcript), 2);
+        assert!(transcript.drop_pictures());
+        assert_eq!(count(&*transcript), 1);
+        assert!(transcript.drop_pictures());
+        assert!(!transcript.drop_pictures());
+        round(&mut *transcript, shape, 1);
+        assert!(transcript.drop_reasoning() && !transcript.drop_reasoning());
+        assert!(holds_conversation(&handle(&*transcript)));
+    }
+}
+
+#[test]
+fn an_unknown_version_is_no_conversation() {
+    let id = uuid::Uuid::new_v4().to_string();
+    for state in [
+        json!({ "version": 3, "conversation": id, "items": "[]" }),
+        json!({ "version": 2, "conversation": "x", "items": "[]" }),
+        json!({ "version": 2, "conversation": id, "items": "[{\"type\":\"who_knows\"}]" }),
+        json!({ "version": 1, "conversation": id, "items": "[1]" }),
+        json!(null),
+    ] {
+        let handle = ResumeHandle::new(BackendId::from("b"), state);
+        assert!(!holds_conversation(&handle), "{handle:?}");
+    }
+}
