@@ -29,14 +29,14 @@ use serde_json::{Map, Value, json};
 
 use super::any_server::{self, Cost, StructuredOutput};
 use crate::auth::Credential;
-use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
 use crate::native::wires::chat::shape::{ChatShape, ThinkingBack};
 use crate::native::wires::shape::WireShape;
 use crate::native::{bearer, kind, own_settings};
-use crate::settings::Billing;
+use crate::settings::{Billing, CredentialSetting};
 
 /// Effort levels that the OpenAI API documents.
 const EFFORTS: [Effort; 5] = [Effort::Minimal, Effort::Low, Effort::Medium, Effort::High, Effort::XHigh];
@@ -163,6 +163,7 @@ enum CallIds {
 pub(crate) struct ChatServer {
     provider: String,
     default_model: Option<ModelId>,
+    is_list_probed: bool,
     billing: Option<Billing>,
     host: String,
     shape: ChatShape,
@@ -200,6 +201,7 @@ impl ChatServer {
         Self {
             provider: "openai".to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
+            is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
             billing: settings.billing,
             host: any_server::host(settings),
             shape,
@@ -246,6 +248,11 @@ impl Dialect for ChatServer {
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
         let shape = WireShape::Chat(self.shape.clone());
         Ok(ModelPlan { model, shape, efforts: self.efforts.clone(), warnings: Vec::new() })
+    }
+
+    fn probed_model(&self) -> Option<ProbedModel<'_>> {
+        let probed = ProbedModel { model: self.default_model.as_ref(), path: "/models" };
+        self.is_list_probed.then_some(probed)
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {

@@ -32,14 +32,14 @@ use serde_json::{Map, Value};
 
 use super::any_server::{self, Cost, StructuredOutput};
 use crate::auth::Credential;
-use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, RequestContext};
+use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::{ErrorBody, ErrorReply};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
 use crate::native::wires::messages::shape::{MessagesShape, ThinkingForm};
 use crate::native::wires::shape::WireShape;
 use crate::native::{bearer, kind, own_settings};
-use crate::settings::Billing;
+use crate::settings::{Billing, CredentialSetting};
 
 /// Server of a backend that names none.
 const BASE_URL: &str = "https://api.anthropic.com";
@@ -147,6 +147,8 @@ enum KeyHeader {
 pub(crate) struct MessagesServer {
     provider: String,
     default_model: Option<ModelId>,
+    is_list_probed: bool,
+    list_path: &'static str,
     billing: Option<Billing>,
     host: String,
     key_header: KeyHeader,
@@ -177,6 +179,8 @@ impl MessagesServer {
         Self {
             provider: "anthropic".to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
+            is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
+            list_path: if shape.path == "/messages" { "/models" } else { "/v1/models" },
             billing: settings.billing,
             host: any_server::host(settings),
             key_header: own.key_header,
@@ -234,13 +238,22 @@ impl Dialect for MessagesServer {
         Ok(ModelPlan { model, shape, efforts: self.efforts.clone(), warnings: Vec::new() })
     }
 
+    fn probed_model(&self) -> Option<ProbedModel<'_>> {
+        let probed = ProbedModel { model: self.default_model.as_ref(), path: self.list_path };
+        self.is_list_probed.then_some(probed)
+    }
+
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
+        self.list_headers(call.credential)
+    }
+
+    fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         let mut headers = match self.key_header {
-            KeyHeader::Authorization => bearer::headers(call.credential),
+            KeyHeader::Authorization => bearer::headers(credential),
             KeyHeader::XApiKey => bearer::headers(None),
         };
         headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
-        let key = call.credential.filter(|_| self.key_header == KeyHeader::XApiKey);
+        let key = credential.filter(|_| self.key_header == KeyHeader::XApiKey);
         if let Some(mut value) = key.and_then(|key| HeaderValue::from_str(key.token.expose()).ok()) {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static("x-api-key"), value);

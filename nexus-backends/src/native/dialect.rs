@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use http::header::HeaderMap;
 use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNotification};
 
+use super::bearer;
 use super::outcome::ErrorReply;
 use super::transport::Transport;
 use super::wires::shape::WireShape;
@@ -41,6 +42,11 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Returns the headers of a request for the list of models. Default: the credential as a bearer token.
+    fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
+        bearer::headers(credential)
+    }
+
     /// Returns the headers of one request, including its credential. The transport adds `content-type` and `accept`.
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
 
@@ -59,6 +65,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
 pub(crate) struct ProbedModel<'a> {
     /// The configured model.
     pub(crate) model: Option<&'a ModelId>,
+    /// Path of the list, below the base URL.
+    pub(crate) path: &'static str,
 }
 
 /// Context of a request.

@@ -12,7 +12,6 @@ use http::{
 use nexus_core::{Availability, ErrorKind};
 use serde::Deserialize;
 
-use super::bearer;
 use super::dialect::ProbedModel;
 use super::model_server::ModelServer;
 use super::transport::{Fetched, TransportError};
@@ -22,8 +21,6 @@ use crate::auth::Credential;
 const REACH_PATIENCE: Duration = Duration::from_secs(5);
 /// Clock difference between a server and this machine above which a probe reports it. Tokens expire by these clocks.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
-/// Path of the list of models.
-const LIST: &str = "/models";
 /// Number of models that a message names.
 const MOST_NAMED: usize = 5;
 /// Validity that a key needs for the request of the probe.
@@ -63,11 +60,11 @@ async fn list(server: &ModelServer, probed: ProbedModel<'_>) -> Availability {
             _ => Availability::Unusable { reason: words },
         };
     }
-    let fetched = match fetch(server, LIST, lease.as_ref()).await {
+    let fetched = match fetch(server, probed.path, lease.as_ref()).await {
         Ok(fetched) => fetched,
         Err(error) => return unreachable(server, &error),
     };
-    let place = format!("{:?}{LIST}", server.transport.place());
+    let place = format!("{:?}{}", server.transport.place(), probed.path);
     match fetched.status {
         StatusCode::UNAUTHORIZED => Availability::Unauthenticated {
             remedy: match &server.credential {
@@ -82,7 +79,7 @@ async fn list(server: &ModelServer, probed: ProbedModel<'_>) -> Availability {
             let found = read(&fetched.body);
             judge(server, probed, found.as_deref(), date_of(&fetched.headers))
         }
-        StatusCode::NOT_FOUND if server.transport.has_no_path() => {
+        StatusCode::NOT_FOUND if server.transport.has_no_path() && probed.path == "/models" => {
             // The commonest slip: the address of a server without the path of its API.
             let below = fetch(server, "/v1/models", lease.as_ref()).await;
             match below.is_ok_and(|below| below.status.is_success()) {
@@ -105,7 +102,7 @@ async fn fetch(
     path: &str,
     credential: Option<&Credential>,
 ) -> Result<Fetched, TransportError> {
-    server.transport.get_within(path, bearer::headers(credential), REACH_PATIENCE).await
+    server.transport.get_within(path, server.dialect.list_headers(credential), REACH_PATIENCE).await
 }
 
 /// Judges the server by its list of models. `None` is a list in an unknown form.

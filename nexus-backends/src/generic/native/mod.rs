@@ -265,7 +265,7 @@ impl Dialect for Generic {
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {
-        self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref() })
+        self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref(), path: "/models" })
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
