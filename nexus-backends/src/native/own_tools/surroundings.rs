@@ -118,6 +118,6 @@ fn prepare(
 // The variables of the host may be secrets.
 impl std::fmt::Debug for Surroundings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("nexus_home", &self.nexus_home).finish_non_exhaustive()
+        f.debug_struct("Surroundings").field("home", &self.nexus_home).finish_non_exhaustive()
     }
 }
