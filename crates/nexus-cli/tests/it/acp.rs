@@ -118,8 +118,10 @@ fn a_prompt_is_answered_and_the_session_is_there_in_the_next_process() {
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(answer["result"]["_meta"]["nexus"]["backend"], "local");
     assert_eq!(said(&told), "Here.");
-    // A model behind an endpoint has no tools of its own.
-    assert!(told.iter().any(|message| message.to_string().contains("scoped-only")), "{told:?}");
+    // A model behind an endpoint has Nexus's tools, at the level of the session.
+    assert!(!told.iter().any(|message| message.to_string().contains("scoped-only")), "{told:?}");
+    let offered = stage.model.main_calls().pop().unwrap().json.to_string();
+    assert!(offered.contains("write_file"), "{offered}");
     assert_eq!(editor.end().0, Some(0));
 
     let listed = stage.command(&["conversation", "show", &session]).output().unwrap();
