@@ -21,11 +21,11 @@ pub(crate) struct ApprovalQuestion {
     pub(crate) answer: oneshot::Sender<Approval>,
 }
 
-/// Questions of a turn.
-pub(crate) type Questions = mpsc::UnboundedReceiver<ApprovalQuestion>;
+/// ApprovalQuestions of a turn.
+pub(crate) type ApprovalQuestions = mpsc::UnboundedReceiver<ApprovalQuestion>;
 
 /// Creates the approver of a turn, and the questions that it asks.
-pub(crate) fn approver() -> (Approver, Questions) {
+pub(crate) fn approver() -> (Approver, ApprovalQuestions) {
     let (sender, questions) = mpsc::unbounded_channel();
     let approver = Approver::new(move |request| {
         let (answer, answered) = oneshot::channel();

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, stream::FuturesUnordered};
 use nexus::{Approval, InputDelivery, NotDelivered, Steering};
 
 use crate::{
-    approval::{AlwaysAllowed, ApprovalQuestion, ApprovalReply, Questions},
+    approval::{AlwaysAllowed, ApprovalQuestion, ApprovalQuestions, ApprovalReply},
     line_reader::{LineReader, Typed, TypedBefore},
     output::{complain_line, printable},
     screen::{self, LineKind, QUESTION_MARK},
@@ -37,7 +37,7 @@ pub(crate) struct LeftInput {
 /// Runs `turn` to its end. Meanwhile a person answers its questions, and types words for it.
 pub(crate) async fn attend<T>(
     turn: impl Future<Output = T>,
-    mut questions: Questions,
+    mut questions: ApprovalQuestions,
     always: &mut AlwaysAllowed,
     words: TypedWords,
 ) -> (T, LeftInput) {

@@ -157,18 +157,18 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
 
 /// Answer to `GET /v1/models`.
 #[derive(Debug, Deserialize)]
-struct ModelAnswer {
-    data: Vec<ListedModel>,
+struct LocalModels {
+    data: Vec<LocalModel>,
 }
 
 #[derive(Debug, Deserialize)]
-struct ListedModel {
+struct LocalModel {
     id: String,
 }
 
 /// Returns the models of a list that can answer a prompt. `None` if the text has another form.
 fn models(body: &str) -> Option<Vec<String>> {
-    let answer: ModelAnswer = serde_json::from_str(body).ok()?;
+    let answer: LocalModels = serde_json::from_str(body).ok()?;
     let ids = answer.data.into_iter().map(|model| model.id);
     // Skip names that a configuration or a message could not contain safely, and models for embeddings, which cannot
     // answer.

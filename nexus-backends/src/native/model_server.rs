@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nexus_core::{BackendId, BuildContext};
 
 use super::dialect::Dialect;
-use super::own_tools::Surroundings;
+use super::own_tools::ToolSurroundings;
 use super::retry::RetryPolicy;
 use super::settings::NativeSettings;
 use super::transport::Transport;
@@ -23,7 +23,7 @@ pub(crate) struct ModelServer {
     pub(crate) parallel_tools: usize,
     pub(crate) repeated_calls: u32,
     /// Host of the loop's own tools.
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: ToolSurroundings,
 }
 
 impl ModelServer {
@@ -45,7 +45,7 @@ impl ModelServer {
             max_event_bytes: settings.max_event_bytes,
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
-            surroundings: Surroundings::new(context, settings.project_text),
+            surroundings: ToolSurroundings::new(context, settings.project_text),
         }
     }
 }

@@ -26,7 +26,7 @@ use nexus_core::{
 use tempfile::TempDir;
 
 use self::commands::Commands;
-pub(super) use self::surroundings::Surroundings;
+pub(super) use self::surroundings::ToolSurroundings;
 
 /// Name of the session's participant in records.
 const PARTICIPANT: &str = "nexus";
@@ -45,7 +45,7 @@ pub(super) struct OwnTools {
 
 /// Folders and level of a turn.
 #[derive(Clone, Debug)]
-struct Workspace {
+struct TurnFolders {
     access: ToolAccess,
     folder: PathBuf,
     extra_roots: Vec<PathBuf>,
@@ -56,7 +56,7 @@ struct Workspace {
 impl OwnTools {
     /// Creates the tools of a turn. `None` at [`ToolAccess::ScopedOnly`].
     pub(super) async fn open(
-        surroundings: &Surroundings,
+        surroundings: &ToolSurroundings,
         request: &TurnRequest,
         caller: &Session,
     ) -> Result<Option<Self>, Failure> {
@@ -73,7 +73,7 @@ impl OwnTools {
         };
         let (roots, home) = (request.extra_roots.clone(), surroundings.nexus_home.clone());
         let access = request.tool_access;
-        let resolved = run_blocking(move || Workspace::resolve(access, &folder, &roots, &home)).await;
+        let resolved = run_blocking(move || TurnFolders::resolve(access, &folder, &roots, &home)).await;
         let workspace = resolved.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()));
         let workspace = workspace.map_err(|reason| unusable(&reason))?;
         let scope = workspace.scope().map_err(|reason| unusable(&reason))?;
@@ -115,7 +115,7 @@ impl OwnTools {
     }
 }
 
-impl Workspace {
+impl TurnFolders {
     fn resolve(
         access: ToolAccess,
         folder: &Path,
@@ -194,7 +194,7 @@ fn unusable(reason: &str) -> Failure {
 }
 
 /// Returns the instructions for these tools, followed by the project's own text.
-fn system_text(workspace: &Workspace, tools: &[ToolDefinition], project_text: Option<&str>) -> String {
+fn system_text(workspace: &TurnFolders, tools: &[ToolDefinition], project_text: Option<&str>) -> String {
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     let mut text =
         format!("You work in the folder {}. Relative paths are relative to it.", workspace.folder.display());

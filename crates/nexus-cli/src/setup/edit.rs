@@ -35,7 +35,7 @@ pub(super) fn inserted(text: &str, insertions: &[Insertion]) -> Result<String, S
             .filter(|insertion| insertion.section == section)
             .map(|insertion| insertion.text.as_str())
             .collect();
-        edited = match Section::find(&edited, section)? {
+        edited = match ConfigSection::find(&edited, section)? {
             Some(found) => {
                 let lines = indented(&lines, found.indent).replace('\n', line_end);
                 let (before, after) = edited.split_at(found.end);
@@ -53,14 +53,14 @@ pub(super) fn inserted(text: &str, insertions: &[Insertion]) -> Result<String, S
 }
 
 /// Position of a section in the text.
-struct Section {
+struct ConfigSection {
     /// Byte after its last entry.
     end: usize,
     /// Indentation of its entries.
     indent: usize,
 }
 
-impl Section {
+impl ConfigSection {
     fn find(text: &str, name: &str) -> Result<Option<Self>, String> {
         let mut found: Option<Self> = None;
         let mut has_entry = false;

@@ -42,7 +42,7 @@ pub(super) async fn trials(
             continue;
         }
         if stage.is_none() {
-            match stage::Stage::open() {
+            match stage::TrialStage::open() {
                 Ok(opened) => stage = Some(opened),
                 Err(reason) => {
                     checks.push(not_tried(&reason));
@@ -61,9 +61,9 @@ pub(super) async fn trials(
 mod stage {
     use super::*;
 
-    pub(super) struct Stage;
+    pub(super) struct TrialStage;
 
-    impl Stage {
+    impl TrialStage {
         pub(super) fn open() -> Result<Self, String> {
             Err("this build of nexus has no simulated vendors (feature `demo`)".to_owned())
         }
@@ -100,13 +100,13 @@ mod stage {
     const ANSWER: &str = "This is a simulation";
 
     /// A temporary home and the running server of the simulated vendors.
-    pub(super) struct Stage {
+    pub(super) struct TrialStage {
         home: TempDir,
         shell: DemoShell,
         server: DemoServer,
     }
 
-    impl Stage {
+    impl TrialStage {
         pub(super) fn open() -> Result<Self, String> {
             let home = tempfile::tempdir().map_err(|error| format!("no temporary home: {error}"))?;
             let shell = DemoShell::new(home.path()).map_err(|error| error.to_string())?;

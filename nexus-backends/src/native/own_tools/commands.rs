@@ -224,7 +224,7 @@ impl Commands {
                     .folder(folder)
                     .environment(runner.environment.clone());
                 let run = sandbox.clone().limits(limits).start(command).await;
-                Program::Sandboxed(Box::new(run.map_err(|error| error.to_string())?))
+                CommandProgram::Sandboxed(Box::new(run.map_err(|error| error.to_string())?))
             }
             None => {
                 let mut bounds = Bounds::default();
@@ -239,7 +239,7 @@ impl Commands {
                     .keep_output(OUTPUT_BYTES, KEPT_BYTES);
                 let spawned = run_blocking(move || invocation.spawn()).await;
                 let process = spawned.map_err(|_| "the runtime is shutting down".to_owned())?;
-                Program::AsUser(Box::new(process.map_err(|error| error.to_string())?))
+                CommandProgram::AsUser(Box::new(process.map_err(|error| error.to_string())?))
             }
         };
         Ok(RunningCommand { program: Some(program), ended: None })
@@ -260,14 +260,14 @@ fn below(folder: &Path, given: &str, access: ToolAccess) -> Result<std::path::Pa
 #[derive(Debug)]
 struct RunningCommand {
     /// The program; `None` before its start and after its end.
-    program: Option<Program>,
+    program: Option<CommandProgram>,
     /// The answer, once the command has ended.
     ended: Option<Result<String, String>>,
 }
 
-/// Program of a command.
+/// CommandProgram of a command.
 #[derive(Debug)]
-enum Program {
+enum CommandProgram {
     Sandboxed(Box<SandboxRun>),
     AsUser(Box<Process>),
 }
@@ -280,8 +280,8 @@ impl RunningCommand {
     /// Returns the output so far.
     fn output(&self) -> String {
         match &self.program {
-            Some(Program::Sandboxed(run)) => run.output()[0].text(),
-            Some(Program::AsUser(process)) => process.kept()[0].text(),
+            Some(CommandProgram::Sandboxed(run)) => run.output()[0].text(),
+            Some(CommandProgram::AsUser(process)) => process.kept()[0].text(),
             None => String::new(),
         }
     }
@@ -292,7 +292,7 @@ impl RunningCommand {
             return ended.clone();
         }
         let answer = match &mut self.program {
-            Some(Program::Sandboxed(run)) => match run.wait().await {
+            Some(CommandProgram::Sandboxed(run)) => match run.wait().await {
                 Ok(outcome) => match outcome.end {
                     SandboxEnd::Limit(limit) => {
                         Err(answer(&format!("stopped: it reached the limit on {limit}"), &outcome.stdout))
@@ -301,7 +301,7 @@ impl RunningCommand {
                 },
                 Err(error) => Err(error.to_string()),
             },
-            Some(Program::AsUser(process)) => {
+            Some(CommandProgram::AsUser(process)) => {
                 let exit = process.wait().await;
                 let [stdout, _] = process.take_kept();
                 match exit.ended_by {

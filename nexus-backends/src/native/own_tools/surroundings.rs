@@ -1,4 +1,4 @@
-//! Surroundings of commands: this machine's variables and tool chains, and the sandbox.
+//! ToolSurroundings of commands: this machine's variables and tool chains, and the sandbox.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,14 +10,14 @@ use nexus_core::{BuildContext, ToolAccess};
 use nexus_process::environment::Environment;
 use nexus_process::sandbox::{Sandbox, ToolChains};
 
-use super::Workspace;
+use super::TurnFolders;
 
 /// Shells that run command lines, the richest first.
 const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
 /// Parts of the host that the loop's own tools use.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct ToolSurroundings {
     environment: BTreeMap<String, String>,
     /// Home of Nexus, which no tool may change.
     pub(super) nexus_home: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct CommandRunner {
     pub(super) sandbox: Option<Sandbox>,
 }
 
-impl Surroundings {
+impl ToolSurroundings {
     pub(crate) fn new(context: &BuildContext, project_text: bool) -> Self {
         Self { environment: context.environment.clone(), nexus_home: context.home.clone(), project_text }
     }
@@ -44,7 +44,7 @@ impl Surroundings {
     /// this machine has no sandbox.
     pub(super) async fn runner(
         &self,
-        workspace: &Workspace,
+        workspace: &TurnFolders,
         names: &[String],
     ) -> Result<CommandRunner, String> {
         let host: Vec<(OsString, OsString)> =
@@ -66,7 +66,7 @@ impl Surroundings {
 
 fn prepare(
     host: Vec<(OsString, OsString)>,
-    workspace: &Workspace,
+    workspace: &TurnFolders,
     names: &[String],
 ) -> Result<CommandRunner, String> {
     let shell = SHELLS.into_iter().find(|shell| Path::new(shell).exists());
@@ -116,8 +116,8 @@ fn prepare(
 }
 
 // The variables of the host may be secrets.
-impl std::fmt::Debug for Surroundings {
+impl std::fmt::Debug for ToolSurroundings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Surroundings").field("home", &self.nexus_home).finish_non_exhaustive()
+        f.debug_struct("ToolSurroundings").field("home", &self.nexus_home).finish_non_exhaustive()
     }
 }

@@ -36,7 +36,7 @@ impl Machine {
         context.environment.insert("VENDOR_API_KEY".to_owned(), "canary".to_owned());
         let request = TurnRequest::new("x").in_directory(self.project()).with_tool_access(access);
         let caller = TurnHost::new().open_turn(&request);
-        let surroundings = Surroundings::new(&context, true);
+        let surroundings = ToolSurroundings::new(&context, true);
         OwnTools::open(&surroundings, &request, &caller).await.unwrap().unwrap()
     }
 }
@@ -70,7 +70,7 @@ async fn each_level_offers_its_tools() {
     let machine = Machine::new();
     let request = TurnRequest::new("x");
     let caller = TurnHost::new().open_turn(&request);
-    let surroundings = Surroundings::new(&BuildContext::in_home("/home"), true);
+    let surroundings = ToolSurroundings::new(&BuildContext::in_home("/home"), true);
     assert!(OwnTools::open(&surroundings, &request, &caller).await.unwrap().is_none());
     for (access, writes) in
         [(ToolAccess::ReadOnly, false), (ToolAccess::WorkspaceWrite, true), (ToolAccess::Unrestricted, true)]
@@ -195,7 +195,7 @@ fn a_path_with_the_characters_of_a_glob_is_protected_as_it_is() {
     let root = folder.path().canonicalize().unwrap().join("a[b]*{c}");
     fs::create_dir_all(root.join(".git")).unwrap();
     let workspace =
-        Workspace::resolve(ToolAccess::WorkspaceWrite, &root, &[], Path::new("/nowhere")).unwrap();
+        TurnFolders::resolve(ToolAccess::WorkspaceWrite, &root, &[], Path::new("/nowhere")).unwrap();
     let scope = workspace.scope().unwrap();
     let check = |path: &str| scope.check_path(path, nexus_core::scope::PathAccess::Write);
     assert!(check("x").is_ok());

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::super::reading::{Reading, parse};
 use super::super::writing::ANSWER_TOOL;
 use super::chunk::{Choice, Chunk, Content, Delta};
-use super::thinking::{Piece, ThinkingSplitter};
+use super::thinking::{ThinkingPiece, ThinkingSplitter};
 use super::tool_calls::CallSlots;
 use crate::native::dialect::Dialect;
 use crate::native::lenient::List;
@@ -352,13 +352,13 @@ fn is_text(key: &str) -> bool {
 fn tell<'p>(
     reading: &mut Reading,
     answer: &mut String,
-    pieces: impl IntoIterator<Item = Piece<'p>>,
+    pieces: impl IntoIterator<Item = ThinkingPiece<'p>>,
     events: &mut Vec<TurnEvent>,
 ) {
     for piece in pieces {
         match piece {
-            Piece::Thinking(text) => reading.thought(&text, events),
-            Piece::Answer(text) => {
+            ThinkingPiece::Thinking(text) => reading.thought(&text, events),
+            ThinkingPiece::Answer(text) => {
                 answer.push_str(&text);
                 reading.text(&text, events);
             }

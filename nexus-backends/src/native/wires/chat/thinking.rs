@@ -9,13 +9,13 @@ const MARKS: [(&str, &str); 3] =
 /// Separates thinking at the beginning of an answer from the rest, piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct ThinkingSplitter {
-    place: Place,
+    place: ThinkingPosition,
     /// Text that may be the beginning of a mark.
     waiting: String,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ThinkingPosition {
     /// Before the first text.
     #[default]
     Start,
@@ -26,79 +26,79 @@ enum Place {
     Answer,
 }
 
-/// Piece of an answer.
+/// ThinkingPiece of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'t> {
+pub(super) enum ThinkingPiece<'t> {
     Thinking(Cow<'t, str>),
     Answer(Cow<'t, str>),
 }
 
 impl ThinkingSplitter {
     /// Returns the pieces of the next text.
-    pub(super) fn push<'t>(&mut self, text: &'t str) -> Vec<Piece<'t>> {
-        if self.place == Place::Answer {
-            return vec![Piece::Answer(Cow::Borrowed(text))];
+    pub(super) fn push<'t>(&mut self, text: &'t str) -> Vec<ThinkingPiece<'t>> {
+        if self.place == ThinkingPosition::Answer {
+            return vec![ThinkingPiece::Answer(Cow::Borrowed(text))];
         }
         let mut pieces = Vec::new();
         self.waiting.push_str(text);
         loop {
             match self.place {
-                Place::Start => {
+                ThinkingPosition::Start => {
                     let trimmed = self.waiting.trim_start();
                     if let Some((mark, end)) = MARKS.iter().find(|(mark, _)| trimmed.starts_with(mark)) {
                         let begin = self.waiting.len() - trimmed.len() + mark.len();
                         self.waiting.drain(..begin);
-                        self.place = Place::Thinking(end);
+                        self.place = ThinkingPosition::Thinking(end);
                         continue;
                     }
                     // White space alone, or the beginning of a mark.
                     if MARKS.iter().any(|(mark, _)| mark.starts_with(trimmed)) {
                         return pieces;
                     }
-                    self.place = Place::Answer;
-                    pieces.push(Piece::Answer(Cow::Owned(std::mem::take(&mut self.waiting))));
+                    self.place = ThinkingPosition::Answer;
+                    pieces.push(ThinkingPiece::Answer(Cow::Owned(std::mem::take(&mut self.waiting))));
                     return pieces;
                 }
-                Place::Thinking(end) => {
+                ThinkingPosition::Thinking(end) => {
                     if let Some(found) = self.waiting.find(end) {
                         let thought: String = self.waiting.drain(..found).collect();
                         self.waiting.drain(..end.len());
                         if !thought.is_empty() {
-                            pieces.push(Piece::Thinking(Cow::Owned(thought)));
+                            pieces.push(ThinkingPiece::Thinking(Cow::Owned(thought)));
                         }
-                        self.place = Place::AfterThinking;
+                        self.place = ThinkingPosition::AfterThinking;
                         continue;
                     }
                     let begun = begun_mark(&self.waiting, end);
                     let thought: String = self.waiting.drain(..self.waiting.len() - begun).collect();
                     if !thought.is_empty() {
-                        pieces.push(Piece::Thinking(Cow::Owned(thought)));
+                        pieces.push(ThinkingPiece::Thinking(Cow::Owned(thought)));
                     }
                     return pieces;
                 }
-                Place::AfterThinking => {
+                ThinkingPosition::AfterThinking => {
                     let blank = self.waiting.len() - self.waiting.trim_start().len();
                     self.waiting.drain(..blank);
                     if !self.waiting.is_empty() {
-                        self.place = Place::Answer;
-                        pieces.push(Piece::Answer(Cow::Owned(std::mem::take(&mut self.waiting))));
+                        self.place = ThinkingPosition::Answer;
+                        pieces.push(ThinkingPiece::Answer(Cow::Owned(std::mem::take(&mut self.waiting))));
                     }
                     return pieces;
                 }
-                Place::Answer => return pieces,
+                ThinkingPosition::Answer => return pieces,
             }
         }
     }
 
     /// Returns the rest at the end of the answer.
-    pub(super) fn finish(&mut self) -> Option<Piece<'static>> {
+    pub(super) fn finish(&mut self) -> Option<ThinkingPiece<'static>> {
         let rest = std::mem::take(&mut self.waiting);
         if rest.is_empty() {
             return None;
         }
         Some(match self.place {
-            Place::Thinking(_) => Piece::Thinking(Cow::Owned(rest)),
-            _ => Piece::Answer(Cow::Owned(rest)),
+            ThinkingPosition::Thinking(_) => ThinkingPiece::Thinking(Cow::Owned(rest)),
+            _ => ThinkingPiece::Answer(Cow::Owned(rest)),
         })
     }
 }
@@ -119,8 +119,8 @@ mod tests {
         let mut splitter = ThinkingSplitter::default();
         let (mut thinking, mut answer) = (String::new(), String::new());
         let mut add = |piece| match piece {
-            Piece::Thinking(text) => thinking.push_str(&text),
-            Piece::Answer(text) => answer.push_str(&text),
+            ThinkingPiece::Thinking(text) => thinking.push_str(&text),
+            ThinkingPiece::Answer(text) => answer.push_str(&text),
         };
         for piece in pieces {
             splitter.push(piece).into_iter().for_each(&mut add);
