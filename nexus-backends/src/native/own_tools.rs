@@ -51,6 +51,8 @@ struct TurnFolders {
     extra_roots: Vec<PathBuf>,
     /// Home of Nexus, which has logins.
     nexus_home: PathBuf,
+    /// Path of the home as it is configured, which may be a link.
+    named_home: PathBuf,
 }
 
 impl OwnTools {
@@ -96,7 +98,8 @@ impl OwnTools {
         let session = Session::mint(PARTICIPANT, scope, Arc::new(toolbox));
         // The budget of the caller's tools applies to these tools as well; the loop counts both together.
         let session = TurnHost::new().with_session(session).open_turn(request);
-        let text = match surroundings.project_text {
+        // A private folder has no project, whatever lies above it.
+        let text = match surroundings.project_text && private.is_none() {
             true => project_text::read(workspace.folder.clone()).await,
             false => None,
         };
@@ -129,13 +132,33 @@ impl TurnFolders {
                 false => Err(format!("{} is not a folder", folder.display())),
             }
         };
-        let home = std::path::absolute(nexus_home).unwrap_or_else(|_| nexus_home.to_owned());
-        Ok(Self {
-            access,
-            folder: real(folder)?,
-            extra_roots: extra_roots.iter().map(|root| real(root)).collect::<Result<_, _>>()?,
-            nexus_home: home.canonicalize().unwrap_or(home),
-        })
+        let named_home = std::path::absolute(nexus_home).unwrap_or_else(|_| nexus_home.to_owned());
+        let folder = real(folder)?;
+        let mut roots = extra_roots.iter().map(|root| real(root)).collect::<Result<Vec<_>, _>>()?;
+        roots.retain(|root| *root != folder);
+        roots.sort();
+        roots.dedup();
+        let nexus_home = named_home.canonicalize().unwrap_or_else(|_| named_home.clone());
+        let folders = Self { access, folder, extra_roots: roots, nexus_home, named_home };
+        if access != ToolAccess::Unrestricted {
+            folders.check()?;
+        }
+        Ok(folders)
+    }
+
+    /// Rejects folders whose content must stay closed to the tools as a whole.
+    fn check(&self) -> Result<(), String> {
+        for root in self.roots() {
+            if is_private_part(&self.nexus_home, root) {
+                return Err(format!("{} is in the home of Nexus, which has logins", root.display()));
+            }
+            if self.access != ToolAccess::ReadOnly && root.components().any(|part| part.as_os_str() == ".git")
+            {
+                let root = root.display();
+                return Err(format!("{root} is inside a .git folder: name the working tree"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the working directory and the extra roots.
@@ -146,10 +169,15 @@ impl TurnFolders {
     /// Returns the paths below the roots that no tool may change. A program that changes `.git` could have this user run commands
     /// later, by a hook or by a setting.
     fn protected(&self) -> Vec<PathBuf> {
-        let git = self.roots().map(|root| root.join(".git"));
-        let home =
-            self.roots().any(|root| self.nexus_home.starts_with(root)).then(|| self.nexus_home.clone());
-        git.chain(home).collect()
+        self.roots().map(|root| root.join(".git")).chain(self.homes()).collect()
+    }
+
+    /// Returns the paths of the home of Nexus that are below a root.
+    fn homes(&self) -> Vec<PathBuf> {
+        let mut homes = vec![self.nexus_home.clone(), self.named_home.clone()];
+        homes.dedup();
+        homes.retain(|home| self.roots().any(|root| home.starts_with(root)));
+        homes
     }
 
     /// Returns the scope of the file tools.
@@ -162,8 +190,8 @@ impl TurnFolders {
                 for root in self.roots() {
                     brief = brief.reading(root);
                 }
-                if self.roots().any(|root| self.nexus_home.starts_with(root)) {
-                    brief = brief.do_not_touch(rule(&self.nexus_home)?);
+                for home in self.homes() {
+                    brief = brief.do_not_touch(rule(&home)?);
                 }
             }
             _ => {
@@ -176,6 +204,14 @@ impl TurnFolders {
             }
         }
         ParticipantScope::assemble(&brief, None, None).map_err(|error| error.to_string())
+    }
+}
+
+/// Returns true if the folder is the home of Nexus or a part of it. A worker runs turns in the folder `fleet` of its home.
+fn is_private_part(home: &Path, folder: &Path) -> bool {
+    match folder.strip_prefix(home) {
+        Ok(below) => below.components().next().is_none_or(|part| part.as_os_str() != "fleet"),
+        Err(_) => false,
     }
 }
 

@@ -295,18 +295,35 @@ impl<'a> TurnLoop<'a> {
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
         let mut round = Round::default();
+        let mut failure = None;
         for batch in batches {
             let (calls, decided) = dispatcher.calls(batch);
-            let answered = self.answer_batch(&calls, decided, dispatcher, events).await;
-            self.is_submitted = is_submitted(dispatcher.session(), &self.request);
+            let mut results: Vec<Option<ToolResult>> = Vec::new();
+            results.resize_with(calls.len(), || None);
+            // Calls of a reply that was interrupted get a result too, so that a resumed conversation shows what has happened.
+            let missing = match &failure {
+                None => {
+                    let answered = self.answer_batch(&calls, decided, dispatcher, &mut results, events).await;
+                    self.is_submitted = is_submitted(dispatcher.session(), &self.request);
+                    failure = answered.err();
+                    "the turn ended before this call did; it may have had effects"
+                }
+                Some(_) => "the turn ended before this call was made",
+            };
             // Use the order of the calls, not of their ends, so that the next request does not depend on timing.
-            for (call, result) in calls.iter().zip(answered?) {
-                let Some(result) = result else { continue };
+            for (call, result) in calls.iter().zip(results) {
+                if result.is_none() && failure.is_none() {
+                    continue;
+                }
+                let result = result.unwrap_or_else(|| ToolResult::error(missing));
                 let written = conversation.tool_output(&call.id, call.is_custom, &result);
                 round.add(&call.name, &call.text, written);
             }
         }
         conversation.is_whole();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
         // A submitted answer is valid, even if another call of the same reply exceeded the budget.
         if !dispatcher.session().is_handed_in()
             && let Some(failure) = self.overrun.check(dispatcher.session())
@@ -322,14 +339,15 @@ impl<'a> TurnLoop<'a> {
         repeats.observe(&round)
     }
 
-    /// Runs the calls of a batch. Returns the results in the order of the calls.
+    /// Runs the calls of a batch, and sets the results in the order of the calls. Calls without a result were interrupted.
     async fn answer_batch(
         &mut self,
         calls: &[RequestedCall],
         decided: Vec<Decided<'_>>,
         dispatcher: &ToolDispatcher,
+        results: &mut [Option<ToolResult>],
         events: &mut dyn EventSink,
-    ) -> Result<Vec<Option<ToolResult>>, Failure> {
+    ) -> Result<(), Failure> {
         // Emit all start events first, because the calls run concurrently and end in any order.
         let mut spans = Vec::new();
         for call in calls {
@@ -341,8 +359,6 @@ impl<'a> TurnLoop<'a> {
             self.context.log.event(arguments);
         }
         self.context.watch.heard(Phase::Tool);
-        let mut results: Vec<Option<ToolResult>> = Vec::new();
-        results.resize_with(calls.len(), || None);
         let mut answers = std::pin::pin!(dispatcher.answers(calls, decided, spans));
         while let Some((index, result, status)) = self.context.attend(events, answers.next()).await? {
             self.context.watch.heard(Phase::Tool);
@@ -351,7 +367,7 @@ impl<'a> TurnLoop<'a> {
             self.context.log.event(ToolCallFinished::new(call.id.as_str().into(), status, output));
             *place = Some(result);
         }
-        Ok(results)
+        Ok(())
     }
 }
 

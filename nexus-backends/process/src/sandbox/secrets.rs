@@ -55,7 +55,7 @@ const IN_FOLDERS: [(&str, &str); 3] =
     [(".git", "config"), (".bundle", "config"), (".composer", "config.json")];
 /// Settings files with lines that may contain credentials. If a second name is given, the file must be in a folder of
 /// that name.
-const SETTINGS: [(&str, Option<&str>); 7] = [
+const SETTINGS: [(&str, Option<&str>); 11] = [
     ("config.toml", None),
     ("config", Some(".cargo")),
     ("config", Some("cargo")),
@@ -63,6 +63,11 @@ const SETTINGS: [(&str, Option<&str>); 7] = [
     (".bunfig.toml", None),
     ("uv.toml", None),
     ("env", Some("go")),
+    // Addresses of packages and repositories, which may contain a user and a password.
+    (".crates.toml", None),
+    (".crates2.json", None),
+    ("uv-receipt.toml", None),
+    ("FETCH_HEAD", None),
 ];
 /// Words in a line that may contain a credential.
 const TELLING: [&str; 8] = ["token", "secret", "passw", "credential", "api-key", "api_key", "apikey", "auth"];
@@ -112,7 +117,8 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
         let is_settings = SETTINGS.iter().any(|(known, within)| name == *known && within.is_none_or(|within| parent == within))
                 // Cargo's home may have any name, but it contains `registry`.
                 || name == "config" && folder.join("registry").is_dir();
-        if is_secret {
+        // Below the last level, `.git` has settings that may name a password.
+        if is_secret || (depth == 1 && name == ".git") {
             found.push(HiddenCredential::Whole(path));
         } else if is_settings && path.is_file() {
             found.extend(among_settings(path));

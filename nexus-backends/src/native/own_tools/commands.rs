@@ -1,10 +1,11 @@
 //! Tools that run command lines: `run_command`, `read_command` and `stop_command`.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use nexus_core::{Effects, MAX_ANSWER_BYTES, Tool, ToolAccess, harness::run_blocking};
 use nexus_process::executable::Executable;
 use nexus_process::sandbox::{SandboxCommand, SandboxEnd, SandboxLimits, SandboxRun};
@@ -130,6 +131,20 @@ impl Commands {
     }
 
     async fn run(&self, arguments: RunArguments) -> Result<String, String> {
+        let ended = self.run_to_end(arguments).await;
+        self.with_notice(ended)
+    }
+
+    /// Moves repositories aside that a command created, and adds that to the answer.
+    fn with_notice(&self, ended: Result<String, String>) -> Result<String, String> {
+        match (set_repositories_aside(&self.0.runner.without_git), ended) {
+            (None, ended) => ended,
+            (Some(notice), Ok(text)) => Ok(format!("{text}\n{notice}")),
+            (Some(notice), Err(text)) => Err(format!("{text}\n{notice}")),
+        }
+    }
+
+    async fn run_to_end(&self, arguments: RunArguments) -> Result<String, String> {
         if arguments.command.trim().is_empty() {
             return Err("the command is empty".to_owned());
         }
@@ -149,8 +164,14 @@ impl Commands {
         // Reserve the number before the start, so that concurrent calls cannot exceed the bound.
         let id = {
             let mut all = self.running();
-            let active =
-                all.values().filter(|one| one.try_lock().map_or(true, |one| one.ended.is_none())).count();
+            // A command counts until its end was seen, so look for ends first.
+            let is_active = |one: &Arc<tokio::sync::Mutex<RunningCommand>>| match one.try_lock() {
+                Ok(mut one) => {
+                    one.ended.is_none() && (one.program.is_none() || one.end().now_or_never().is_none())
+                }
+                Err(_) => true,
+            };
+            let active = all.values().filter(|one| is_active(one)).count();
             if active >= MAX_RUNNING {
                 return Err(format!("{active} commands run already: stop one with stop_command"));
             }
@@ -162,7 +183,12 @@ impl Commands {
         match started {
             Ok(running) => {
                 let slot = self.slot(id)?;
-                *slot.lock().await = running;
+                let mut slot = slot.lock().await;
+                // Another call of the same reply may have stopped it meanwhile.
+                if slot.ended.is_some() {
+                    return Err("the command was stopped before it began".to_owned());
+                }
+                *slot = running;
                 Ok(format!("the command runs as number {id}; read_command returns its output"))
             }
             Err(error) => {
@@ -177,7 +203,7 @@ impl Commands {
         let mut running = slot.lock().await;
         let wait = Duration::from_secs(arguments.wait_seconds.min(MAX_WAIT_SECONDS));
         match tokio::time::timeout(wait, running.end()).await {
-            Ok(ended) => ended,
+            Ok(ended) => self.with_notice(ended),
             Err(_) => Ok(format!("it is still running\n{}", running.output())),
         }
     }
@@ -190,7 +216,8 @@ impl Commands {
             // Dropping the program ends it and all its descendants.
             *running = RunningCommand { program: None, ended: Some(Ok(format!("it was stopped\n{output}"))) };
         }
-        running.end().await
+        let ended = running.end().await;
+        self.with_notice(ended)
     }
 
     fn slot(&self, id: u32) -> Result<Arc<tokio::sync::Mutex<RunningCommand>>, String> {
@@ -246,8 +273,35 @@ impl Commands {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Ends the commands first.
+        self.running.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        set_repositories_aside(&self.runner.without_git);
+    }
+}
+
+/// Renames a `.git` that appeared in one of the folders. Git would run commands that its settings name, as this user and without the
+/// sandbox. Returns the words for the model.
+fn set_repositories_aside(folders: &[PathBuf]) -> Option<String> {
+    let mut moved = Vec::new();
+    for folder in folders {
+        let git = folder.join(".git");
+        if git.symlink_metadata().is_err() {
+            continue;
+        }
+        let names = (1..100).map(|number| folder.join(format!(".git-of-agent-{number}")));
+        let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
+        if let Some(name) = free.filter(|name| std::fs::rename(&git, name).is_ok()) {
+            moved.push(format!("{} was moved to {}", git.display(), name.display()));
+        }
+    }
+    (!moved.is_empty())
+        .then(|| format!("{}: commands may not create a repository in the working folder", moved.join("; ")))
+}
+
 /// Returns the folder `given` below the working folder. The sandbox limits what a command reaches; this only finds mistakes early.
-fn below(folder: &Path, given: &str, access: ToolAccess) -> Result<std::path::PathBuf, String> {
+fn below(folder: &Path, given: &str, access: ToolAccess) -> Result<PathBuf, String> {
     let path = folder.join(given);
     let leaves = Path::new(given).components().any(|part| part == Component::ParentDir);
     match access == ToolAccess::Unrestricted || (!leaves && !given.contains('\0')) {
@@ -329,5 +383,12 @@ fn finished(status: ExitStatus, output: &KeptOutput) -> Result<String, String> {
 }
 
 fn answer(head: &str, output: &KeptOutput) -> String {
-    format!("{head}\n{}", output.text())
+    // Bytes that are not UTF-8 grow to three each, so the text is cut once more.
+    let mut text = output.text();
+    if text.len() > KEPT_BYTES {
+        let (start, end) = (text.floor_char_boundary(KEPT_BYTES / 2), text.len() - KEPT_BYTES / 2);
+        let end = text.ceil_char_boundary(end);
+        text.replace_range(start..end, "\n[some output is left out]\n");
+    }
+    format!("{head}\n{text}")
 }

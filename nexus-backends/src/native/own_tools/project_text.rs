@@ -13,7 +13,7 @@ const MAX_FOLDERS: usize = 64;
 
 /// Reads `AGENTS.md` from the root of the repository down to `folder`, the outermost first. `None` if there is none.
 ///
-/// Only regular files count. Text beyond 32 KiB is left out, and the text says so.
+/// Only regular files of this user or of root count. Text beyond 32 KiB is left out, and the text says so.
 pub(super) async fn read(folder: PathBuf) -> Option<String> {
     run_blocking(move || read_all(&folder)).await.ok().flatten()
 }
@@ -21,7 +21,13 @@ pub(super) async fn read(folder: PathBuf) -> Option<String> {
 fn read_all(folder: &Path) -> Option<String> {
     let above: Vec<&Path> = folder.ancestors().take(MAX_FOLDERS).collect();
     // Without a repository only the folder itself counts: a folder above it may belong to anybody.
-    let root = above.iter().position(|folder| folder.join(".git").exists()).unwrap_or(0);
+    let root = above.iter().position(|folder| folder.join(".git").exists());
+    // On a shared machine, others can create `/tmp/.git` and a file of instructions beside it.
+    let is_trusted = |at: &usize| {
+        above[..=*at].iter().all(|folder| is_of_this_user(folder))
+            && is_of_this_user(&above[*at].join(".git"))
+    };
+    let root = root.filter(is_trusted).unwrap_or(0);
     let mut text = String::new();
     for folder in above[..=root].iter().rev() {
         let path = folder.join(NAME);
@@ -36,12 +42,20 @@ fn read_all(folder: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
+/// Returns true if the path belongs to this user or to root.
+fn is_of_this_user(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let found = path.symlink_metadata();
+    found.is_ok_and(|found| found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw())
+}
+
 /// Reads at most `most` bytes of a regular file, and returns false if there is more. `None` if it does not exist.
 fn read_start(path: &Path, most: usize) -> std::io::Result<Option<(String, bool)>> {
     use std::io::Read as _;
 
     // A link could lead out of the project.
-    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+    if !path.symlink_metadata().is_ok_and(|found| found.is_file()) || !is_of_this_user(path) {
         return Ok(None);
     }
     let file = nexus_files::open_regular(path, std::fs::OpenOptions::new().read(true))?;

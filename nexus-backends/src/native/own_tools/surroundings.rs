@@ -1,9 +1,8 @@
 //! ToolSurroundings of commands: this machine's variables and tool chains, and the sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use nexus_core::harness::run_blocking;
 use nexus_core::{BuildContext, ToolAccess};
@@ -12,6 +11,9 @@ use nexus_process::sandbox::{Sandbox, ToolChains};
 
 use super::TurnFolders;
 
+/// Bounds of the search for repositories below a writable folder. Source: our own bounds.
+const MAX_ENTRIES: usize = 100_000;
+const MAX_REPOSITORIES: usize = 200;
 /// Shells that run command lines, the richest first.
 const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
@@ -33,6 +35,8 @@ pub(super) struct CommandRunner {
     pub(super) environment: Environment,
     /// The sandbox; `None` to run as this user.
     pub(super) sandbox: Option<Sandbox>,
+    /// Writable folders without a repository of their own, in which none may appear.
+    pub(super) without_git: Vec<PathBuf>,
 }
 
 impl ToolSurroundings {
@@ -53,12 +57,8 @@ impl ToolSurroundings {
         let prepared = run_blocking(move || prepare(host, &workspace, &names)).await;
         let runner = prepared.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()))?;
         if let Some(sandbox) = &runner.sandbox {
-            // Success is remembered: a machine does not lose its sandbox. A failure may have been a lack of memory.
-            static WORKS: OnceLock<()> = OnceLock::new();
-            if WORKS.get().is_none() {
-                sandbox.check().await.map_err(|error| error.to_string())?;
-                WORKS.get_or_init(|| ());
-            }
+            // Each layout can fail by itself, so success of one is not remembered for another.
+            sandbox.check().await.map_err(|error| error.to_string())?;
         }
         Ok(runner)
     }
@@ -76,7 +76,7 @@ fn prepare(
         let environment = Environment::from_host(host).pass(["HOME", "USER", "LOGNAME", "TMPDIR", "TERM"]);
         let environment = environment.pass(ToolChains::VARIABLES).pass(names).build();
         let environment = environment.map_err(|error| error.to_string())?;
-        return Ok(CommandRunner { shell, folder, environment, sandbox: None });
+        return Ok(CommandRunner { shell, folder, environment, sandbox: None, without_git: Vec::new() });
     }
     let chains = ToolChains::find(host.clone());
     let mut sandbox = Sandbox::new();
@@ -84,7 +84,11 @@ fn prepare(
         sandbox = sandbox.home(home);
     }
     for chain in chains.folders() {
-        sandbox = sandbox.tool_chain(chain);
+        // A root is shown as it is. A chain that leads to a wide folder would fail the whole sandbox.
+        let real = chain.canonicalize().unwrap_or_else(|_| chain.clone());
+        if real == *chain && !workspace.roots().any(|root| root == chain) {
+            sandbox = sandbox.tool_chain(chain);
+        }
     }
     for root in workspace.roots() {
         sandbox = match workspace.access {
@@ -92,15 +96,29 @@ fn prepare(
             _ => sandbox.read_only(root, root),
         };
     }
-    for path in workspace.protected() {
-        sandbox = match path == workspace.nexus_home {
-            true => sandbox.hidden(&path),
-            // A file `.git` of a linked working tree, or a folder. A link to one cannot be mounted.
-            false if path.symlink_metadata().is_ok_and(|found| !found.is_symlink()) => {
-                sandbox.read_only(&path, &path)
+    for home in workspace.homes() {
+        // A mount cannot hold a link, so a command could replace it by a home of its own.
+        if home.is_symlink() {
+            return Err(format!(
+                "the home of Nexus is the link {}: set NEXUS_HOME to its target",
+                home.display()
+            ));
+        }
+        sandbox = sandbox.hidden(&home);
+    }
+    let mut without_git = Vec::new();
+    if workspace.access == ToolAccess::WorkspaceWrite {
+        for root in workspace.roots() {
+            let repositories = repositories_below(root)?;
+            if !repositories.contains(&root.join(".git")) {
+                without_git.push(root.clone());
             }
-            false => sandbox,
-        };
+            for git in
+                repositories.iter().filter(|git| !workspace.homes().iter().any(|home| git.starts_with(home)))
+            {
+                sandbox = sandbox.read_only(git, git);
+            }
+        }
     }
     let roots: Vec<PathBuf> = workspace.roots().cloned().collect();
     let host_variables =
@@ -112,7 +130,35 @@ fn prepare(
         environment = environment.with(name, value);
     }
     let environment = environment.build().map_err(|error| error.to_string())?;
-    Ok(CommandRunner { shell, folder, environment, sandbox: Some(sandbox) })
+    Ok(CommandRunner { shell, folder, environment, sandbox: Some(sandbox), without_git })
+}
+
+/// Finds `.git` in a folder and below it, without following links. Stops at the bounds, so a large tree may have more.
+///
+/// Fails if the folder's own `.git` is a link: a command could replace it by a repository of its own.
+fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let own = root.join(".git");
+    if own.is_symlink() {
+        return Err(format!("{} is a link, which a command could replace", own.display()));
+    }
+    let (mut found, mut folders, mut seen) = (Vec::new(), VecDeque::from([root.to_owned()]), 0_usize);
+    // Upper levels first, so that the bounds cut off the deepest.
+    while let Some(folder) = folders.pop_front() {
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries.flatten() {
+            seen += 1;
+            if seen > MAX_ENTRIES || found.len() >= MAX_REPOSITORIES {
+                return Ok(found);
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            match entry.file_name() == ".git" {
+                true if !kind.is_symlink() => found.push(entry.path()),
+                false if kind.is_dir() => folders.push_back(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
 }
 
 // The variables of the host may be secrets.

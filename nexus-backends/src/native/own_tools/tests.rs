@@ -201,3 +201,64 @@ fn a_path_with_the_characters_of_a_glob_is_protected_as_it_is() {
     assert!(check("x").is_ok());
     assert!(check(".git/config").is_err() && check(".git").is_err());
 }
+
+#[tokio::test]
+async fn no_repository_in_the_workspace_can_be_made_to_run_commands() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.project().join("vendor/lib/.git")).unwrap();
+    fs::write(machine.project().join("vendor/lib/.git/config"), "one").unwrap();
+    let tools = machine.tools(ToolAccess::WorkspaceWrite).await;
+    if !has_commands(&tools) {
+        return;
+    }
+    run(&tools, "echo two > vendor/lib/.git/config; mv vendor other; rm -rf vendor/lib/.git").await;
+    assert_eq!(fs::read_to_string(machine.project().join("vendor/lib/.git/config")).unwrap(), "one");
+    drop(tools);
+
+    fs::remove_dir_all(machine.project().join(".git")).unwrap();
+    let tools = machine.tools(ToolAccess::WorkspaceWrite).await;
+    let text = run(&tools, "mkdir .git; echo x > .git/config").await;
+    assert!(text.contains("may not create a repository"), "{text}");
+    assert!(!machine.project().join(".git").exists());
+    assert_eq!(fs::read_to_string(machine.project().join(".git-of-agent-1/config")).unwrap(), "x\n");
+    let later = json!({ "command": "mkdir .git; sleep 60", "background": true });
+    call(&tools, "run_command", later).await;
+    while !machine.project().join(".git").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    drop(tools);
+    assert!(!machine.project().join(".git").exists(), "the end of the turn moves it aside");
+
+    std::os::unix::fs::symlink("vendor", machine.project().join(".git")).unwrap();
+    let tools = machine.tools(ToolAccess::WorkspaceWrite).await;
+    assert!(!tools.has("run_command") && tools.warnings[0].contains("is a link"), "{:?}", tools.warnings);
+}
+
+#[test]
+fn a_folder_that_must_stay_closed_as_a_whole_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for name in ["home/auth", "home/fleet/turn", "project/.git/hooks"] {
+        fs::create_dir_all(root.join(name)).unwrap();
+    }
+    let home = root.join("home");
+    let resolve = |access, name: &str| TurnFolders::resolve(access, &root.join(name), &[], &home).map(drop);
+    for name in ["home", "home/auth"] {
+        for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite] {
+            assert!(resolve(access, name).unwrap_err().contains("in the home of Nexus"), "{name}");
+        }
+        assert!(resolve(ToolAccess::Unrestricted, name).is_ok());
+    }
+    assert!(resolve(ToolAccess::WorkspaceWrite, "home/fleet/turn").is_ok());
+    assert!(
+        resolve(ToolAccess::WorkspaceWrite, "project/.git").unwrap_err().contains("name the working tree")
+    );
+    assert!(resolve(ToolAccess::WorkspaceWrite, "project").is_ok());
+    let twice = TurnFolders::resolve(
+        ToolAccess::ReadOnly,
+        &root.join("project"),
+        &[root.join("project"), root.join("home/fleet"), root.join("home/fleet")],
+        &home,
+    );
+    assert_eq!(twice.unwrap().roots().count(), 2);
+}

@@ -48,8 +48,11 @@ pub(super) fn members(into: &mut Vec<u8>, object: &str) {
 /// Returns an id in the form that a wire requires: letters, digits, `_` and `-`, at most `longest`. Another id is
 /// replaced by its hash, so that a call and its result still have one id.
 pub(super) fn call_id(id: &str, longest: usize) -> Cow<'_, str> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if (1..=longest).contains(&id.len()) && id.bytes().all(fits) {
+    // The shortest form has exactly that many letters and digits.
+    let is_short = longest < 16;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || (!is_short && matches!(byte, b'_' | b'-'));
+    let fits_length = if is_short { id.len() == longest } else { (1..=longest).contains(&id.len()) };
+    if fits_length && id.bytes().all(fits) {
         return Cow::Borrowed(id);
     }
     let hash = hash(id);

@@ -254,3 +254,27 @@ async fn a_resumed_turn_tells_its_calls_apart_from_those_before() {
     assert_eq!(ids.len(), 2);
     assert_ne!(ids[0], ids[1]);
 }
+
+#[tokio::test]
+async fn a_conversation_that_goes_on_after_an_interruption_shows_the_calls_that_were_made() {
+    let first = Canned::new([reply(&[call("1", "echo", "{}"), call("2", "hang", "{}")])]);
+    let tools = || {
+        Toolbox::new()
+            .with(Tool::without_arguments("echo", "Answers.", || async { "paid" }))
+            .with(Tool::without_arguments("hang", "Never ends.", std::future::pending::<String>))
+    };
+    let one = backend("responses", &first.base_url(), json!({}));
+    let asked = request()
+        .with_conversation(ConversationMode::Keep)
+        .with_limits(Limits::new().with_deadline(Duration::from_millis(500)));
+    let ran = run(&*one, asked, TurnHost::new().with_tools(Arc::new(tools()))).await;
+    let handle = ran.outcome.unwrap_err().partial().resume.clone().unwrap();
+    let second = Canned::new([reply(&[message("I know.")])]);
+    let another = backend("responses", &second.base_url(), json!({}));
+    let resumed = request().with_conversation(ConversationMode::resume(handle));
+    let ran = run(&*another, resumed, TurnHost::new().with_tools(Arc::new(tools()))).await;
+    assert_eq!(ran.result().text, "I know.");
+    let outputs = outputs(&second.asked()[0].body);
+    assert_eq!(outputs[0], ("1".to_owned(), "paid".to_owned()));
+    assert!(outputs[1].1.contains("it may have had effects"), "{outputs:?}");
+}

@@ -33,6 +33,8 @@ pub(crate) struct ChatReader {
     /// End of the answer, after which only the usage may follow.
     finish: Option<CallEnding>,
     /// True after `[DONE]`, or after everything that a server sends before it.
+    /// True if content followed an end.
+    has_false_end: bool,
     is_done: bool,
     has_other_choices: bool,
 }
@@ -58,6 +60,7 @@ impl ChatReader {
             thinking: SentThinking::default(),
             calls: CallSlots::default(),
             finish: None,
+            has_false_end: false,
             is_done: false,
             has_other_choices: false,
         }
@@ -76,6 +79,7 @@ impl ChatReader {
             thinking: &mut self.thinking,
             calls: &mut self.calls,
             finish: &mut self.finish,
+            has_false_end: &mut self.has_false_end,
             is_done: &mut self.is_done,
             has_other_choices: &mut self.has_other_choices,
         };
@@ -164,6 +168,9 @@ impl WireReader for ChatReader {
             // `[DONE]` marks the end, at servers that give no reason for it.
             self.finish = Some(CallEnding::Completed { end_turn: None });
         }
+        if self.has_false_end && !self.is_done {
+            self.finish = None;
+        }
         let (items, text) = self.items(events);
         self.reading.ending = self.reading.ending.take().or(self.finish.take());
         self.reading.into_reply(items, text, events)
@@ -178,6 +185,7 @@ struct ChunkParts<'r> {
     thinking: &'r mut SentThinking,
     calls: &'r mut CallSlots,
     finish: &'r mut Option<CallEnding>,
+    has_false_end: &'r mut bool,
     is_done: &'r mut bool,
     has_other_choices: &'r mut bool,
 }
@@ -237,8 +245,8 @@ impl ChunkParts<'_> {
 
     fn delta(&mut self, reading: &mut Reading, delta: &Delta<'_>, events: &mut Vec<TurnEvent>) {
         if delta.has_content() {
-            // Some servers state an end with every chunk, so an end counts only if nothing follows it.
-            *self.finish = None;
+            // Some servers state an end with every chunk. Such an end says nothing, so only `[DONE]` counts then.
+            *self.has_false_end |= self.finish.take().is_some();
         }
         self.thought(reading, delta, events);
         match &delta.content {
