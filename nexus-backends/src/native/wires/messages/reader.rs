@@ -229,7 +229,7 @@ impl WireReader for MessagesReader {
     }
 
     fn awaits_rest(&self) -> bool {
-        self.finish.is_some() && !self.is_finished()
+        false
     }
 
     fn shown(&self) -> &[MessageId] {
@@ -237,11 +237,6 @@ impl WireReader for MessagesReader {
     }
 
     fn into_reply(mut self: Box<Self>, events: &mut Vec<TurnEvent>) -> ModelReply {
-        // The reason to stop follows all blocks, and `message_stop` carries nothing. So a stream that broke off between the two
-        // is complete.
-        if self.reading.ending.is_none() && self.blocks.list.iter().all(|block| block.is_closed) {
-            self.reading.ending = self.finish.take();
-        }
         self.finish = match &self.reading.ending {
             Some(CallEnding::Completed { end_turn }) => Some(CallEnding::Completed { end_turn: *end_turn }),
             _ => None,
