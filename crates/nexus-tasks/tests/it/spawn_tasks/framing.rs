@@ -35,7 +35,7 @@ async fn a_goal_becomes_a_plan_that_the_caller_is_shown() {
     let events = log(&world.tasks, &id).await;
     let kinds: Vec<&str> = events.iter().map(|(kind, _)| kind.as_str()).collect();
     assert_eq!(kinds, ["created", "configured", "framing_began", "turn_ended", "framing_ended"]);
-    assert_eq!(events[2].1["vendor"], "first-vendor");
+    assert_eq!(events[3].1["vendor"], "first-vendor");
     assert_eq!(report.spent.output_tokens, 100);
 }
 

@@ -9,9 +9,10 @@ mod stream;
 mod strict;
 mod tools;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fault::Fault;
+use super::model::{self, Model};
 use super::reply::Reply;
 use super::server::{Arrival, ModelCall, Route};
 use super::wire::{Answer, Before, Step};
@@ -36,13 +37,7 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
             Route::Housekeeping(Answer::json(200, &json!({ "input_tokens": tokens })))
         }
         ("HEAD" | "GET", "/") => Route::Housekeeping(Answer::whole(200, "text/plain", "")),
-        ("GET", "/v1/models") => {
-            let created = "2026-01-01T00:00:00Z";
-            let model =
-                |id: &str| json!({"type": "model", "id": id, "display_name": id, "created_at": created});
-            let models: Vec<_> = arrival.scenario.models.iter().map(|known| model(&known.name)).collect();
-            Route::Housekeeping(Answer::json(200, &json!({"data": models, "has_more": false})))
-        }
+        ("GET", "/v1/models") => Route::Housekeeping(model::catalogue(arrival, list)),
         ("HEAD" | "GET", "/api/hello") => {
             Route::Housekeeping(Answer::json(200, &json!({"message": "hello"})))
         }
@@ -58,6 +53,12 @@ pub(super) fn route(arrival: &Arrival<'_>) -> Route {
         }
         _ => Route::Unknown,
     }
+}
+
+/// The list of models.
+fn list(models: &[Model]) -> Value {
+    let entry = |known: &Model| json!({"type": "model", "id": known.name, "display_name": known.name, "created_at": "2026-01-01T00:00:00Z"});
+    json!({"data": models.iter().map(entry).collect::<Vec<_>>(), "has_more": false})
 }
 
 /// Says `reply` to `call`.
