@@ -1,9 +1,14 @@
 //! Approvals at the terminal: the person sees the whole call, and says yes, no, or always.
 
-use std::{collections::BTreeSet, fmt::Write as _, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    time::Duration,
+};
 
 use nexus::{Approval, ApprovalAction, ApprovalRequest, Approver};
 use nexus_core::visible::Visible;
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::screen::QUESTION_MARK;
@@ -107,17 +112,25 @@ impl ApprovalReply {
     }
 }
 
-/// Returns the command line of a call, if it has one.
+/// Returns the command line of a call, if the call runs one.
 fn command(request: &ApprovalRequest) -> Option<&str> {
-    request.arguments.get("command").and_then(|command| command.as_str())
+    let runs = matches!(request.action, ApprovalAction::Execute);
+    request.arguments.get("command").filter(|_| runs)?.as_str()
+}
+
+/// Returns the arguments of a command beside its text. The agent's description of it changes nothing.
+fn beside_command(request: &ApprovalRequest) -> BTreeMap<&str, &Value> {
+    let all = request.arguments.as_object().into_iter().flatten();
+    let is_effective =
+        |(key, value): &(&String, &Value)| *key != "command" && !(*key == "description" && value.is_string());
+    all.filter(is_effective).map(|(key, value)| (key.as_str(), value)).collect()
 }
 
 /// Identifies a call. The same command with another description is the same call.
 fn identity(request: &ApprovalRequest) -> String {
-    let arguments = &request.arguments;
     let what = match command(request) {
-        Some(command) => serde_json::json!([command, arguments.get("cwd"), arguments.get("workdir")]),
-        None => serde_json::json!([arguments, request.title, request.paths]),
+        Some(command) => serde_json::json!([command, beside_command(request)]),
+        None => serde_json::json!([request.arguments, request.title, request.paths]),
     };
     serde_json::json!([request.tool, request.action, what]).to_string()
 }
@@ -138,7 +151,14 @@ fn details(request: &ApprovalRequest) -> String {
         lines(&path.to_string_lossy());
     }
     match command(request) {
-        Some(command) => lines(command),
+        Some(command) => {
+            lines(command);
+            // A folder, an input or a variable decides what a command does, so each is shown whole.
+            for (key, value) in beside_command(request) {
+                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                lines(&format!("{key}: {value}"));
+            }
+        }
         None if request.arguments.as_object().is_some_and(|arguments| !arguments.is_empty()) => {
             let all = serde_json::to_string_pretty(&request.arguments).unwrap_or_default();
             let shown: String = all.chars().take(MAX_SHOWN).collect();
@@ -192,6 +212,27 @@ mod tests {
         assert!(always.question(&run(&long)).contains(&long));
         let large = ApprovalRequest::of_harness("Write", ApprovalAction::Write, json!({ "text": long }));
         assert!(always.question(&large).contains("more characters"), "a long argument is cut without a note");
+    }
+
+    #[test]
+    fn arguments_beside_a_command_are_shown_and_covered() {
+        let call = |action, stdin: &str| {
+            let arguments = json!({ "command": "sh", "cwd": "/etc", "env": { "A": "b" }, "stdin": stdin, "description": "x" });
+            ApprovalRequest::of_harness("Bash", action, arguments)
+        };
+        let mut always = AlwaysAllowed::new("until the chat ends");
+        let request = call(ApprovalAction::Execute, "rm -rf ~");
+        let question = always.question(&request);
+        let shown = "    sh\n    cwd: /etc\n    env: {\"A\":\"b\"}\n    stdin: rm -rf ~\n";
+        assert!(question.contains(shown), "{question}");
+        always.add(&request);
+        assert!(always.covers(&request) && !always.covers(&call(ApprovalAction::Execute, "ls")));
+        // Only a tool that runs commands has a command.
+        let question = always.question(&call(ApprovalAction::Tool, "ls"));
+        assert!(
+            question.contains("\"stdin\": \"ls\"") && question.contains("exactly this call"),
+            "{question}"
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     approval::{AlwaysAllowed, ApprovalQuestion, ApprovalQuestions, ApprovalReply},
     line_reader::{LineReader, Typed, TypedBefore},
     output::{complain_line, printable},
-    screen::{self, LineKind, QUESTION_MARK},
+    screen::{self, LineKind, QUESTION_MARK, QuestionNumber},
 };
 
 /// Use of the lines that a person types outside of a question.
@@ -34,6 +34,13 @@ pub(crate) struct LeftInput {
     pub(crate) is_end: bool,
 }
 
+/// The question that the terminal shows.
+#[derive(Debug)]
+struct OpenQuestion {
+    question: ApprovalQuestion,
+    number: QuestionNumber,
+}
+
 /// Runs `turn` to its end. Meanwhile a person answers its questions, and types words for it.
 pub(crate) async fn attend<T>(
     turn: impl Future<Output = T>,
@@ -44,7 +51,7 @@ pub(crate) async fn attend<T>(
     let mut turn = pin!(turn);
     let mut left = LeftInput::default();
     let mut waiting = VecDeque::new();
-    let mut open: Option<ApprovalQuestion> = None;
+    let mut open: Option<OpenQuestion> = None;
     let mut sent = FuturesUnordered::new();
     let mut reader = match &words {
         TypedWords::Steer(_) => LineReader::start(TypedBefore::Keep).ok(),
@@ -58,13 +65,17 @@ pub(crate) async fn attend<T>(
             done = &mut turn => break done,
             Some(question) = questions.recv() => waiting.push_back(question),
             typed = next(&mut reader) => match typed {
-                Typed::Line(LineKind::Reply, line) => open = answered(open, &line, always),
+                Typed::Line(LineKind::Reply(number), line) => match open.take() {
+                    Some(asked) if asked.number == number => open = answered(asked, &line, always),
+                    // It was typed under a question that is gone.
+                    other => open = other,
+                },
                 Typed::Line(LineKind::Words, line) => {
                     steer(&words, line, &mut sent, &mut left);
                 }
                 Typed::Erased => {}
                 Typed::End => match open.take() {
-                    Some(question) => open = answered(Some(question), "no", always),
+                    Some(asked) => open = answered(asked, "no", always),
                     None => {
                         left.is_end = true;
                         reader = None;
@@ -97,7 +108,7 @@ fn next_question(
     waiting: &mut VecDeque<ApprovalQuestion>,
     always: &AlwaysAllowed,
     reader: &mut Option<LineReader>,
-) -> Option<ApprovalQuestion> {
+) -> Option<OpenQuestion> {
     while let Some(question) = waiting.pop_front() {
         if question.answer.is_closed() {
             continue;
@@ -118,8 +129,8 @@ fn next_question(
                 }
             }
         }
-        if screen::ask(&always.question(&question.request), QUESTION_MARK) {
-            return Some(question);
+        if let Some(number) = screen::ask(&always.question(&question.request), QUESTION_MARK) {
+            return Some(OpenQuestion { question, number });
         }
         // The person types a line: ask after it.
         waiting.push_front(question);
@@ -129,16 +140,12 @@ fn next_question(
 }
 
 /// Answers the open question by a typed line. Returns the question if the line is other words.
-fn answered(
-    open: Option<ApprovalQuestion>,
-    line: &str,
-    always: &mut AlwaysAllowed,
-) -> Option<ApprovalQuestion> {
-    let question = open?;
+fn answered(open: OpenQuestion, line: &str, always: &mut AlwaysAllowed) -> Option<OpenQuestion> {
+    let OpenQuestion { question, number } = open;
     let (approval, note) = match ApprovalReply::read(line) {
         None => {
-            screen::ask("  answer y, n or a\n", QUESTION_MARK);
-            return Some(question);
+            let number = screen::ask("  answer y, n or a\n", QUESTION_MARK).unwrap_or(number);
+            return Some(OpenQuestion { question, number });
         }
         Some(ApprovalReply::Yes) => (Approval::Granted, "  allowed once\n"),
         Some(ApprovalReply::Always) => {
@@ -165,9 +172,9 @@ async fn next(reader: &mut Option<LineReader>) -> Typed {
     }
 }
 
-async fn withdrawn(open: &mut Option<ApprovalQuestion>) {
+async fn withdrawn(open: &mut Option<OpenQuestion>) {
     match open {
-        Some(question) => question.answer.closed().await,
+        Some(open) => open.question.answer.closed().await,
         None => std::future::pending().await,
     }
 }

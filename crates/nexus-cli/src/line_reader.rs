@@ -115,8 +115,13 @@ impl LineReader {
                 };
                 for key in bytes[..read].iter().filter_map(|byte| decoder.push(*byte)) {
                     let Some(typed) = take(key) else { continue };
+                    let is_reply = matches!(typed, Typed::Line(LineKind::Reply(_), _));
                     if sender.send(typed).is_err() {
                         return;
+                    }
+                    // The next question may be on the screen already, and these keys are older.
+                    if is_reply {
+                        break;
                     }
                 }
             }
@@ -166,7 +171,7 @@ fn take(key: TypedKey) -> Option<Typed> {
             return screen::erase(key == TypedKey::EraseLine).then_some(Typed::Erased);
         }
         TypedKey::Enter => {
-            let (kind, line) = screen::enter();
+            let (kind, line) = screen::enter()?;
             return Some(Typed::Line(kind, line));
         }
         TypedKey::End => return Some(Typed::End),

@@ -26,6 +26,7 @@ static SCREEN: Mutex<LastLine> = Mutex::new(LastLine {
     owner: LineOwner::Stream,
     held: Vec::new(),
     mark: String::new(),
+    question: QuestionNumber(0),
     typed: String::new(),
     is_at_line_start: true,
     is_broken_line: false,
@@ -52,13 +53,17 @@ impl Write for ScreenWriter {
     }
 }
 
+/// Number of a question, so that a reply is never taken for the reply to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct QuestionNumber(u64);
+
 /// Kind of a line that a person typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
     /// It was begun while no question was open.
     Words,
-    /// It was begun under a question.
-    Reply,
+    /// It was begun under this question.
+    Reply(QuestionNumber),
 }
 
 /// The user of the terminal's last line.
@@ -69,6 +74,8 @@ enum LineOwner {
     Typing,
     /// A question waits for its answer.
     Question,
+    /// A question has a reply that is not handled yet. Further keys are dropped: they cannot be meant for a question that is not shown.
+    Answered,
 }
 
 /// State of the terminal's last line.
@@ -78,6 +85,8 @@ struct LastLine {
     held: Vec<u8>,
     /// Mark before the line that is being typed.
     mark: String,
+    /// The last question.
+    question: QuestionNumber,
     /// The line that is being typed.
     typed: String,
     is_at_line_start: bool,
@@ -148,25 +157,27 @@ pub(crate) fn line(text: &str) {
     screen.held.extend_from_slice(text.as_bytes());
 }
 
-/// Shows a question and the mark before its reply, unless the person is typing a line. Then it returns false, and the caller tries again
-/// after that line.
-pub(crate) fn ask(question: &str, mark: &str) -> bool {
+/// Shows a question and the mark before its reply, and returns the number that the reply carries. While the person types a line it
+/// returns `None`, and the caller tries again after that line.
+pub(crate) fn ask(question: &str, mark: &str) -> Option<QuestionNumber> {
     activity::clear();
     let mut screen = screen();
     if screen.owner == LineOwner::Typing {
-        return false;
+        return None;
     }
     screen.owner = LineOwner::Question;
+    screen.question.0 += 1;
+    screen.typed.clear();
     mark.clone_into(&mut screen.mark);
     screen.begin_line();
     screen.show(&format!("{question}{mark}"));
-    true
+    Some(screen.question)
 }
 
 /// Ends a question, with a last line about it. A reply that was not entered is dropped.
 pub(crate) fn end_question(note: &str) {
     let mut screen = screen();
-    if screen.owner == LineOwner::Question {
+    if matches!(screen.owner, LineOwner::Question | LineOwner::Answered) {
         screen.typed.clear();
         screen.begin_line();
         screen.show(note);
@@ -177,7 +188,7 @@ pub(crate) fn end_question(note: &str) {
 /// Adds a typed character to the line.
 pub(crate) fn type_character(character: char) {
     let mut screen = screen();
-    if screen.typed.len() >= MAX_TYPED_BYTES {
+    if screen.typed.len() >= MAX_TYPED_BYTES || screen.owner == LineOwner::Answered {
         return;
     }
     if screen.owner == LineOwner::Stream {
@@ -200,7 +211,7 @@ pub(crate) fn erase(is_whole_line: bool) -> bool {
         false => drop(screen.typed.pop()),
     }
     match screen.owner {
-        LineOwner::Stream => false,
+        LineOwner::Stream | LineOwner::Answered => false,
         LineOwner::Typing if screen.typed.is_empty() => {
             screen.wipe();
             screen.is_at_line_start = true;
@@ -216,21 +227,23 @@ pub(crate) fn erase(is_whole_line: bool) -> bool {
     }
 }
 
-/// Ends the typed line, and returns it. After a line of words, the stream goes on.
-pub(crate) fn enter() -> (LineKind, String) {
+/// Ends the typed line, and returns it. After a line of words, the stream goes on. `None` if the question has its reply already.
+pub(crate) fn enter() -> Option<(LineKind, String)> {
     let mut screen = screen();
     let line = mem::take(&mut screen.typed);
     match screen.owner {
         LineOwner::Question => {
             screen.show("\n");
-            (LineKind::Reply, line)
+            screen.owner = LineOwner::Answered;
+            Some((LineKind::Reply(screen.question), line))
         }
+        LineOwner::Answered => None,
         owner => {
             if owner == LineOwner::Typing {
                 screen.show("\n");
             }
             screen.release();
-            (LineKind::Words, line)
+            Some((LineKind::Words, line))
         }
     }
 }
@@ -246,11 +259,31 @@ pub(crate) fn take_unfinished() -> String {
             screen.is_at_line_start = true;
             screen.release();
         }
-        LineOwner::Question => {
+        LineOwner::Question | LineOwner::Answered => {
             screen.begin_line();
             screen.release();
             return String::new();
         }
     }
     typed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_behind_a_reply_answer_no_other_question() {
+        let first = ask("first\n", QUESTION_MARK).unwrap();
+        type_character('y');
+        assert_eq!(enter(), Some((LineKind::Reply(first), "y".to_owned())));
+        // The rest of the same read arrives before the reply is handled.
+        type_character('y');
+        assert_eq!(enter(), None);
+        end_question("");
+        let second = ask("second\n", QUESTION_MARK).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(enter(), Some((LineKind::Reply(second), String::new())));
+        end_question("");
+    }
 }

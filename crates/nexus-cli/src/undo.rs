@@ -45,9 +45,9 @@ pub(crate) struct UndoneTurn {
     /// The turn.
     turn: ListedSnapshot,
     /// The restored files, below the folder.
-    restored: Vec<PathBuf>,
+    restored: Vec<String>,
     /// Changed files that no snapshot covers. They are unchanged.
-    left_out: Vec<PathBuf>,
+    left_out: Vec<String>,
 }
 
 /// Changes of a turn.
@@ -115,7 +115,9 @@ fn history(folder: &Path) -> Result<FolderHistory, TreeError> {
 fn history_by(git: &Git, folder: &Path) -> Result<FolderHistory, TreeError> {
     let known = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let name = hex(&Sha256::digest(known.as_os_str().as_encoded_bytes())[..16]);
-    FolderHistory::open(git, BuildContext::from_process().home.join(STORES).join(name), folder)
+    let home = BuildContext::from_process().home;
+    // The home has the credentials and the snapshots themselves.
+    Ok(FolderHistory::open(git, home.join(STORES).join(name), folder)?.without(home))
 }
 
 pub(crate) async fn undo(out: AnswerWriter, args: &UndoArgs) -> Result<ExitCode, CommandError> {
@@ -138,7 +140,12 @@ pub(crate) async fn undo(out: AnswerWriter, args: &UndoArgs) -> Result<ExitCode,
     let restored = restore(folder, step).await?;
     let text = restored_text(&restored, step);
     let RestoredFiles { turn, paths, left_out, .. } = restored;
-    out.line(&UndoneTurn { turn: turn.into(), restored: paths, left_out }, text);
+    // JSON has no bytes: in a name that is not UTF-8, each invalid part is U+FFFD.
+    let as_text = |paths: Vec<PathBuf>| -> Vec<String> {
+        paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    };
+    let (restored, left_out) = (as_text(paths), as_text(left_out));
+    out.line(&UndoneTurn { turn: turn.into(), restored, left_out }, text);
     Ok(ExitCode::SUCCESS)
 }
 

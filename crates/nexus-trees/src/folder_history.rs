@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Git, PATIENCE, Patch, TreeError, TreeErrorKind, TreeLimits,
-    folder_restore::put,
+    folder_restore::{check_folders, put},
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, bounded},
     refusal::to_path,
     repo::{Difference, GitEntries, Repo},
@@ -47,6 +47,8 @@ pub struct FolderHistory {
     store: PathBuf,
     repo: Repo,
     limits: TreeLimits,
+    /// Folders that no snapshot covers.
+    excluded: Vec<PathBuf>,
 }
 
 /// A turn with a snapshot.
@@ -107,16 +109,27 @@ struct UndoneState {
     /// Position in the order of all undone turns.
     order: u64,
     state: FolderSnapshot,
+    /// False until every file is restored. The next undo continues.
+    #[serde(default = "yes")]
+    is_complete: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl StoredTurn {
+    fn is_undone(&self) -> bool {
+        self.undone.as_ref().is_some_and(|undone| undone.is_complete)
+    }
+
     fn shown(&self) -> FolderTurn {
         FolderTurn {
             number: self.number,
             began: self.began,
             label: self.label.clone(),
             has_end: self.after.is_some(),
-            is_undone: self.undone.is_some(),
+            is_undone: self.is_undone(),
         }
     }
 }
@@ -136,7 +149,7 @@ impl FolderHistory {
             total_bytes: 512 << 20,
             ..TreeLimits::default()
         };
-        Ok(Self { folder, store, repo, limits })
+        Ok(Self { folder, store, repo, limits, excluded: Vec::new() })
     }
 
     /// Sets the limits of a snapshot: files, size of one file, size of all. Larger files are left out.
@@ -146,13 +159,23 @@ impl FolderHistory {
         self
     }
 
+    /// Excludes a folder and everything below it from the snapshots, even if git tracks it. A history of the folder itself, or of a
+    /// folder inside it, records nothing.
+    #[must_use]
+    pub fn without(mut self, folder: impl AsRef<Path>) -> Self {
+        self.excluded.push(folder.as_ref().to_owned());
+        self
+    }
+
     /// Records the folder before a turn, and returns the turn's number. Deletes the oldest turns above the bound.
     ///
     /// # Errors
     ///
-    /// [`TooLarge`](TreeErrorKind::TooLarge); [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile; those of git and of the
-    /// operating system.
+    /// [`TooLarge`](TreeErrorKind::TooLarge); [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile;
+    /// [`NotAProject`](TreeErrorKind::NotAProject) if the folder is excluded; those of git and of the operating system.
     pub fn begin(&self, label: &str) -> Result<u64, TreeError> {
+        // Checked before the first file is written.
+        self.folder.excluded_below(&self.excluded)?;
         nexus_files::make_private_folder(&self.store.join(TURNS))
             .map_err(|error| TreeError::from_io(&self.store, "cannot be made", error))?;
         let _lock = self.lock()?;
@@ -160,7 +183,7 @@ impl FolderHistory {
             self.make_repository()?;
         }
         let number = self.numbers()?.last().copied().unwrap_or_default() + 1;
-        let before = self.folder.record(&self.repo, [], &self.limits)?;
+        let before = self.folder.record(&self.repo, [], &self.excluded, &self.limits)?;
         self.write(&StoredTurn {
             number,
             began: SystemTime::now(),
@@ -231,12 +254,18 @@ impl FolderHistory {
     /// [`Changed`](TreeErrorKind::Changed) if files were changed after the turn, or if the end of the turn is not recorded;
     /// [`NotFound`](TreeErrorKind::NotFound) if no turn can be undone; those of [`FolderHistory::begin`].
     pub fn undo(&self, later: LaterChanges) -> Result<RestoredFiles, TreeError> {
-        let turns = self.stored()?;
+        // Without a turn there may be no folder for the lock.
+        if self.numbers()?.is_empty() {
+            return Err(self.no_turn());
+        }
         let _lock = self.lock()?;
+        let turns = self.stored()?;
         let mut found = None;
-        for last in turns.iter().rev().filter(|turn| turn.undone.is_none()) {
-            let turn = self.read(last.number)?;
-            let after = turn.after.clone().map_or_else(|| self.now(&turn), Ok)?;
+        for turn in turns.iter().rev().filter(|turn| !turn.is_undone()) {
+            let turn = turn.clone();
+            // Of an undo that was not completed, the first recorded state is the end of the turn.
+            let first = turn.undone.as_ref().map(|undone| undone.state.clone());
+            let after = turn.after.clone().or(first).map_or_else(|| self.now(&turn), Ok)?;
             let (changes, left_out) = self.changes(&turn.before, &after)?;
             if !changes.is_empty() || !left_out.is_empty() {
                 found = Some((turn, changes, left_out));
@@ -264,16 +293,26 @@ impl FolderHistory {
             }
             unchanged_since(&changes, &present, "after turn", turn.number)?;
         }
-        // Written first, so that an interrupted restore can be redone.
-        let order = turns.iter().filter_map(|turn| turn.undone.as_ref()).map(|undone| undone.order).max();
-        turn.undone = Some(UndoneState { order: order.unwrap_or_default() + 1, state: now });
-        self.write(&turn)?;
         let wanted: Vec<_> = changes
             .into_iter()
             .filter(|change| present.get(&change.path) != change.old.as_ref())
             .map(|change| (change.path, change.old))
             .collect();
+        check_folders(&self.folder, &wanted)?;
+        let state = match turn.undone.take() {
+            None => now,
+            // A path that is still to be restored may have changed since.
+            Some(first) => self.with_paths(first.state, &present, wanted.iter().map(|(path, _)| path))?,
+        };
+        // Written first, so that an interrupted restore can be continued or redone.
+        let order = turns.iter().filter_map(|turn| turn.undone.as_ref()).map(|undone| undone.order).max();
+        let mut undone = UndoneState { order: order.unwrap_or_default() + 1, state, is_complete: false };
+        turn.undone = Some(undone.clone());
+        self.write(&turn)?;
         put(&self.repo, &self.folder, &turn.before, &wanted, self.limits.file_bytes)?;
+        undone.is_complete = true;
+        turn.undone = Some(undone);
+        self.write(&turn)?;
         Ok(RestoredFiles { turn: turn.shown(), paths: paths(wanted.iter().map(|(path, _)| path)), left_out })
     }
 
@@ -284,12 +323,15 @@ impl FolderHistory {
     /// [`Changed`](TreeErrorKind::Changed) if files were changed after the undo; [`NotFound`](TreeErrorKind::NotFound) if no turn is
     /// undone; those of [`FolderHistory::begin`].
     pub fn redo(&self) -> Result<RestoredFiles, TreeError> {
-        let turns = self.stored()?;
-        let _lock = self.lock()?;
-        let order = |turn: &&StoredTurn| turn.undone.as_ref().map(|undone| undone.order);
         let nothing = || TreeError::new(TreeErrorKind::NotFound, "no turn of this folder is undone");
-        let last = turns.iter().filter(|turn| turn.undone.is_some()).max_by_key(order).ok_or_else(nothing)?;
-        let mut turn = self.read(last.number)?;
+        // Without a turn there may be no folder for the lock.
+        if self.numbers()?.is_empty() {
+            return Err(nothing());
+        }
+        let _lock = self.lock()?;
+        let order = |turn: &StoredTurn| turn.undone.as_ref().map(|undone| undone.order);
+        let undone = self.stored()?.into_iter().filter(|turn| turn.undone.is_some());
+        let mut turn = undone.max_by_key(order).ok_or_else(nothing)?;
         let Some(undone) = turn.undone.take() else { return Err(nothing()) };
         let now = self.now(&turn)?;
         let after = turn.after.as_ref().unwrap_or(&undone.state);
@@ -302,13 +344,21 @@ impl FolderHistory {
             .map(|change| Difference { new: change.old, old: then.get(&change.path).cloned(), ..change })
             .collect();
         unchanged_since(&changes, &present, "after the undo of turn", turn.number)?;
+        // Changes of other files between the turn and its undo are not part of the turn.
+        let after = match &turn.after {
+            None => undone.state.clone(),
+            Some(after) => {
+                self.with_paths(after.clone(), &then, changes.iter().map(|change| &change.path))?
+            }
+        };
         let wanted: Vec<_> = changes
             .into_iter()
             .filter(|change| present.get(&change.path) != change.old.as_ref())
             .map(|change| (change.path, change.old))
             .collect();
+        check_folders(&self.folder, &wanted)?;
         put(&self.repo, &self.folder, &undone.state, &wanted, self.limits.file_bytes)?;
-        turn.after = Some(undone.state);
+        turn.after = Some(after);
         self.write(&turn)?;
         Ok(RestoredFiles { turn: turn.shown(), paths: paths(wanted.iter().map(|(path, _)| path)), left_out })
     }
@@ -334,7 +384,7 @@ impl FolderHistory {
         for state in states.into_iter().flatten() {
             also.extend(self.repo.entries(state.tree.as_str())?.into_keys());
         }
-        self.folder.record(&self.repo, also, &self.limits)
+        self.folder.record(&self.repo, also, &self.excluded, &self.limits)
     }
 
     /// Returns the differences between two snapshots, and the paths that one of them leaves out.
@@ -347,6 +397,23 @@ impl FolderHistory {
         let changes = self.repo.differences(before.tree.as_str(), after.tree.as_str())?;
         let changes = without(without(changes, before, &mut left_out), after, &mut left_out);
         Ok((changes, left_out))
+    }
+
+    /// Returns a snapshot in which some paths are as in `source`.
+    fn with_paths<'p>(
+        &self,
+        snapshot: FolderSnapshot,
+        source: &GitEntries,
+        paths: impl Iterator<Item = &'p Vec<u8>>,
+    ) -> Result<FolderSnapshot, TreeError> {
+        let mut entries = self.repo.entries(snapshot.tree.as_str())?;
+        for path in paths {
+            match source.get(path) {
+                Some(entry) => entries.insert(path.clone(), entry.clone()),
+                None => entries.remove(path),
+            };
+        }
+        Ok(snapshot.with_tree(self.repo.write_tree(&entries)?))
     }
 
     fn make_repository(&self) -> Result<(), TreeError> {

@@ -1,15 +1,17 @@
 //! Writes single files of a snapshot into a person's folder.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, Write as _},
     os::{fd::OwnedFd, unix::fs::PermissionsExt as _},
 };
 
+use nexus_files::FileFault;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 
 use super::{
-    TreeError,
+    TreeError, TreeErrorKind,
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, is_absent},
     handle,
     refusal::to_path,
@@ -20,6 +22,40 @@ use super::{
 /// Permissions of a new file before the umask, and of an executable one.
 const NEW_FILE: u32 = 0o666;
 const NEW_PROGRAM: u32 = 0o777;
+
+/// Fails if a file cannot be written because its folder is something else, or because a folder has its name. Checked before anything is
+/// recorded or restored.
+pub(super) fn check_folders(
+    folder: &CheckedOutFolder,
+    wanted: &[(Vec<u8>, Option<GitEntry>)],
+) -> Result<(), TreeError> {
+    let root = folder.open()?;
+    let removed: BTreeSet<&[u8]> =
+        wanted.iter().filter(|(_, entry)| entry.is_none()).map(|(path, _)| path.as_slice()).collect();
+    let kind = |path: &[u8]| {
+        let (parent, name) = handle::open_parent(&root, path).ok()?;
+        Some(handle::kind(&handle::stat(&parent, name).ok()?))
+    };
+    let refused = |path: &[u8], what: &str| {
+        let message = format!("{:?} {what}, so files cannot be restored there: move it away", to_path(path));
+        TreeError::new(TreeErrorKind::Changed, message)
+    };
+    for (path, _) in wanted.iter().filter(|(_, entry)| entry.is_some()) {
+        for above in repo::beginnings(path).filter(|above| !removed.contains(above)) {
+            if kind(above).is_some_and(|kind| kind != FileType::Directory) {
+                return Err(refused(above, "is no folder any more"));
+            }
+        }
+        // Removed files below take the folder with them.
+        let is_below = |removed: &&[u8]| {
+            removed.strip_prefix(path.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        if kind(path) == Some(FileType::Directory) && !removed.iter().any(is_below) {
+            return Err(refused(path, "is a folder"));
+        }
+    }
+    Ok(())
+}
 
 /// Gives paths of a folder the content that they have in a snapshot. `None` removes the file at the path, and the folders that
 /// become empty. No link is followed, and other files stay.
@@ -33,7 +69,13 @@ pub(super) fn put(
     let root = folder.open()?;
     let failed = |path: &[u8]| {
         let path = folder.path().join(to_path(path));
-        move |error: io::Error| TreeError::from_io(&path, "cannot be restored", error)
+        move |error: io::Error| {
+            let reason = match FileFault::of(&error).explanation() {
+                "" => format!(": {error}"),
+                _ => String::new(),
+            };
+            TreeError::from_io(&path, &format!("cannot be restored{reason}"), error)
+        }
     };
     // A removed file makes room for a folder of its name, and a removed folder for a file.
     for (path, _) in wanted.iter().rev().filter(|(_, entry)| entry.is_none()) {

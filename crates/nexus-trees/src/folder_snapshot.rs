@@ -26,6 +26,8 @@ const MAX_UNCOVERED: usize = 50_000;
 
 /// Permission bits of the owner, the group and others.
 const PERMISSIONS: u32 = 0o777;
+/// Permission bits of the group and others.
+const NOT_OWNER: u32 = 0o077;
 /// Permission bits of others.
 const OTHERS: u32 = 0o007;
 
@@ -45,6 +47,11 @@ impl FolderSnapshot {
     pub(super) fn leaves_out(&self, path: &[u8]) -> bool {
         let is_left_out = |path: &[u8]| self.uncovered.contains(&key(path));
         is_left_out(path) || repo::beginnings(path).any(is_left_out)
+    }
+
+    /// Returns the snapshot with another tree.
+    pub(super) fn with_tree(self, tree: TreeId) -> Self {
+        Self { tree, ..self }
     }
 
     /// Returns the permissions of a file that others could not read.
@@ -99,14 +106,46 @@ impl CheckedOutFolder {
             .map_err(|error| TreeError::from_io(&self.folder, "cannot be opened", error))
     }
 
-    /// Records the folder: the files that git tracks or does not ignore, and the files of `also`, ignored or not.
+    /// Returns the paths of the excluded folders that are below this folder.
+    ///
+    /// # Errors
+    ///
+    /// [`NotAProject`](TreeErrorKind::NotAProject) if this folder is in an excluded one.
+    pub(super) fn excluded_below(&self, excluded: &[PathBuf]) -> Result<BTreeSet<Vec<u8>>, TreeError> {
+        let mut below = BTreeSet::new();
+        for excluded in excluded {
+            // A folder that does not exist has no files.
+            let Ok(excluded) = excluded.canonicalize() else { continue };
+            if self.folder.starts_with(&excluded) {
+                let message = format!(
+                    "{:?} is in {excluded:?}, which no snapshot covers: use another working folder",
+                    self.folder
+                );
+                return Err(TreeError::new(TreeErrorKind::NotAProject, message));
+            }
+            if let Ok(path) = excluded.strip_prefix(&self.folder) {
+                below.insert(path.as_os_str().as_bytes().to_vec());
+            }
+        }
+        Ok(below)
+    }
+
+    /// Records the folder: the files that git tracks or does not ignore, and the files of `also`, ignored or not. Excluded folders are
+    /// left out of both.
     pub(super) fn record(
         &self,
         repo: &Repo,
         also: impl IntoIterator<Item = Vec<u8>>,
+        excluded: &[PathBuf],
         limits: &TreeLimits,
     ) -> Result<FolderSnapshot, TreeError> {
-        let listing = self.listing(repo)?;
+        let excluded = self.excluded_below(excluded)?;
+        let mut listing = self.listing(repo)?;
+        listing.paths.extend(also);
+        listing.paths.retain(|path| {
+            !excluded.contains(path) && !repo::beginnings(path).any(|above| excluded.contains(above))
+        });
+        listing.left_out.extend(excluded);
         let mut recording = Recording {
             root: self.open()?,
             writer: BlobWriter::start(repo)?,
@@ -116,8 +155,7 @@ impl CheckedOutFolder {
             entries: Vec::new(),
             umask_of_others: umask_of_others(),
         };
-        let mut paths = listing.paths;
-        paths.extend(also);
+        let paths = listing.paths;
         if paths.len() > limits.files {
             let message =
                 format!("{:?} has {} files: the limit is {}", self.folder, paths.len(), limits.files);
@@ -141,7 +179,12 @@ impl CheckedOutFolder {
             copy_index(&index, &scratch.join("index"))
                 .map_err(|error| TreeError::from_io(&index, "cannot be read", error))?;
         }
-        let excludes = person.common_dir().join("info/exclude");
+        let _shared = SharedIndexes::copy(person.git_dir(), repo.path()).map_err(|error| {
+            TreeError::from_io(person.git_dir(), "has an index that cannot be read", error)
+        })?;
+        let mut excludes = vec![person.common_dir().join("info/exclude")];
+        excludes.extend(person.user_ignore(repo.git())?);
+        excludes.retain(|file| file.is_file());
         let mut listing = Listing::default();
         let tracked_and_new = self.list(repo, &scratch, &excludes, &["--cached", "--others"])?;
         let ignored = self.list(repo, &scratch, &excludes, &["--others", "--ignored", "--directory"])?;
@@ -163,19 +206,49 @@ impl CheckedOutFolder {
         &self,
         repo: &Repo,
         scratch: &Scratch,
-        excludes: &Path,
+        excludes: &[PathBuf],
         which: &[&str],
     ) -> Result<Vec<u8>, TreeError> {
         let command = repo.command("ls-files").index(&scratch.join("index")).work_tree(self.project.path());
         let mut command = command.arg("-z").args(which).arg("--exclude-per-directory=.gitignore");
-        if excludes.is_file() {
-            command = command.path_option("--exclude-from=", excludes);
+        for file in excludes {
+            command = command.path_option("--exclude-from=", file);
         }
         let prefix = self.prefix.strip_suffix(b"/");
         if let Some(prefix) = prefix {
             command = command.arg("--").arg(repo::os(&[b":(literal)", prefix].concat()));
         }
         command.run(b"")
+    }
+}
+
+/// Copies of the files that a split index needs. Git looks for them in the folder of the repository that it uses. Dropping it removes
+/// the copies.
+#[derive(Debug, Default)]
+struct SharedIndexes(Vec<PathBuf>);
+
+impl SharedIndexes {
+    fn copy(from: &Path, to: &Path) -> io::Result<Self> {
+        let mut copies = Self::default();
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let is_shared = entry.file_name().as_bytes().starts_with(b"sharedindex.");
+            if is_shared && entry.file_type()?.is_file() {
+                let copy = to.join(entry.file_name());
+                copies.0.push(copy.clone());
+                fs::copy(entry.path(), copy)?;
+            }
+        }
+        Ok(copies)
+    }
+}
+
+impl Drop for SharedIndexes {
+    fn drop(&mut self) {
+        for copy in &self.0 {
+            // A copy that stays is replaced by the next one.
+            let _ = fs::remove_file(copy);
+        }
     }
 }
 
@@ -232,7 +305,8 @@ impl Recording {
                 let mode = file.metadata().map_err(failed)?.permissions().mode() & PERMISSIONS;
                 self.reading.add(&path, size, limits)?;
                 self.writer.file(&path, &file)?;
-                if mode & OTHERS == 0 && self.umask_of_others != OTHERS {
+                let is_narrower = mode & OTHERS == 0 && self.umask_of_others != OTHERS;
+                if mode & NOT_OWNER == 0 || is_narrower {
                     self.modes.insert(key(&path), mode);
                 }
                 self.uncovered.remove(&path);

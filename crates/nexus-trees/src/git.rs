@@ -74,6 +74,10 @@ pub struct Git {
     cancel: Option<CancelToken>,
     /// Configuration files of the user. A later file overrides an earlier one.
     user_configuration: Vec<PathBuf>,
+    /// Home of the user.
+    home: Option<PathBuf>,
+    /// The user's file of ignored paths, unless a setting names another one.
+    default_ignore: Option<PathBuf>,
 }
 
 impl Git {
@@ -94,7 +98,12 @@ impl Git {
             .map(|folder| folder.join("git"))
             .find(is_program);
         match found {
-            Some(program) => Ok(Self::at(program)?.with_user_configuration(user_configuration())),
+            Some(program) => {
+                let mut git = Self::at(program)?.with_user_configuration(user_configuration());
+                git.home = folder("HOME");
+                git.default_ignore = shared_configuration().map(|folder| folder.join("git/ignore"));
+                Ok(git)
+            }
             None => Err(missing("git was not found in the PATH")),
         }
     }
@@ -112,6 +121,8 @@ impl Git {
             time_limit: Duration::from_secs(30),
             cancel: None,
             user_configuration: Vec::new(),
+            home: None,
+            default_ignore: None,
         };
         let mut command = Command::new(&git.program);
         command.env_clear().env("LC_ALL", "C").arg("--version");
@@ -153,6 +164,16 @@ impl Git {
     /// Returns the configuration files of the user. A later file overrides an earlier one.
     pub(super) fn user_configuration(&self) -> &[PathBuf] {
         &self.user_configuration
+    }
+
+    /// Returns the home of the user.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Returns the user's file of ignored paths that applies without a setting.
+    pub(super) fn default_ignore(&self) -> Option<&Path> {
+        self.default_ignore.as_deref()
     }
 
     /// Sets a cancel token. When it is cancelled, git is killed, and the call fails with
@@ -221,7 +242,6 @@ impl Git {
 
 /// Returns the configuration files of the system and the user, by the variables of this process. Source: git-config(1).
 fn user_configuration() -> Vec<PathBuf> {
-    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let mut files = Vec::new();
     if env::var_os("GIT_CONFIG_NOSYSTEM").is_none() {
         files.push(folder("GIT_CONFIG_SYSTEM").unwrap_or_else(|| PathBuf::from("/etc/gitconfig")));
@@ -230,11 +250,19 @@ fn user_configuration() -> Vec<PathBuf> {
         files.push(file);
         return files;
     }
-    let home = folder("HOME");
-    let shared = folder("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
-    files.extend(shared.map(|folder| folder.join("git/config")));
-    files.extend(home.map(|home| home.join(".gitconfig")));
+    files.extend(shared_configuration().map(|folder| folder.join("git/config")));
+    files.extend(folder("HOME").map(|home| home.join(".gitconfig")));
     files
+}
+
+/// Returns the folder that a variable of this process names.
+fn folder(name: &str) -> Option<PathBuf> {
+    env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Returns the folder with the configuration of the user's programs.
+fn shared_configuration() -> Option<PathBuf> {
+    folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))
 }
 
 /// Author of the commits that Nexus creates.

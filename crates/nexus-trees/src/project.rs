@@ -164,6 +164,19 @@ impl Repository {
         Ok(own.or_else(users))
     }
 
+    /// Returns the user's file of paths that git ignores in every repository. Source: gitignore(5).
+    pub(super) fn user_ignore(&self, git: &Git) -> Result<Option<PathBuf>, TreeError> {
+        let Some(named) = self.effective_setting(git, "core.excludesFile")? else {
+            return Ok(git.default_ignore().map(Path::to_owned));
+        };
+        let path = match (named.strip_prefix("~/"), git.home()) {
+            (Some(rest), Some(home)) => home.join(rest),
+            _ => PathBuf::from(named),
+        };
+        // An empty value switches it off.
+        Ok(Some(path).filter(|path| path.is_absolute()))
+    }
+
     /// Returns the settings that determine the bytes of a checked-out file. None of them names a program.
     pub(super) fn conversions(&self, git: &Git) -> Result<Vec<String>, TreeError> {
         let mut settings = Vec::new();

@@ -89,7 +89,8 @@ async fn typed_line(prompt: &str, begun: &mut String) -> io::Result<InputLine> {
     if !begun.is_empty() {
         complain(format_args!("not sent: {}", std::mem::take(begun)));
     }
-    screen::ask("", prompt);
+    // No person types a line here: nothing reads the terminal.
+    let _ = screen::ask("", prompt);
     let mut reader = LineReader::start(TypedBefore::Keep)?;
     loop {
         match reader.next().await {

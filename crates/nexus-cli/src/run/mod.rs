@@ -38,7 +38,7 @@ use crate::{
     command_error::CommandError,
     config,
     interrupt::{self, Interrupts},
-    output::{self, AnswerWriter, complain, complain_line, printable, say},
+    output::{self, AnswerWriter, complain, complain_line, printable, printable_lines, say},
     printer::{PrintStyle, TurnPrinter},
     screen::ScreenWriter,
     terminal,
@@ -254,16 +254,23 @@ fn unwritten(error: &RecordError) -> CommandError {
     CommandError::failed(format_args!("{error}{cause}"))
 }
 
-/// Writes the answer to standard output, unless it has been shown on the same terminal already.
+/// Writes the answer to standard output, unless the terminal has shown it already. A terminal gets no character that it would obey.
 fn print_answer(out: AnswerWriter, result: &TurnResult, shown: &dyn Show) {
-    if out.is_json() || (shown.has_shown_answer() && io::stdout().is_terminal()) {
+    let on_terminal = io::stdout().is_terminal();
+    if out.is_json() || (shown.has_shown_answer() && on_terminal && io::stderr().is_terminal()) {
         return;
     }
     let answer = result.output.as_ref().map_or_else(|| result.text.clone(), Value::to_string);
-    say(&answer);
+    match on_terminal {
+        true => say(printable_lines(&answer)),
+        false => say(&answer),
+    }
     // The answer was paid for. On a full disk it is better on standard error than lost. A reader that goes away has read enough.
     if output::is_broken() && !output::is_reader_gone() && !shown.has_shown_answer() {
-        complain_line(&answer);
+        match io::stderr().is_terminal() {
+            true => complain_line(printable_lines(&answer)),
+            false => complain_line(&answer),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::{
 };
 
 use nexus::harness::run_blocking;
+use rustix::termios::{QueueSelector, tcflush};
 
 use crate::{
     activity, child::output_of, command_error::CommandError, interrupt::Interrupts, output::complain,
@@ -29,6 +30,8 @@ impl Person {
     /// Asks a question, and returns true for yes. An empty answer means `default`, and the end of input means no.
     pub(super) async fn agrees(&mut self, question: &str, default: bool) -> Result<bool, CommandError> {
         activity::clear();
+        // Keys that were typed before the question are no answer to it. A terminal that is gone fails the read below.
+        let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         let choices = if default { "[Y/n]" } else { "[y/N]" };
         let _ = write!(io::stderr(), "{question} {choices} ");
         let answer = run_blocking(|| {

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf, absolute},
 };
 
@@ -192,7 +193,20 @@ impl ConfigPlan {
                 if fs::read(&target).ok() != self.before {
                     return Err(changed());
                 }
-                replace(&target, text.as_bytes()).map_err(|error| failed(&error))?;
+                let mode =
+                    fs::metadata(&target).map_err(|error| failed(&error))?.permissions().mode() & 0o777;
+                // The mode counts for root, too. A file of another user would get a new owner.
+                if mode & 0o200 == 0 || rustix::fs::access(&target, rustix::fs::Access::WRITE_OK).is_err() {
+                    let shown = target.display();
+                    return Err(CommandError::failed(format_args!("{shown} is read-only"))
+                        .with_subject(shown)
+                        .with_advice(
+                            "nothing was changed: make the file writable, or `nexus setup --config FILE` writes another file, which `NEXUS_CONFIG` then names",
+                        ));
+                }
+                replace(&target, text.as_bytes())
+                    .and_then(|()| fs::set_permissions(&target, fs::Permissions::from_mode(mode)))
+                    .map_err(|error| failed(&error))?;
                 Ok(ConfigState::Changed)
             }
             ConfigChange::None => Ok(ConfigState::Unchanged),
