@@ -237,6 +237,164 @@ fn the_oldest_turns_are_deleted_with_their_objects() {
     assert_eq!(all.lines().filter(|line| line.contains(" blob ")).count(), 51, "{all}");
 }
 
+#[test]
+fn a_second_undo_restores_only_the_files_of_the_turn() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("b", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    turn(&history, || write(&folder.join("a"), "2\n"));
+    write(&folder.join("b"), "mine\n");
+    history.undo(REFUSE).unwrap();
+    history.redo().unwrap();
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!(undone.paths, [Path::new("a")]);
+    assert_eq!((read(folder.join("a")), read(folder.join("b"))), ("1\n".into(), "mine\n".into()));
+}
+
+#[test]
+fn undos_at_the_same_time_undo_different_turns() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n")]);
+    let (taken, folder) = (history(&place), place.project());
+    for state in ["2\n", "3\n"] {
+        turn(&taken, || write(&folder.join("a"), state));
+    }
+    std::thread::scope(|scope| {
+        let undos = [(); 2].map(|()| scope.spawn(|| history(&place).undo(REFUSE).unwrap().turn.number));
+        let mut numbers = undos.map(|undo| undo.join().unwrap());
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2]);
+    });
+    assert_eq!(read(folder.join("a")), "1\n");
+}
+
+#[test]
+fn an_undo_that_cannot_write_is_continued_by_the_next_one() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("dir/file", "1\n"), ("z", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    let at = |name: &str| folder.join(name);
+    turn(&history, || write(&at("z"), "first\n"));
+    turn(&history, || {
+        write(&at("a"), "2\n");
+        write(&at("z"), "2\n");
+        fs::remove_dir_all(at("dir")).unwrap();
+    });
+    // A file where the folder was is found before anything is recorded.
+    write(&at("dir"), "mine\n");
+    let error = history.undo(REFUSE).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "\"dir\" is no folder any more, so files cannot be restored there: move it away"
+    );
+    assert_eq!((read(at("a")), history.turns().unwrap()[1].is_undone), ("2\n".into(), false));
+    fs::remove_file(at("dir")).unwrap();
+    // A folder with a file that no snapshot covers is found when the turn's new file is replaced.
+    turn(&history, || fs::remove_file(at("z")).unwrap());
+    fs::create_dir_all(at("z/deep")).unwrap();
+    rustix_fifo(&at("z/deep/pipe"));
+    let error = history.undo(REFUSE).unwrap_err();
+    assert!(error.to_string().contains("\"z\" is a folder"), "{error}");
+    fs::remove_dir_all(at("z")).unwrap();
+    assert_eq!(history.undo(REFUSE).unwrap().turn.number, 3);
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!(undone.turn.number, 2);
+    assert_eq!([read(at("a")), read(at("dir/file")), read(at("z"))], ["1\n", "1\n", "first\n"]);
+}
+
+#[test]
+fn an_interrupted_undo_is_not_done_and_its_first_state_is_retained() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("b", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    let at = |name: &str| folder.join(name);
+    turn(&history, || write(&at("a"), "first\n"));
+    turn(&history, || {
+        write(&at("a"), "2\n");
+        write(&at("b"), "2\n");
+    });
+    history.undo(REFUSE).unwrap();
+    // As if the program had been killed after the first file.
+    let stored = place.folder.path().join("home/undo/one/turns/00000002.json");
+    let text = read(&stored).replace("\"is_complete\":true", "\"is_complete\":false");
+    assert!(text.contains("\"is_complete\":false"));
+    fs::write(&stored, text).unwrap();
+    write(&at("b"), "2\n");
+    assert!(!history.turns().unwrap()[1].is_undone);
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!((undone.turn.number, undone.paths), (2, vec!["b".into()]));
+    history.redo().unwrap();
+    assert_eq!((read(at("a")), read(at("b"))), ("2\n".into(), "2\n".into()));
+}
+
+#[test]
+fn an_excluded_folder_is_not_recorded_and_has_no_history() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("inside/secret", "key\n"), ("inside-not", "1\n")]);
+    let folder = place.project();
+    let history = history(&place).without(folder.join("inside"));
+    turn(&history, || {
+        for name in ["a", "inside/secret", "inside/new", "inside-not"] {
+            write(&folder.join(name), "2\n");
+        }
+    });
+    let (_, patch) = history.diff(Some(1)).unwrap();
+    assert!(!patch.text().contains("inside/"), "{}", patch.text());
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!(undone.paths, [Path::new("a"), Path::new("inside-not")]);
+    assert_eq!(read(folder.join("inside/secret")), "2\n");
+    for excluded in [folder.clone(), folder.parent().unwrap().to_owned()] {
+        let store = place.folder.path().join("home/undo/two");
+        let history = FolderHistory::open(&git, &store, &folder).unwrap().without(excluded);
+        assert_eq!(history.begin("x").unwrap_err().kind(), TreeErrorKind::NotAProject);
+        assert!(!store.exists());
+    }
+}
+
+#[test]
+fn files_that_the_user_ignores_everywhere_are_left_out() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n")]);
+    let (folder, home) = (place.project(), place.folder.path().join("home"));
+    write(&home.join("ignored"), ".env\n");
+    write(&home.join("config"), &format!("[core]\n\texcludesFile = {}\n", home.join("ignored").display()));
+    write(&folder.join(".env"), "key\n");
+    let git = place.git.clone().with_user_configuration([home.join("config")]);
+    let history = FolderHistory::open(&git, home.join("undo/one"), &folder).unwrap();
+    turn(&history, || {
+        write(&folder.join(".env"), "changed\n");
+        write(&folder.join("a"), "2\n");
+    });
+    let undone = history.undo(REFUSE).unwrap();
+    assert_eq!((undone.paths, read(folder.join(".env"))), (vec!["a".into()], "changed\n".into()));
+}
+
+#[test]
+fn a_split_index_is_read_and_an_owner_only_file_stays_so() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), (".gitignore", "tracked\n")]);
+    let folder = place.project();
+    write(&folder.join("tracked"), "1\n");
+    place.person(&["add", "-f", "tracked"]);
+    place.person(&["update-index", "--split-index"]);
+    let found = fs::read_dir(folder.join(".git")).unwrap().flatten();
+    assert!(
+        found.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("sharedindex."))
+    );
+    fs::set_permissions(folder.join("a"), fs::Permissions::from_mode(0o600)).unwrap();
+    let history = history(&place);
+    turn(&history, || {
+        fs::remove_file(folder.join("a")).unwrap();
+        write(&folder.join("tracked"), "2\n");
+    });
+    history.undo(REFUSE).unwrap();
+    assert_eq!((read(folder.join("tracked")), mode(folder.join("a"))), ("1\n".into(), 0o600));
+    let left = fs::read_dir(place.folder.path().join("home/undo/one/repository")).unwrap().flatten();
+    assert!(
+        !left.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("sharedindex."))
+    );
+}
+
 fn limits(file_bytes: u64) -> TreeLimits {
     let mut limits = TreeLimits::default();
     limits.file_bytes = file_bytes;
