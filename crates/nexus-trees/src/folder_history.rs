@@ -15,7 +15,7 @@ use super::{
     folder_restore::{check_folders, put},
     folder_snapshot::{CheckedOutFolder, FolderSnapshot, bounded},
     refusal::to_path,
-    repo::{Difference, GitEntries, Repo},
+    repo::{Difference, GitEntries, Repo, beginnings},
     text::PathText,
 };
 
@@ -302,7 +302,7 @@ impl FolderHistory {
         let state = match turn.undone.take() {
             None => now,
             // A path that is still to be restored may have changed since.
-            Some(first) => self.with_paths(first.state, &present, wanted.iter().map(|(path, _)| path))?,
+            Some(first) => self.with_paths(first.state, &now, wanted.iter().map(|(path, _)| path))?,
         };
         // Written first, so that an interrupted restore can be continued or redone.
         let order = turns.iter().filter_map(|turn| turn.undone.as_ref()).map(|undone| undone.order).max();
@@ -348,7 +348,7 @@ impl FolderHistory {
         let after = match &turn.after {
             None => undone.state.clone(),
             Some(after) => {
-                self.with_paths(after.clone(), &then, changes.iter().map(|change| &change.path))?
+                self.with_paths(after.clone(), &undone.state, changes.iter().map(|change| &change.path))?
             }
         };
         let wanted: Vec<_> = changes
@@ -403,17 +403,32 @@ impl FolderHistory {
     fn with_paths<'p>(
         &self,
         snapshot: FolderSnapshot,
-        source: &GitEntries,
+        source: &FolderSnapshot,
         paths: impl Iterator<Item = &'p Vec<u8>>,
     ) -> Result<FolderSnapshot, TreeError> {
         let mut entries = self.repo.entries(snapshot.tree.as_str())?;
+        let from = self.repo.entries(source.tree.as_str())?;
+        let mut snapshot = snapshot;
         for path in paths {
-            match source.get(path) {
-                Some(entry) => entries.insert(path.clone(), entry.clone()),
+            snapshot.copy_mode(source, path);
+            match from.get(path) {
+                Some(entry) => {
+                    // A tree has no file and folder of one name.
+                    for above in beginnings(path) {
+                        entries.remove(above);
+                    }
+                    let below = [path.as_slice(), b"/"].concat();
+                    let inside = entries.range(below.clone()..).map(|(path, _)| path.clone());
+                    for inside in inside.take_while(|path| path.starts_with(&below)).collect::<Vec<_>>() {
+                        entries.remove(&inside);
+                    }
+                    entries.insert(path.clone(), entry.clone())
+                }
                 None => entries.remove(path),
             };
         }
-        Ok(snapshot.with_tree(self.repo.write_tree(&entries)?))
+        snapshot.tree = self.repo.write_tree(&entries)?;
+        Ok(snapshot)
     }
 
     fn make_repository(&self) -> Result<(), TreeError> {

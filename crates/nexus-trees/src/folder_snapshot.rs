@@ -49,9 +49,12 @@ impl FolderSnapshot {
         is_left_out(path) || repo::beginnings(path).any(is_left_out)
     }
 
-    /// Returns the snapshot with another tree.
-    pub(super) fn with_tree(self, tree: TreeId) -> Self {
-        Self { tree, ..self }
+    /// Sets the permissions of a file to those in another snapshot.
+    pub(super) fn copy_mode(&mut self, source: &Self, path: &[u8]) {
+        match source.mode(path) {
+            Some(mode) => self.modes.insert(key(path), mode),
+            None => self.modes.remove(&key(path)),
+        };
     }
 
     /// Returns the permissions of a file that others could not read.

@@ -444,6 +444,16 @@ fn a_turn_on_the_command_line_asks_at_its_terminal_and_is_undone_by_a_command() 
 }
 
 #[test]
+fn a_terminal_obeys_nothing_in_an_answer_and_a_pipe_gets_its_bytes() {
+    let stage = Stage::new(Reply::text("one\u{1b}]0;owned\u{7}\ntwo"));
+    let run = ["run", "talker", "hello", "--quiet"];
+    let (code, shown) = Terminal::start(stage.command(&run), 100).end();
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("one]0;owned\r\ntwo") && !shown.contains("\u{1b}]0"), "{shown:?}");
+    assert_eq!(text(&stage.command(&run).output().unwrap().stdout), "one\u{1b}]0;owned\u{7}\ntwo\n");
+}
+
+#[test]
 fn lines_of_a_pipe_are_prompts_and_a_failure_is_an_exit_code() {
     let stage =
         Stage::playing(Scenario::new([Reply::text("Here.")]).when_prompt("fail", [Reply::status(403)]));

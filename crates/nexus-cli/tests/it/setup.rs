@@ -311,6 +311,27 @@ fn a_configuration_that_cannot_be_edited_safely_stays_and_the_entries_are_printe
 }
 
 #[test]
+fn a_read_only_configuration_stays_and_another_one_retains_its_permissions() {
+    let person = Person::new().with_claude();
+    program(&person.bin().join("claude"), &asking_claude());
+    fs::create_dir_all(person.root().join("nexus-home")).unwrap();
+    let config = person.config();
+    fs::write(&config, MINE).unwrap();
+    let set = |mode| fs::set_permissions(&config, fs::Permissions::from_mode(mode)).unwrap();
+    let mode = || fs::metadata(&config).unwrap().permissions().mode() & 0o777;
+    set(0o444);
+    let output = setup(&person, &["--yes"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nexus.yaml is read-only; nothing was changed: make the file writable"), "{said}");
+    assert_eq!((written(&person).as_str(), mode()), (MINE, 0o444));
+    set(0o640);
+    let output = setup(&person, &["--yes"]).output().unwrap();
+    assert!(written(&person).contains("claude-cli:"), "{}", text(&output.stderr));
+    assert_eq!(mode(), 0o640);
+}
+
+#[test]
 fn a_link_to_a_configuration_stays_a_link() {
     let person = Person::new().with_claude();
     program(&person.bin().join("claude"), &asking_claude());

@@ -303,6 +303,30 @@ fn an_undo_that_cannot_write_is_continued_by_the_next_one() {
 }
 
 #[test]
+fn an_undo_that_failed_on_the_way_is_continued_and_can_be_redone() {
+    let git = needs_git!();
+    let place = Place::with(&git, &[("a", "1\n"), ("z", "1\n")]);
+    let (history, folder) = (history(&place), place.project());
+    let at = |name: &str| folder.join(name);
+    turn(&history, || write(&at("a"), "first\n"));
+    turn(&history, || {
+        write(&at("a"), "2\n");
+        fs::remove_file(at("z")).unwrap();
+        write(&at("z/new"), "2\n");
+    });
+    // No snapshot covers a pipe, so the folder stays.
+    rustix_fifo(&at("z/pipe"));
+    let error = history.undo(REFUSE).unwrap_err().to_string();
+    assert!(error.contains("cannot be restored: ") && error.contains("irectory"), "{error}");
+    assert!(!history.turns().unwrap()[1].is_undone);
+    fs::remove_dir_all(at("z")).unwrap();
+    assert_eq!(history.undo(REFUSE).unwrap().turn.number, 2);
+    assert_eq!([read(at("a")), read(at("z"))], ["first\n", "1\n"]);
+    history.redo().unwrap();
+    assert_eq!([read(at("a")), read(at("z/new"))], ["2\n", "2\n"]);
+}
+
+#[test]
 fn an_interrupted_undo_is_not_done_and_its_first_state_is_retained() {
     let git = needs_git!();
     let place = Place::with(&git, &[("a", "1\n"), ("b", "1\n")]);
