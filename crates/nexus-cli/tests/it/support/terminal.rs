@@ -32,13 +32,15 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts a command at a terminal with so many columns.
     pub(crate) fn start(mut command: Command, columns: u16) -> Self {
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // A child of another test would retain the terminal, and its close would reach nobody.
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
         let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&controller, size).unwrap();
         let name = ptsname(&controller, Vec::new()).unwrap();
-        let terminal = File::from(open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap());
+        let terminal =
+            File::from(open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap());
         let stream = || Stdio::from(terminal.try_clone().unwrap());
         command.stdin(stream()).stdout(stream()).stderr(stream());
         let child = command.spawn().unwrap();
