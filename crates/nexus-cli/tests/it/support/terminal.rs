@@ -93,6 +93,15 @@ impl Terminal {
         }
     }
 
+    /// Waits until a text is shown after the last `mark`.
+    pub(crate) fn until_after(&self, mark: &str, text: &str) {
+        let until = Instant::now() + PATIENCE;
+        while !self.shown().rsplit(mark).next().is_some_and(|rest| rest.contains(text)) {
+            assert!(Instant::now() < until, "{text:?} does not follow {mark:?}: {:?}", self.shown());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Closes the terminal, as its window does. Returns the exit code of the command.
     pub(crate) fn close(mut self) -> Option<i32> {
         self.controller = File::open("/dev/null").unwrap();
