@@ -103,7 +103,7 @@ impl Broker {
                 _ => error,
             },
         )?;
-        // The document is the lock. The file only shows it to other programs, so a failure here is no error.
+        // The document is the lock. The file only shows it to other programs, so a failure here is logged.
         if let Err(error) = show(&record, &value) {
             tracing::warn!(file = %record.file.display(), %error, "a lock cannot be shown as a file");
         }

@@ -26,7 +26,7 @@ pub(crate) struct ApprovalQuestion {
     pub(crate) answer: oneshot::Sender<Approval>,
 }
 
-/// ApprovalQuestions of a turn.
+/// Approval questions of a turn.
 pub(crate) type ApprovalQuestions = mpsc::UnboundedReceiver<ApprovalQuestion>;
 
 /// Creates the approver of a turn, and the questions that it asks.

@@ -25,7 +25,7 @@ const MAX_RECEIPT_BYTES: u64 = 1 << 20;
 /// Folders of which a home of Nexus has at least one. A project may have a `nexus.yaml` too.
 const HOME_MARKS: [&str; 5] = ["auth", "conversations", "holds", "runs", "tasks"];
 
-/// What was removed.
+/// Files and folders that were removed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Uninstalled {
     /// The removed files.

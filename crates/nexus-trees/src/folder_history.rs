@@ -263,7 +263,7 @@ impl FolderHistory {
         let mut found = None;
         for turn in turns.iter().rev().filter(|turn| !turn.is_undone()) {
             let turn = turn.clone();
-            // Of an undo that was not completed, the first recorded state is the end of the turn.
+            // If an undo was interrupted, its first recorded state is the end of the turn.
             let first = turn.undone.as_ref().map(|undone| undone.state.clone());
             let after = turn.after.clone().or(first).map_or_else(|| self.now(&turn), Ok)?;
             let (changes, left_out) = self.changes(&turn.before, &after)?;

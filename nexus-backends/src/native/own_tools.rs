@@ -5,7 +5,7 @@
 //! | [`ScopedOnly`](ToolAccess::ScopedOnly) | none | none |
 //! | [`ReadOnly`](ToolAccess::ReadOnly) | read in the working directory and the extra roots | in the sandbox, which shows these folders read-only |
 //! | [`WorkspaceWrite`](ToolAccess::WorkspaceWrite) | read and write there, except `.git` and the home of Nexus | in the sandbox, which shows them writable with the same exceptions |
-//! | [`Unrestricted`](ToolAccess::Unrestricted) | every file | as this user, without a sandbox |
+//! | [`Unrestricted`](ToolAccess::Unrestricted) | every file, without writing in `.git` | as this user, without a sandbox |
 //!
 //! Commands in the sandbox have no network. A session of its own decides on these tools, so the caller's session, its budget and its
 //! scope stay as they are. A tool of the caller replaces one of the loop with the same name.

@@ -21,7 +21,7 @@ fn login(report: LoginReport) -> Check {
     let command = format!("nexus login {}", report.name.as_str());
     match report.state {
         LoginState::LoggedIn => Check::ok(subject, "logged in"),
-        // A missing login is no fault: a machine rarely needs all of them.
+        // A machine rarely needs all logins, so a missing one is not a problem.
         LoginState::LoggedOut => {
             let mut check = Check::missing(subject, format!("none; to use your plan: {command}"));
             check.severity = super::check::Severity::Fine;

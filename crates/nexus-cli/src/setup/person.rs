@@ -30,7 +30,7 @@ impl Person {
     /// Asks a question, and returns true for yes. An empty answer means `default`, and the end of input means no.
     pub(super) async fn agrees(&mut self, question: &str, default: bool) -> Result<bool, CommandError> {
         activity::clear();
-        // Keys that were typed before the question are no answer to it. A terminal that is gone fails the read below.
+        // Drop keys that were typed before the question. If the terminal is gone, the read below fails.
         let _ = tcflush(io::stdin(), QueueSelector::IFlush);
         let choices = if default { "[Y/n]" } else { "[y/N]" };
         let _ = write!(io::stderr(), "{question} {choices} ");

@@ -109,7 +109,7 @@ impl ConfigPlan {
             .map_err(|_| CommandError::failed(format_args!("{}: it is not UTF-8", plan.path.display())))?
             .to_owned();
         if value.is_null() {
-            // Comments alone are no configuration yet, and stay in front of it.
+            // The file has only comments. They stay in front of the configuration.
             let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
             plan.change = match detected {
                 Some(detected) => ConfigChange::Added(format!("{text}{gap}{WRITTEN}{}", detected.sections())),

@@ -33,7 +33,7 @@ pub(crate) struct Status {
     vendor_logins: Vec<VendorLogin>,
     /// Configuration file in use.
     configuration: Option<PathBuf>,
-    /// What the configuration was derived from, if no file exists: one line for each backend.
+    /// Findings from which the configuration was derived, if no file exists: one line for each backend.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     detected: Vec<String>,
     backends: Vec<Backend>,

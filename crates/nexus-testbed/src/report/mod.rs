@@ -6,6 +6,8 @@ mod markdown;
 pub use html::experiment_html;
 pub use markdown::experiment_markdown;
 
+use nexus_files::counted;
+
 use crate::{
     experiment::{ExperimentResults, RunMode},
     statistics::{Count, Interval},
@@ -51,7 +53,6 @@ fn probability(p: f64) -> String {
 fn cost(usd: f64, turns_without_cost: u64) -> String {
     match turns_without_cost {
         0 => format!("{usd:.2} USD"),
-        1 => format!("{usd:.2} USD, 1 turn of unknown cost"),
-        unknown => format!("{usd:.2} USD, {unknown} turns of unknown cost"),
+        unknown => format!("{usd:.2} USD, {} of unknown cost", counted(unknown, "turn")),
     }
 }

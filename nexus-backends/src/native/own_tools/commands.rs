@@ -319,7 +319,7 @@ struct RunningCommand {
     ended: Option<Result<String, String>>,
 }
 
-/// CommandProgram of a command.
+/// Program of a command.
 #[derive(Debug)]
 enum CommandProgram {
     Sandboxed(Box<SandboxRun>),

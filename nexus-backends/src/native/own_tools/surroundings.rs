@@ -1,4 +1,4 @@
-//! ToolSurroundings of commands: this machine's variables and tool chains, and the sandbox.
+//! Surroundings of commands: this machine's variables and tool chains, and the sandbox.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;

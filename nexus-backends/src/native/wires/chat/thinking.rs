@@ -26,7 +26,7 @@ enum ThinkingPosition {
     Answer,
 }
 
-/// ThinkingPiece of an answer.
+/// Piece of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ThinkingPiece<'t> {
     Thinking(Cow<'t, str>),
