@@ -9,7 +9,8 @@ use std::{
 
 use nexus::{
     CostSource, EventEnvelope, EventSink, Handover, MessageId, ToolCallStatus, ToolContent, TurnError,
-    TurnEvent, TurnResult, Usage, turn::VoidCause,
+    TurnEvent, TurnResult, Usage,
+    turn::{ConversationCompacted, VoidCause},
 };
 use nexus_files::counted;
 use serde_json::Value;
@@ -249,6 +250,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 self.note(mark, &shorten(&content_text(&call.output)));
             }
             TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
+            TurnEvent::Compacted(compacted) => self.note("~", &compaction_in_words(&compacted)),
             TurnEvent::MessageEnded(ended) => self.end_message(&ended.message),
             TurnEvent::MessageVoided(voided) => self.withdraw(voided.cause == VoidCause::Retry),
             TurnEvent::RateLimit(limit) => {
@@ -317,6 +319,20 @@ fn content_text(content: &[ToolContent]) -> String {
 }
 
 /// Shortens a text to one line of limited length.
+/// Returns the extent of a compaction, as far as it is known.
+fn compaction_in_words(compacted: &ConversationCompacted) -> String {
+    let results = compacted.results.filter(|count| *count > 0).map(|count| counted(count, "result"));
+    let items = compacted.items.filter(|count| *count > 0).map(|count| counted(count, "older item"));
+    let dropped: Vec<_> = results.into_iter().chain(items).collect();
+    match dropped.is_empty() {
+        true => "the conversation was compacted, so that it fits into the model's context".to_owned(),
+        false => format!(
+            "{} dropped, so that the conversation fits into the model's context",
+            dropped.join(" and ")
+        ),
+    }
+}
+
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_DETAIL_CHARS) {

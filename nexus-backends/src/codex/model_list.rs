@@ -5,6 +5,7 @@
 use nexus_core::Effort;
 use serde::Deserialize;
 
+use crate::native::lenient::Count;
 use crate::native::models;
 
 /// Model list. An unreadable entry is skipped; the others are used.
@@ -24,6 +25,7 @@ pub(super) struct ModelEntry {
     pub(super) use_responses_lite: bool,
     #[serde(deserialize_with = "models::readable")]
     supported_reasoning_levels: Vec<ReasoningLevel>,
+    pub(super) context_window: Count,
     visibility: Option<String>,
     priority: Option<i64>,
 }

@@ -235,7 +235,13 @@ impl Dialect for MessagesServer {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
         let shape = WireShape::Messages(self.shape.clone());
-        Ok(ModelPlan { model, shape, efforts: self.efforts.clone(), warnings: Vec::new() })
+        Ok(ModelPlan {
+            model,
+            shape,
+            efforts: self.efforts.clone(),
+            warnings: Vec::new(),
+            context_window: None,
+        })
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {

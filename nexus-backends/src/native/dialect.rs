@@ -104,4 +104,6 @@ pub(crate) struct ModelPlan {
     pub(crate) efforts: Vec<Effort>,
     /// Warnings for the caller before the turn starts.
     pub(crate) warnings: Vec<String>,
+    /// Size of the model's context in tokens, if the server's model list states it.
+    pub(crate) context_window: Option<u64>,
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use nexus_core::{PromptBlock, ToolResult};
 use serde_json::Value;
 
+use super::compaction::{CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind};
 use super::items::{Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, result_hash, result_parts};
 use super::reply::OutputItem;
 use super::stored::items_handle;
@@ -23,6 +24,9 @@ pub(crate) trait RequestWriter: fmt::Debug + Send + Sync {
     fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8>;
 }
 
+/// Approximate length of an item in a request without its content, in bytes.
+const ITEM_FRAME_BYTES: usize = 64;
+
 /// Conversation as items.
 #[derive(Debug)]
 pub(crate) struct ItemTranscript<W> {
@@ -37,12 +41,16 @@ pub(crate) struct ItemTranscript<W> {
     whole: usize,
     /// Number of items that the server has accepted once.
     accepted: usize,
+    /// Index of the current turn's first message.
+    turn_starts_at: usize,
+    /// Ids of the calls whose results a compaction must not drop.
+    pinned: BTreeSet<String>,
 }
 
 impl<W: RequestWriter> ItemTranscript<W> {
     /// Creates a conversation without messages.
     pub(crate) fn new(writer: W, opening: &TurnConstants<'_>) -> Self {
-        Self::with_items(writer, opening, uuid::Uuid::new_v4().to_string(), Vec::new()).0
+        Self::with_items(writer, opening, uuid::Uuid::new_v4().to_string(), Vec::new(), BTreeSet::new()).0
     }
 
     /// Creates a conversation with these items. Returns also the number of sealed items that were left out, because
@@ -52,6 +60,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
         opening: &TurnConstants<'_>,
         id: String,
         mut items: Vec<Item>,
+        pinned: BTreeSet<String>,
     ) -> (Self, usize) {
         let origin = Origin {
             wire: writer.wire().to_owned(),
@@ -71,9 +80,35 @@ impl<W: RequestWriter> ItemTranscript<W> {
         let calls_before = calls.collect();
         let count = items.len();
         let head = writer.head(opening, &id);
-        let transcript =
-            Self { writer, id, origin, head, items, calls_before, whole: count, accepted: count };
+        let transcript = Self {
+            writer,
+            id,
+            origin,
+            head,
+            items,
+            calls_before,
+            whole: count,
+            accepted: count,
+            turn_starts_at: count,
+            pinned,
+        };
         (transcript, left_out)
+    }
+
+    /// Removes items for which `stays` returns false. It gets the index and the item, which it may change.
+    fn retain(&mut self, mut stays: impl FnMut(usize, &mut Item) -> bool) {
+        let marks = [self.whole, self.accepted, self.turn_starts_at];
+        let mut moved = [0; 3];
+        let mut index = 0;
+        self.items.retain_mut(|item| {
+            let stays = stays(index, item);
+            for (moved, mark) in moved.iter_mut().zip(marks) {
+                *moved += usize::from(stays && index < mark);
+            }
+            index += 1;
+            stays
+        });
+        [self.whole, self.accepted, self.turn_starts_at] = moved;
     }
 
     fn say(&mut self, role: Author, parts: Vec<ItemPart>) {
@@ -91,6 +126,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
     }
 
     fn user(&mut self, blocks: &[PromptBlock]) {
+        self.turn_starts_at = self.items.len();
         self.say(Author::User, blocks.iter().filter_map(ItemPart::of_block).collect());
         self.is_whole();
     }
@@ -127,6 +163,9 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
     fn tool_output(&mut self, call: &str, _is_custom: bool, result: &ToolResult) -> u64 {
         let parts = result_parts(result);
         let hash = result_hash(&parts, result.is_error);
+        if result.is_pinned {
+            self.pinned.insert(call.to_owned());
+        }
         self.items.push(Item::Result { call: call.to_owned(), parts, is_error: result.is_error });
         hash
     }
@@ -137,16 +176,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
 
     fn drop_reasoning(&mut self) -> bool {
         let before = self.items.len();
-        let (mut place, mut whole, mut accepted) = (0, 0, 0);
-        let (was_whole, was_accepted) = (self.whole, self.accepted);
-        self.items.retain(|item| {
-            let stays = !matches!(item, Item::Reasoning { .. });
-            whole += usize::from(stays && place < was_whole);
-            accepted += usize::from(stays && place < was_accepted);
-            place += 1;
-            stays
-        });
-        (self.whole, self.accepted) = (whole, accepted);
+        self.retain(|_, item| !matches!(item, Item::Reasoning { .. }));
         self.items.len() != before
     }
 
@@ -160,6 +190,32 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         replace_pictures(new) || replace_pictures(before)
     }
 
+    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
+        let plan = {
+            let outlines: Vec<_> = self.items.iter().map(outline).collect();
+            CompactionPlan::new(&outlines, self.turn_starts_at, &self.pinned, demand)
+        };
+        let mut fates = plan.fates.into_iter();
+        self.retain(|_, item| match fates.next() {
+            Some(ItemFate::Dropped) => false,
+            Some(ItemFate::Shortened(text)) => {
+                if let Item::Result { parts, .. } = item {
+                    *parts = vec![ItemPart::text(text)];
+                }
+                true
+            }
+            Some(ItemFate::Stays) | None => true,
+        });
+        if let Some((index, dropped)) = plan.note {
+            self.items.insert(index.min(self.items.len()), Item::Compacted { dropped });
+            for mark in [&mut self.whole, &mut self.accepted, &mut self.turn_starts_at] {
+                // The note is at the end of the conversation's first messages, which every mark includes or begins with.
+                *mark += usize::from(*mark >= index);
+            }
+        }
+        plan.dropped
+    }
+
     fn reopen(&mut self, opening: &TurnConstants<'_>) {
         self.head = self.writer.head(opening, &self.id);
     }
@@ -168,9 +224,33 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         self.writer.body(&self.head, &self.items, output_tokens).into()
     }
 
-    fn keep(&self) -> Value {
-        items_handle(&self.id, self.items.get(..self.whole).unwrap_or_default())
+    fn request_bytes(&self) -> usize {
+        self.head.len() + self.items.iter().map(|item| outline(item).bytes + ITEM_FRAME_BYTES).sum::<usize>()
     }
+
+    fn keep(&self) -> Value {
+        items_handle(&self.id, self.items.get(..self.whole).unwrap_or_default(), &self.pinned)
+    }
+}
+
+/// Returns the outline of an item. Its size is that of its content, because the rest of an item is small.
+fn outline(item: &Item) -> ItemOutline<'_> {
+    let of_parts = |parts: &[ItemPart]| {
+        let sizes = parts.iter().map(|part| match part {
+            ItemPart::Text { text } => text.len(),
+            ItemPart::Image { data, .. } => data.len(),
+        });
+        sizes.sum::<usize>()
+    };
+    let (kind, bytes) = match item {
+        Item::Message { role: Author::User, parts } => (OutlineKind::User, of_parts(parts)),
+        Item::Message { role: Author::Assistant, parts } => (OutlineKind::Model, of_parts(parts)),
+        Item::Reasoning { sealed } => (OutlineKind::Model, sealed.json.len()),
+        Item::Call { id, name, arguments } => (OutlineKind::Call { id, name }, name.len() + arguments.len()),
+        Item::Result { call, parts, .. } => (OutlineKind::Result { call }, of_parts(parts)),
+        Item::Compacted { dropped } => (OutlineKind::Note(*dropped), 0),
+    };
+    ItemOutline { kind, bytes }
 }
 
 /// Replaces images by text. Returns true if there were any.

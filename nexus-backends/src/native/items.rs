@@ -5,6 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use nexus_core::{PromptBlock, ToolContent, ToolResult};
 use serde::{Deserialize, Serialize};
 
+use super::compaction::note_text;
+
 /// Item of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -39,6 +41,11 @@ pub(crate) enum Item {
         /// True if the call failed.
         #[serde(default)]
         is_error: bool,
+    },
+    /// Note in the position of items that a compaction dropped.
+    Compacted {
+        /// Number of items that were dropped.
+        dropped: u64,
     },
 }
 
@@ -172,7 +179,9 @@ impl<'a> Exchange<'a> {
         let mut current = Self::default();
         for item in items {
             let begins_next = match item {
-                Item::Message { role: Author::User, .. } => !current.model.is_empty(),
+                Item::Message { role: Author::User, .. } | Item::Compacted { .. } => {
+                    !current.model.is_empty()
+                }
                 Item::Message { .. } | Item::Reasoning { .. } | Item::Call { .. } => current.has_results(),
                 Item::Result { call, .. } => !current.is_waiting_for(call) && !current.model.is_empty(),
             };
@@ -180,7 +189,7 @@ impl<'a> Exchange<'a> {
                 done.push(std::mem::take(&mut current));
             }
             match item {
-                Item::Message { role: Author::User, .. } => current.user.push(item),
+                Item::Message { role: Author::User, .. } | Item::Compacted { .. } => current.user.push(item),
                 Item::Message { .. } | Item::Reasoning { .. } => current.model.push(item),
                 Item::Call { id, .. } => {
                     current.model.push(item);
@@ -209,6 +218,7 @@ pub(crate) fn user_parts(item: &Item) -> Vec<std::borrow::Cow<'_, ItemPart>> {
             let label = Cow::Owned(ItemPart::text(LONE_RESULT));
             std::iter::once(label).chain(parts.iter().map(Cow::Borrowed)).collect()
         }
+        Item::Compacted { dropped } => vec![Cow::Owned(ItemPart::text(note_text(*dropped)))],
         Item::Reasoning { .. } | Item::Call { .. } => Vec::new(),
     }
 }

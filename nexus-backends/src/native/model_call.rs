@@ -9,6 +9,7 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 
+use super::context_room::ContextFill;
 use super::dialect::RequestContext;
 use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
 use super::reply::{CallEnding, ModelReply};
@@ -50,6 +51,7 @@ impl TurnLoop<'_> {
     ) -> Result<ModelReply, Failure> {
         let mut attempts = Attempts::new(&self.backend.retry);
         let mut attempt = 1;
+        let mut has_made_room = false;
         loop {
             self.freshen(&mut setup.borrowed, events).await?;
             self.context.log.model_asked();
@@ -70,7 +72,14 @@ impl TurnLoop<'_> {
                 continue;
             }
             // A changed request is a new request, not a retry: it waits for nothing and uses up no attempt.
-            let delay = match self.mend(&failed, setup, conversation) {
+            let is_changed = self.mend(&failed, setup, conversation)
+                || (failed.failure.kind == ErrorKind::ContextExceeded
+                    && failed.may_be_repeated
+                    && self.may_ask().is_ok()
+                    // Once for each call of the model: a server that rejects half of the conversation too gets no third one.
+                    && !std::mem::replace(&mut has_made_room, true)
+                    && self.make_room_after_refusal(setup, conversation));
+            let delay = match is_changed {
                 true => Some(Duration::ZERO),
                 false => attempts.next(&failed.failure).filter(|_| failed.may_be_repeated),
             };
@@ -106,6 +115,7 @@ impl TurnLoop<'_> {
             sticky: setup.sticky.as_deref(),
         });
         let body = conversation.request(self.output_tokens_left());
+        let request_bytes = conversation.request_bytes();
         // Box this large future, which completes before the response streams in. Otherwise every open turn would
         // contain it.
         let post = Box::pin(backend.transport.post(&setup.plan.shape, headers, body));
@@ -139,7 +149,11 @@ impl TurnLoop<'_> {
             }
         };
         self.context.log.model_calls += 1;
-        Ok(self.end(end, reader, calls_before))
+        let reply = self.end(end, reader, calls_before);
+        if let Ok(ModelReply { usage: Some(usage), .. }) = &reply {
+            self.context_fill = ContextFill::reported(usage, request_bytes);
+        }
+        Ok(reply)
     }
 
     async fn stream(

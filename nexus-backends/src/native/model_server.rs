@@ -22,6 +22,8 @@ pub(crate) struct ModelServer {
     pub(crate) max_event_bytes: usize,
     pub(crate) parallel_tools: usize,
     pub(crate) repeated_calls: u32,
+    /// Configured size of the model's context in tokens.
+    pub(crate) context_window: Option<u64>,
     /// Host of the loop's own tools.
     pub(super) surroundings: ToolSurroundings,
 }
@@ -45,6 +47,7 @@ impl ModelServer {
             max_event_bytes: settings.max_event_bytes,
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
+            context_window: settings.context_window.map(std::num::NonZeroU64::get),
             surroundings: ToolSurroundings::new(context, settings.project_text),
         }
     }

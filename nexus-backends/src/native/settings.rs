@@ -39,6 +39,11 @@ pub(crate) struct NativeSettings {
     pub(crate) parallel_tools: usize,
     /// After how many same calls with the same answer the turn ends. 0: never.
     pub(crate) repeated_calls: u32,
+    /// Size of the model's context in tokens. When it is nearly full, results of older calls and older turns are
+    /// dropped. Without it, the size in the server's model list applies, if the list states one; otherwise a
+    /// conversation is shortened only after the server rejected it as too long.
+    #[schemars(range(min = 1))]
+    pub(crate) context_window: Option<std::num::NonZeroU64>,
     /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
     pub(crate) project_text: bool,
     pub(crate) network: Network,
@@ -69,6 +74,7 @@ impl Default for NativeSettings {
             max_event_bytes: 64 << 20,
             parallel_tools: 8,
             repeated_calls: 10,
+            context_window: None,
             project_text: true,
             network: Network::default(),
         }

@@ -3,7 +3,7 @@
 //! Version 1 has items in the form of the Responses wire, version 2 has [`Item`]s. Both have the items as JSON in a
 //! string, so that arguments and reasoning stay byte for byte.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use nexus_core::ResumeHandle;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,13 @@ struct Handle<'a> {
     version: u32,
     conversation: Cow<'a, str>,
     items: Cow<'a, str>,
+    /// Ids of the calls whose results a compaction must not drop.
+    #[serde(default, skip_serializing_if = "has_none")]
+    pinned: Cow<'a, BTreeSet<String>>,
+}
+
+fn has_none(pinned: &BTreeSet<String>) -> bool {
+    pinned.is_empty()
 }
 
 /// Items of a stored conversation.
@@ -41,6 +48,8 @@ pub(crate) struct StoredConversation {
     pub(crate) id: String,
     /// Items of the conversation.
     pub(crate) items: StoredItems,
+    /// Ids of the calls whose results a compaction must not drop.
+    pub(crate) pinned: BTreeSet<String>,
 }
 
 impl StoredConversation {
@@ -58,22 +67,28 @@ impl StoredConversation {
             OF_ITEMS => StoredItems::Items(serde_json::from_str(&handle.items).ok()?),
             _ => return None,
         };
-        Some(Self { id: handle.conversation.into_owned(), items })
+        Some(Self { id: handle.conversation.into_owned(), items, pinned: handle.pinned.into_owned() })
     }
 }
 
 /// Returns the content of a handle with items of the Responses wire.
-pub(crate) fn responses_handle(conversation: &str, items: String) -> Value {
-    handle(OF_RESPONSES, conversation, items)
+pub(crate) fn responses_handle(conversation: &str, items: String, pinned: &BTreeSet<String>) -> Value {
+    handle(OF_RESPONSES, conversation, items, pinned)
 }
 
 /// Returns the content of a handle with items of the loop.
-pub(crate) fn items_handle(conversation: &str, items: &[Item]) -> Value {
+pub(crate) fn items_handle(conversation: &str, items: &[Item], pinned: &BTreeSet<String>) -> Value {
     // Writing cannot fail: all keys are strings.
-    handle(OF_ITEMS, conversation, serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned()))
+    let items = serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned());
+    handle(OF_ITEMS, conversation, items, pinned)
 }
 
-fn handle(version: u32, conversation: &str, items: String) -> Value {
-    let handle = Handle { version, conversation: conversation.into(), items: items.into() };
+fn handle(version: u32, conversation: &str, items: String, pinned: &BTreeSet<String>) -> Value {
+    let handle = Handle {
+        version,
+        conversation: conversation.into(),
+        items: items.into(),
+        pinned: Cow::Borrowed(pinned),
+    };
     serde_json::to_value(handle).unwrap_or_default()
 }

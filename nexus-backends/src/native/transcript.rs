@@ -6,6 +6,7 @@ use bytes::Bytes;
 use nexus_core::{Effort, PromptBlock, ToolResult};
 use serde_json::Value;
 
+use super::compaction::{CompactionDemand, DroppedParts};
 use super::dialect::ModelPlan;
 use super::reply::OutputItem;
 
@@ -59,11 +60,17 @@ pub(crate) trait Transcript: fmt::Debug + Send + Sync {
     /// replaced any.
     fn drop_pictures(&mut self) -> bool;
 
+    /// Drops older parts of the conversation. Returns the extent, which is empty if nothing can be dropped.
+    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts;
+
     /// Replaces the beginning of the requests. The conversation stays.
     fn reopen(&mut self, opening: &TurnConstants<'_>);
 
     /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
     fn request(&self, output_tokens: Option<u64>) -> Bytes;
+
+    /// Returns the approximate length of the next request, in bytes.
+    fn request_bytes(&self) -> usize;
 
     /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
     fn keep(&self) -> Value;

@@ -13,6 +13,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
+use super::context_room::ContextFill;
 use super::model_server::ModelServer;
 use super::own_tools::OwnTools;
 use super::reply::{CallEnding, ModelReply, OutputItem};
@@ -44,6 +45,8 @@ pub(crate) struct TurnLoop<'a> {
     /// True if the answer was submitted, which ends the turn.
     is_submitted: bool,
     has_warned_of_usage: bool,
+    /// Size of the last request and its reply, as the server reported it.
+    pub(super) context_fill: Option<ContextFill>,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -83,6 +86,7 @@ impl<'a> TurnLoop<'a> {
             continuations: 0,
             is_submitted: false,
             has_warned_of_usage: false,
+            context_fill: None,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
@@ -147,6 +151,7 @@ impl<'a> TurnLoop<'a> {
             if has_answers {
                 self.add_input(conversation);
             }
+            self.make_room(&setup, conversation);
             let mut reply = self.ask(&mut setup, conversation, events).await?;
             setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
             // Rename before the conversation stores the calls, because the id pairs each result with its call.

@@ -2,6 +2,7 @@
 //! mistake has one outcome, within its time, and what was produced until then is in the error.
 
 mod answers;
+mod compaction;
 mod decisions;
 mod faults;
 mod lent;

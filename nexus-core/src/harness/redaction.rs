@@ -211,7 +211,10 @@ impl Redaction {
                 replace_in(&mut unknown.raw, vendors);
             }
             TurnEvent::Repaired(repaired) => words(&mut repaired.raw, vendors),
-            TurnEvent::Queued(_) | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => {}
+            TurnEvent::Queued(_)
+            | TurnEvent::Compacted(_)
+            | TurnEvent::TextDelta(_)
+            | TurnEvent::ThinkingDelta(_) => {}
         }
     }
 

@@ -158,12 +158,16 @@ pub struct ToolResult {
     pub content: Vec<ToolContent>,
     /// True if the call failed. The model sees this flag.
     pub is_error: bool,
+    /// True if the model must still see the result after a compaction of the conversation. Nexus's own loop observes it; a
+    /// vendor's program compacts its conversation itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_pinned: bool,
 }
 
 impl ToolResult {
     /// Creates the result of a successful call.
     pub fn ok(content: Vec<ToolContent>) -> Self {
-        Self { content, is_error: false }
+        Self { content, is_error: false, is_pinned: false }
     }
 
     /// Creates the result of a successful call, with text.
@@ -173,6 +177,21 @@ impl ToolResult {
 
     /// Creates the result of a failed call, with the reason for the model.
     pub fn error(text: impl Into<String>) -> Self {
-        Self { content: vec![ToolContent::text(text)], is_error: true }
+        Self { content: vec![ToolContent::text(text)], is_error: true, is_pinned: false }
+    }
+
+    /// Marks the result as one that the model must still see after a compaction of the conversation, for example a rule
+    /// that applies to the rest of the turn.
+    ///
+    /// ```
+    /// use nexus_core::ToolResult;
+    ///
+    /// let result = ToolResult::text("The release branch is frozen until Friday.").pinned();
+    /// assert!(result.is_pinned);
+    /// ```
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.is_pinned = true;
+        self
     }
 }

@@ -59,6 +59,8 @@ pub enum TurnEvent {
     ToolCallFinished(ToolCallFinished),
     /// Steering input was passed to the agent during the turn.
     InputReceived(InputReceived),
+    /// Older parts of the conversation were dropped, so that the rest fits into the model's context.
+    Compacted(ConversationCompacted),
     /// A message is complete.
     MessageEnded(MessageEnded),
     /// A message was withdrawn. Discard its deltas.
@@ -102,7 +104,7 @@ macro_rules! into_event {
 into_event! {
     Queued(Queued), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
-    ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
+    ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), Compacted(ConversationCompacted), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
     RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
     Unrecognized(Unrecognized), Repaired(RepairedLine),
 }
@@ -284,6 +286,49 @@ impl InputReceived {
     /// Creates the event that the agent received `text`.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into() }
+    }
+}
+
+/// Older parts of the conversation were dropped, so that the rest fits into the model's context. The model does not
+/// see them in the rest of the turn, and in turns that resume the conversation.
+///
+/// A vendor's program that compacts its conversation itself does not state the numbers.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConversationCompacted {
+    /// Number of results of tools that a short text replaces.
+    pub results: Option<u64>,
+    /// Number of messages, calls and results that were dropped.
+    pub items: Option<u64>,
+    /// Number of bytes by which the next request is smaller.
+    pub bytes: Option<u64>,
+}
+
+impl ConversationCompacted {
+    /// Creates the event without numbers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of results that a short text replaces.
+    #[must_use]
+    pub fn with_results(mut self, results: Option<u64>) -> Self {
+        self.results = results;
+        self
+    }
+
+    /// Sets the number of messages, calls and results that were dropped.
+    #[must_use]
+    pub fn with_items(mut self, items: Option<u64>) -> Self {
+        self.items = items;
+        self
+    }
+
+    /// Sets the number of bytes by which the next request is smaller.
+    #[must_use]
+    pub fn with_bytes(mut self, bytes: Option<u64>) -> Self {
+        self.bytes = bytes;
+        self
     }
 }
 

@@ -18,9 +18,9 @@ pub use cost::{Cost, CostSource, Usd};
 pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
 pub use event::{
-    EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided, Queued, RateLimitNotification,
-    RateLimitStatus, RepairedLine, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
-    ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
+    ConversationCompacted, EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided, Queued,
+    RateLimitNotification, RateLimitStatus, RepairedLine, Retrying, Started, TextDelta, ThinkingDelta,
+    ToolCallArguments, ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 #[cfg(feature = "schema")]

@@ -10,7 +10,7 @@ use nexus_core::{
     ToolAccess, TurnEvent, Usd,
     harness::Failure,
     lenient_json::Halves,
-    turn::{RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
+    turn::{ConversationCompacted, RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
 };
 use serde_json::Value;
 
@@ -328,7 +328,7 @@ impl ClaudeTranslator {
                 ));
             }
             "informational" => step.event(TurnEvent::warning(line.content?)),
-            "compact_boundary" => step.event(TurnEvent::warning("the CLI shortened the conversation")),
+            "compact_boundary" => step.event(ConversationCompacted::new()),
             "permission_denied" => {
                 self.calls.deny(line.tool_use_id?);
             }

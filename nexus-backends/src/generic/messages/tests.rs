@@ -60,6 +60,7 @@ fn the_key_is_in_the_header_that_the_setting_names_and_nothing_prints_it() {
             shape: WireShape::Messages(server.shape.clone()),
             efforts: Vec::new(),
             warnings: Vec::new(),
+            context_window: None,
         };
         let call =
             RequestContext { credential: Some(&credential), plan: &plan, conversation: "c", sticky: None };

@@ -261,6 +261,7 @@ impl Dialect for Generic {
             shape: WireShape::Responses(self.shape),
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
+            context_window: None,
         })
     }
 

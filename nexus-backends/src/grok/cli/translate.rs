@@ -24,8 +24,8 @@ use nexus_core::{
     harness::{Failure, ModelCall},
     lenient_json::{HalfJoiner, Halves},
     turn::{
-        MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
-        ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+        ConversationCompacted, MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta,
+        ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
     },
 };
 use serde::de::DeserializeOwned;
@@ -204,6 +204,7 @@ impl GrokTranslator {
             "tool_call" => self.tool_call(read(line)?, step),
             "tool_call_update" => self.tool_call_update(&read(line)?, step),
             "usage" => self.response_end(&read(line)?, step),
+            "auto_compact_completed" => step.event(ConversationCompacted::new()),
             "max_turns_reached" => self.reached_max_turns = true,
             "end" => {
                 let end: wire::End = read(line)?;

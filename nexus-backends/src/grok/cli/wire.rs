@@ -11,10 +11,9 @@ use crate::cli::number;
 
 /// Lines without an event: plans, and the shortening of long conversations. Source: the program's own guide
 /// (`docs/user-guide/14`); no recording has one.
-const HARMLESS: [&str; 7] = [
+const HARMLESS: [&str; 6] = [
     "plan",
     "auto_compact_started",
-    "auto_compact_completed",
     "auto_compact_failed",
     "auto_compact_cancelled",
     "auto_continue_completed",

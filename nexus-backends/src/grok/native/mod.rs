@@ -21,7 +21,7 @@ use http::{
 use nexus_core::{Capabilities, CostReport, Effort, ErrorKind, ModelId, Retry, TurnEvent, harness::Failure};
 use serde::Deserialize;
 
-use self::models::Models;
+use self::models::{ModelEntry, Models};
 use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::native::bearer::OUR_NAME;
@@ -138,26 +138,27 @@ impl Dialect for GrokEndpoint {
         let headers = self.account_headers(credential);
         let found = self.model_lists.look(transport, "/models", headers, self).await?;
         let named = model.or(self.default_model.as_ref()).cloned();
-        let plan = |model, efforts, warning: Option<String>| {
+        let plan = |model, entry: Option<&ModelEntry>, warning: Option<String>| {
             Ok(ModelPlan {
                 model,
                 shape: WireShape::Responses(SHAPE),
-                efforts,
+                efforts: entry.map(ModelEntry::efforts).unwrap_or_default(),
                 warnings: warning.into_iter().collect(),
+                context_window: entry.and_then(|entry| entry.context_window.0),
             })
         };
         match (found, named) {
             (ListLookup::List(list), Some(model)) => {
-                let efforts = list.entry(model.as_str()).map(|entry| entry.efforts()).unwrap_or_default();
-                plan(model, efforts, None)
+                let entry = list.entry(model.as_str());
+                plan(model, entry, None)
             }
             (ListLookup::List(list), None) => match list.default_entry() {
-                Some(entry) => plan(ModelId::from(entry.id.as_str()), entry.efforts(), None),
+                Some(entry) => plan(ModelId::from(entry.id.as_str()), Some(entry), None),
                 None => Err(name_a_model("the endpoint's list has no models")),
             },
             (ListLookup::Nothing(reason), Some(model)) => {
                 let warning = format!("{reason}: the request to {model} has no effort");
-                plan(model, Vec::new(), Some(warning))
+                plan(model, None, Some(warning))
             }
             (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
         }

@@ -5,6 +5,7 @@
 use nexus_core::Effort;
 use serde::Deserialize;
 
+use crate::native::lenient::Count;
 use crate::native::models;
 
 /// Effort levels of a model that supports effort but lists no levels.
@@ -25,6 +26,7 @@ pub(super) struct ModelEntry {
     #[serde(deserialize_with = "models::or_default")]
     hidden: bool,
     supports_reasoning_effort: Option<bool>,
+    pub(super) context_window: Count,
     #[serde(deserialize_with = "models::readable")]
     reasoning_efforts: Vec<EffortStep>,
 }

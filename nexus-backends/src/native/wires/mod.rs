@@ -97,7 +97,7 @@ pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Opti
                     (serde_json::to_string(&converted).ok()?, items.len() - converted.len())
                 }
             };
-            let transcript = ResponsesTranscript::resume(opening, *shape, &stored.id, &list)?;
+            let transcript = ResponsesTranscript::resume(opening, *shape, &stored.id, &list, stored.pinned)?;
             Some(Resumed { transcript: Box::new(transcript), left_out })
         }
         WireShape::Chat(shape) => resume_items(ChatWriter(shape.clone()), opening, stored),
@@ -116,7 +116,7 @@ fn resume_items(
         StoredItems::Responses(list) => convert::to_items(&list)?,
         StoredItems::Items(items) => (items, 0),
     };
-    let (transcript, left_out) = ItemTranscript::with_items(writer, opening, stored.id, items);
+    let (transcript, left_out) = ItemTranscript::with_items(writer, opening, stored.id, items, stored.pinned);
     Some(Resumed { transcript: Box::new(transcript), left_out: before + left_out })
 }
 

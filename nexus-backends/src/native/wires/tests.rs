@@ -33,7 +33,13 @@ fn shapes() -> [WireShape; 3] {
 }
 
 fn plan(shape: &WireShape, model: &str) -> ModelPlan {
-    ModelPlan { model: ModelId::new(model), shape: shape.clone(), efforts: Vec::new(), warnings: Vec::new() }
+    ModelPlan {
+        model: ModelId::new(model),
+        shape: shape.clone(),
+        efforts: Vec::new(),
+        warnings: Vec::new(),
+        context_window: None,
+    }
 }
 
 fn opening(plan: &ModelPlan) -> TurnConstants<'_> {

@@ -5,7 +5,7 @@ use std::mem;
 use nexus_core::{
     CallId, ErrorKind, FinishReason, Phase, TurnEvent,
     harness::{Failure, ModelCall},
-    turn::{Retrying, Unrecognized},
+    turn::{ConversationCompacted, Retrying, Unrecognized},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -160,10 +160,7 @@ impl AppServer {
                 step.delivered.push(number);
             }
             Item::ContextCompaction {} if is_complete => {
-                step.event(TurnEvent::warning(
-                    "the conversation was shortened to fit the model's context \
-                    window",
-                ));
+                step.event(ConversationCompacted::new());
             }
             Item::CollabAgentToolCall { ref id, ref receiver_thread_ids, .. } => {
                 let call = CallId::from(id.as_str());

@@ -188,7 +188,7 @@ impl ChatWriter {
                     },
                 }),
                 Item::Reasoning { sealed } => thinking = Some(sealed.json.as_str()),
-                Item::Result { .. } => {}
+                Item::Result { .. } | Item::Compacted { .. } => {}
             }
         }
         if text.is_empty() && tool_calls.is_empty() {

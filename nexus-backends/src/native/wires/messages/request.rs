@@ -279,7 +279,7 @@ fn model(into: &mut Vec<u8>, items: &[&Item]) {
                     let id = call_id(id, MAX_ID_BYTES);
                     element(into, &CallBlock { kind: "tool_use", id, name: tool_name(name), input });
                 }
-                Item::Result { .. } => {}
+                Item::Result { .. } | Item::Compacted { .. } => {}
             }
         }
     });

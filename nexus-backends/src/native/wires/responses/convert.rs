@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::native::compaction::{dropped_in_note, note_text};
 use crate::native::items::{Author, Item, ItemPart};
 use crate::native::lenient::{JsonText, Text};
 
@@ -41,7 +42,15 @@ pub(crate) fn to_items(list: &str) -> Option<(Vec<Item>, usize)> {
                     "assistant" => Author::Assistant,
                     _ => Author::User,
                 };
-                Item::Message { role, parts: parts(&item.content) }
+                let parts = parts(&item.content);
+                let note = match parts.as_slice() {
+                    [ItemPart::Text { text }] => dropped_in_note(text),
+                    _ => None,
+                };
+                match note {
+                    Some(dropped) => Item::Compacted { dropped },
+                    None => Item::Message { role, parts },
+                }
             }
             "function_call" => Item::Call { id: call, name, arguments: item.arguments.0.into_owned() },
             "custom_tool_call" => {
@@ -77,6 +86,10 @@ pub(crate) fn of_items(items: &[Item]) -> Vec<Value> {
                 let mark = is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
                 let parts: Vec<Value> = mark.into_iter().chain(input_parts(parts)).collect();
                 json!({ "type": "function_call_output", "call_id": call, "output": parts })
+            }
+            Item::Compacted { dropped } => {
+                let note = [ItemPart::text(note_text(*dropped))];
+                json!({ "type": "message", "role": "user", "content": input_parts(&note) })
             }
             Item::Reasoning { .. } => return None,
         })

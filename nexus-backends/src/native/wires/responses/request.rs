@@ -5,19 +5,21 @@
 //! must remember, including its unchanged reasoning.
 
 mod parts;
+mod rewrite;
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use nexus_core::{Effort, PromptBlock, ToolResult};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use self::parts::{
     ToolOutput, bare_call, bare_custom_call, bare_reasoning, input_part, message, output_of, text_content,
 };
 use super::shape::{Carry, Shape, SystemPosition, TextShape, ToolPosition};
 use crate::native::arguments::json_arguments;
+use crate::native::compaction::{CompactionDemand, DroppedParts};
 use crate::native::lenient::Text;
 use crate::native::reply::{FunctionCall, OutputItem};
 use crate::native::stored::responses_handle;
@@ -46,13 +48,12 @@ pub(crate) struct ResponsesTranscript {
     whole_bytes: usize,
     /// Length of the part of `items` that the server has accepted once.
     accepted_bytes: usize,
-}
-
-/// Change of an item of the conversation.
-enum Rewritten {
-    Unchanged,
-    LeftOut,
-    Changed(Map<String, Value>),
+    /// Number of items before the current turn's first message.
+    items_before_turn: usize,
+    /// Number of items.
+    item_count: usize,
+    /// Ids of the calls whose results a compaction must not drop.
+    pinned: BTreeSet<String>,
 }
 
 /// Fields of an item in a handle that are checked.
@@ -112,15 +113,25 @@ impl ResponsesTranscript {
             calls_before: BTreeSet::new(),
             whole_bytes: 0,
             accepted_bytes: 0,
+            items_before_turn: 0,
+            item_count: 0,
+            pinned: BTreeSet::new(),
         };
         conversation.open(opening);
         conversation
     }
 
     /// Returns the conversation with the id `id` and the items of a JSON list; `None` if it is no list.
-    pub(crate) fn resume(opening: &TurnConstants<'_>, shape: Shape, id: &str, list: &str) -> Option<Self> {
+    pub(crate) fn resume(
+        opening: &TurnConstants<'_>,
+        shape: Shape,
+        id: &str,
+        list: &str,
+        pinned: BTreeSet<String>,
+    ) -> Option<Self> {
         let items: Vec<&RawValue> = serde_json::from_str(list).ok()?;
         let mut conversation = Self::new(opening, shape);
+        conversation.pinned = pinned;
         conversation.id.clear();
         conversation.id.push_str(id);
         conversation.open(opening);
@@ -192,6 +203,7 @@ impl ResponsesTranscript {
 
     /// Adds a user message.
     pub(crate) fn user(&mut self, blocks: &[PromptBlock]) {
+        self.items_before_turn = self.item_count;
         let content = match blocks {
             [PromptBlock::Text { text }] => text_content(self.shape.text, text),
             blocks => blocks.iter().filter_map(input_part).collect(),
@@ -264,6 +276,9 @@ impl ResponsesTranscript {
         let kind = if is_custom { "custom_tool_call_output" } else { "function_call_output" };
         let output = output_of(result);
         let hash = output.hash();
+        if result.is_pinned {
+            self.pinned.insert(call.to_owned());
+        }
         self.push(false, |into| write(into, &ToolOutput { kind, call_id: call, output }));
         hash
     }
@@ -271,74 +286,6 @@ impl ResponsesTranscript {
     /// Records that every call so far has its output, so the conversation can be resumed from here.
     pub(crate) fn is_whole(&mut self) {
         self.whole_bytes = self.items.len();
-    }
-
-    /// Removes the model's reasoning from the conversation. Returns true if there was any. Some servers cannot read the
-    /// reasoning of another account or model.
-    ///
-    /// The remaining items lose their ids, because a server that knows an id requires the reasoning that belongs to it.
-    /// Source: "'function_call' was provided without its required 'reasoning' item".
-    pub(crate) fn drop_reasoning(&mut self) -> bool {
-        self.has_reasoning && self.forget_items()
-    }
-
-    /// Removes reasoning and the ids of items, which refer to items stored at the server. Returns true if there were
-    /// any. Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
-    pub(crate) fn forget_items(&mut self) -> bool {
-        self.has_reasoning = false;
-        self.rewrite(|_, mut fields| {
-            if fields.get("type").is_some_and(|kind| kind == "reasoning") {
-                return Rewritten::LeftOut;
-            }
-            match fields.remove("id") {
-                Some(_) => Rewritten::Changed(fields),
-                None => Rewritten::Unchanged,
-            }
-        })
-    }
-
-    /// Replaces images by text: first those in items that the server has not accepted yet, otherwise all. Returns true
-    /// if it replaced any.
-    pub(crate) fn drop_pictures(&mut self) -> bool {
-        let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
-            true => Rewritten::Changed(fields),
-            false => Rewritten::Unchanged,
-        };
-        memchr::memmem::find(&self.items, b"\"input_image\"").is_some()
-            && (self.rewrite(|was_accepted, fields| match was_accepted {
-                true => Rewritten::Unchanged,
-                false => without(fields),
-            }) || self.rewrite(|_, fields| without(fields)))
-    }
-
-    /// Rewrites the conversation. `rewritten` gets each item, and true if the server has accepted the item. Returns
-    /// true after a change.
-    fn rewrite(&mut self, mut rewritten: impl FnMut(bool, Map<String, Value>) -> Rewritten) -> bool {
-        let said = [b"[", self.items.as_slice(), b"]"].concat();
-        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
-        let (whole_bytes, accepted_bytes) = (self.whole_bytes, self.accepted_bytes);
-        self.items.clear();
-        (self.whole_bytes, self.accepted_bytes) = (0, 0);
-        let mut read_bytes = 0;
-        let mut has_changed = false;
-        for item in items {
-            read_bytes += item.get().len() + usize::from(read_bytes > 0);
-            let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
-            let new = rewritten(read_bytes <= accepted_bytes, fields);
-            has_changed |= !matches!(new, Rewritten::Unchanged);
-            match new {
-                Rewritten::Unchanged => self.raw(false, item.get()),
-                Rewritten::Changed(fields) => self.push(false, |into| write(into, &fields)),
-                Rewritten::LeftOut => {}
-            }
-            if read_bytes <= whole_bytes {
-                self.is_whole();
-            }
-            if read_bytes <= accepted_bytes {
-                self.accepted_bytes = self.items.len();
-            }
-        }
-        has_changed
     }
 
     /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
@@ -362,7 +309,7 @@ impl ResponsesTranscript {
     /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
-        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)))
+        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)), &self.pinned)
     }
 
     fn raw(&mut self, is_reasoning: bool, json: &str) {
@@ -374,6 +321,7 @@ impl ResponsesTranscript {
             self.items.push(b',');
         }
         write(&mut self.items);
+        self.item_count += 1;
         self.has_reasoning |= is_reasoning;
     }
 }
@@ -419,12 +367,20 @@ impl Transcript for ResponsesTranscript {
         Self::drop_pictures(self)
     }
 
+    fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
+        Self::compact(self, demand)
+    }
+
     fn reopen(&mut self, opening: &TurnConstants<'_>) {
         self.open(opening);
     }
 
     fn request(&self, output_tokens: Option<u64>) -> Bytes {
         Self::request(self, output_tokens)
+    }
+
+    fn request_bytes(&self) -> usize {
+        self.head.len() + self.opening_items.len() + self.items.len()
     }
 
     fn keep(&self) -> Value {

@@ -55,6 +55,7 @@ fn raw_body(shape: MessagesShape, items: &[Item], request: &Request<'_>) -> Stri
         shape: WireShape::Messages(shape.clone()),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        context_window: None,
     };
     let opening = TurnConstants {
         plan: &plan,

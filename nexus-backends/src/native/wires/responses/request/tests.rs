@@ -31,6 +31,7 @@ fn plan(shape: &'static Shape) -> ModelPlan {
         shape: WireShape::Responses(*shape),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        context_window: None,
     }
 }
 
@@ -52,7 +53,13 @@ fn begun(opening: &TurnConstants<'_>) -> ResponsesTranscript {
 fn resumed_from(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<ResponsesTranscript> {
     let stored = StoredConversation::of(handle)?;
     let StoredItems::Responses(list) = stored.items else { panic!("another version") };
-    ResponsesTranscript::resume(opening, *opening.plan.shape.responses().unwrap(), &stored.id, &list)
+    ResponsesTranscript::resume(
+        opening,
+        *opening.plan.shape.responses().unwrap(),
+        &stored.id,
+        &list,
+        stored.pinned,
+    )
 }
 
 fn raw(json: &Value) -> Box<RawValue> {

@@ -1,0 +1,239 @@
+//! Compaction of a conversation: which parts are dropped, so that the rest fits into the model's context.
+//!
+//! First a short text replaces the results of older calls, then older exchanges are dropped whole. The first message, the
+//! messages of the current turn, the last exchange and pinned results stay. No model is called.
+
+use std::collections::BTreeSet;
+
+/// An item of a conversation, in the form that compaction needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ItemOutline<'a> {
+    /// Kind of the item.
+    pub(crate) kind: OutlineKind<'a>,
+    /// Length of the item in a request, in bytes.
+    pub(crate) bytes: usize,
+}
+
+/// Kind of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OutlineKind<'a> {
+    /// Message of the user.
+    User,
+    /// Message or reasoning of the model, or anything else that belongs to its reply.
+    Model,
+    /// Call of a tool.
+    Call {
+        /// Id that pairs the call with its result.
+        id: &'a str,
+        /// Name of the tool.
+        name: &'a str,
+    },
+    /// Result of a call.
+    Result {
+        /// Id of the call.
+        call: &'a str,
+    },
+    /// Note of an earlier compaction, which dropped this number of items.
+    Note(u64),
+}
+
+/// What becomes of an item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ItemFate {
+    Stays,
+    /// The item is a result whose content this text replaces.
+    Shortened(String),
+    Dropped,
+}
+
+/// Demand for a compaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactionDemand {
+    /// Number of bytes by which the request must become smaller.
+    pub(crate) surplus_bytes: usize,
+    /// True if the results of the last exchange may be shortened too, because otherwise no request succeeds.
+    pub(crate) may_shorten_last: bool,
+}
+
+/// Decisions of a compaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CompactionPlan {
+    /// One decision for each item.
+    pub(crate) fates: Vec<ItemFate>,
+    /// Index before which the note about dropped items belongs, and the number in the note.
+    pub(crate) note: Option<(usize, u64)>,
+    /// Extent of the compaction.
+    pub(crate) dropped: DroppedParts,
+}
+
+/// Extent of a compaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DroppedParts {
+    /// Number of results that a short text replaces.
+    pub(crate) results: u64,
+    /// Number of items that were dropped.
+    pub(crate) items: u64,
+    /// Number of bytes by which the conversation is smaller.
+    pub(crate) bytes: usize,
+}
+
+/// Minimum length of a result that is worth a replacement, in bytes. Source: about twice the replacement.
+const SHORT_RESULT_BYTES: usize = 256;
+
+/// Beginning of the note about dropped items.
+const NOTE_START: &str = "[Nexus dropped ";
+
+/// Rest of the note about dropped items.
+const NOTE_END: &str = " earlier items of this conversation, because the model's context was nearly full.]";
+
+/// Returns the text of a note about dropped items.
+pub(crate) fn note_text(dropped: u64) -> String {
+    format!("{NOTE_START}{dropped}{NOTE_END}")
+}
+
+/// Returns the number of items in a note; `None` if the text is no note.
+pub(crate) fn dropped_in_note(text: &str) -> Option<u64> {
+    text.strip_prefix(NOTE_START)?.strip_suffix(NOTE_END)?.parse().ok()
+}
+
+/// Returns the text that replaces the result of a call. The record of the turn has the whole result under the id of the call.
+fn replacement(bytes: usize, tool: &str, call: &str) -> String {
+    format!("[{bytes} bytes of {tool} dropped; record {call}]")
+}
+
+impl CompactionPlan {
+    /// Plans a compaction of `items`. `turn_starts_at` is the index of the current turn's first message.
+    pub(crate) fn new(
+        items: &[ItemOutline<'_>],
+        turn_starts_at: usize,
+        pinned: &BTreeSet<String>,
+        demand: CompactionDemand,
+    ) -> Self {
+        let exchanges = exchanges(items);
+        let mut plan = Self { fates: vec![ItemFate::Stays; items.len()], ..Self::default() };
+        let Some((last, older)) = exchanges.split_last() else { return plan };
+        plan.shorten(items, 0..last.start, pinned, demand.surplus_bytes);
+        for exchange in older {
+            if plan.dropped.bytes >= demand.surplus_bytes {
+                break;
+            }
+            plan.drop_exchange(items, exchange.clone(), turn_starts_at, pinned);
+        }
+        if demand.may_shorten_last {
+            plan.shorten(items, last.clone(), pinned, demand.surplus_bytes);
+        }
+        plan.add_note(items);
+        plan
+    }
+
+    /// Shortens results, the oldest first, until the conversation is small enough.
+    fn shorten(
+        &mut self,
+        items: &[ItemOutline<'_>],
+        range: std::ops::Range<usize>,
+        pinned: &BTreeSet<String>,
+        surplus_bytes: usize,
+    ) {
+        for index in range {
+            if self.dropped.bytes >= surplus_bytes {
+                return;
+            }
+            let Some(ItemOutline { kind: OutlineKind::Result { call }, bytes }) = items.get(index) else {
+                continue;
+            };
+            if *bytes < SHORT_RESULT_BYTES || pinned.contains(*call) {
+                continue;
+            }
+            let name = items.iter().find_map(|item| match item.kind {
+                OutlineKind::Call { id, name } if id == *call => Some(name),
+                _ => None,
+            });
+            let text = replacement(*bytes, name.unwrap_or("a tool"), call);
+            self.dropped.bytes += bytes.saturating_sub(text.len());
+            self.dropped.results += 1;
+            if let Some(fate) = self.fates.get_mut(index) {
+                *fate = ItemFate::Shortened(text);
+            }
+        }
+    }
+
+    /// Drops an exchange, except for messages that must stay. An exchange with a pinned result stays whole, because
+    /// servers reject a result without its call.
+    fn drop_exchange(
+        &mut self,
+        items: &[ItemOutline<'_>],
+        exchange: std::ops::Range<usize>,
+        turn_starts_at: usize,
+        pinned: &BTreeSet<String>,
+    ) {
+        let part = items.get(exchange.clone()).unwrap_or_default();
+        let is_pinned = |item: &ItemOutline<'_>| matches!(item.kind, OutlineKind::Result { call } if pinned.contains(call));
+        if part.iter().any(is_pinned) {
+            return;
+        }
+        for (index, item) in exchange.zip(part) {
+            let must_stay = match item.kind {
+                OutlineKind::User => index == 0 || index >= turn_starts_at,
+                OutlineKind::Note(_) => true,
+                _ => false,
+            };
+            let Some(fate) = self.fates.get_mut(index).filter(|_| !must_stay) else { continue };
+            let bytes_left = match std::mem::replace(fate, ItemFate::Dropped) {
+                // The replacement was already counted as an item that is smaller.
+                ItemFate::Shortened(text) => {
+                    self.dropped.results -= 1;
+                    text.len()
+                }
+                _ => item.bytes,
+            };
+            self.dropped.bytes += bytes_left;
+            self.dropped.items += 1;
+        }
+    }
+
+    /// Sets the note after the first messages of the user. It replaces the note of an earlier compaction.
+    fn add_note(&mut self, items: &[ItemOutline<'_>]) {
+        if self.dropped.items == 0 {
+            return;
+        }
+        let mut total = self.dropped.items;
+        for (item, fate) in items.iter().zip(&mut self.fates) {
+            if let OutlineKind::Note(before) = item.kind {
+                total += before;
+                *fate = ItemFate::Dropped;
+            }
+        }
+        let is_opening =
+            |item: &&ItemOutline<'_>| matches!(item.kind, OutlineKind::User | OutlineKind::Note(_));
+        self.note = Some((items.iter().take_while(is_opening).count(), total));
+    }
+}
+
+/// Returns the exchanges of a conversation: messages of the user, the model's reply, and the results of its calls.
+fn exchanges(items: &[ItemOutline<'_>]) -> Vec<std::ops::Range<usize>> {
+    let mut exchanges = Vec::new();
+    let mut start = 0;
+    for (index, pair) in items.windows(2).enumerate() {
+        let [before, item] = pair else { continue };
+        let begins = match item.kind {
+            OutlineKind::User | OutlineKind::Note(_) => {
+                !matches!(before.kind, OutlineKind::User | OutlineKind::Note(_))
+            }
+            OutlineKind::Model | OutlineKind::Call { .. } => {
+                matches!(before.kind, OutlineKind::Result { .. })
+            }
+            OutlineKind::Result { .. } => false,
+        };
+        if begins {
+            exchanges.push(start..index + 1);
+            start = index + 1;
+        }
+    }
+    if start < items.len() {
+        exchanges.push(start..items.len());
+    }
+    exchanges
+}
+
+#[cfg(test)]
+mod tests;

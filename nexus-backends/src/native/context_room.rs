@@ -1,0 +1,119 @@
+//! Room in the model's context: the decision when and how far a conversation is compacted.
+
+use nexus_core::{Usage, turn::ConversationCompacted};
+
+use super::compaction::CompactionDemand;
+use super::setup::TurnSetup;
+use super::transcript::Transcript;
+use super::turn_loop::TurnLoop;
+
+/// Part of the context, in percent, from which a conversation is compacted. Source: our own choice; the answer and the
+/// next results must still fit.
+const NEARLY_FULL_PERCENT: u64 = 85;
+
+/// Part of the context, in percent, that a compacted conversation may use.
+const COMPACTED_PERCENT: u64 = 50;
+
+/// Bytes to one token, as long as the server has not reported its own count. Source: our own estimate, for English text
+/// and code.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Size of the last request and its reply, in the server's tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ContextFill {
+    tokens: u64,
+    request_bytes: u64,
+}
+
+impl ContextFill {
+    /// Returns the size that the server reported; `None` without a report.
+    pub(super) fn reported(usage: &Usage, request_bytes: usize) -> Option<Self> {
+        let tokens = usage.all_input_tokens()?.saturating_add(usage.all_output_tokens().unwrap_or(0));
+        (tokens > 0 && request_bytes > 0).then_some(Self { tokens, request_bytes: request_bytes as u64 })
+    }
+
+    /// Returns the estimated number of tokens of a request.
+    fn tokens_of(fill: Option<Self>, bytes: usize) -> u64 {
+        let bytes = bytes as u64;
+        let Some(fill) = fill else { return bytes / BYTES_PER_TOKEN };
+        let tokens = u128::from(bytes) * u128::from(fill.tokens) / u128::from(fill.request_bytes);
+        u64::try_from(tokens).unwrap_or(u64::MAX)
+    }
+}
+
+/// Returns the number of bytes that a request of `bytes` bytes and `tokens` tokens has too many for half of `window`.
+fn surplus(bytes: usize, tokens: u64, window: u64) -> usize {
+    let target_tokens = u128::from(window) * u128::from(COMPACTED_PERCENT) / 100;
+    let target_bytes = bytes as u128 * target_tokens / u128::from(tokens.max(1));
+    bytes.saturating_sub(usize::try_from(target_bytes).unwrap_or(usize::MAX))
+}
+
+impl TurnLoop<'_> {
+    /// Returns the size of the model's context in tokens, if it is known.
+    fn context_window(&self, setup: &TurnSetup) -> Option<u64> {
+        self.backend.context_window.or(setup.plan.context_window).filter(|window| *window > 0)
+    }
+
+    /// Compacts the conversation if the next request would nearly fill the model's context.
+    pub(super) fn make_room(&mut self, setup: &TurnSetup, conversation: &mut dyn Transcript) {
+        let Some(window) = self.context_window(setup) else { return };
+        let bytes = conversation.request_bytes();
+        let tokens = ContextFill::tokens_of(self.context_fill, bytes);
+        if u128::from(tokens) * 100 < u128::from(window) * u128::from(NEARLY_FULL_PERCENT) {
+            return;
+        }
+        let surplus_bytes = surplus(bytes, tokens, window);
+        self.compact(conversation, CompactionDemand { surplus_bytes, may_shorten_last: false });
+    }
+
+    /// Compacts the conversation after the server rejected it as too long. Returns true if the request is smaller now.
+    pub(super) fn make_room_after_refusal(
+        &mut self,
+        setup: &TurnSetup,
+        conversation: &mut dyn Transcript,
+    ) -> bool {
+        let bytes = conversation.request_bytes();
+        let half = bytes / 2;
+        let tokens = ContextFill::tokens_of(self.context_fill, bytes);
+        let beyond_window = self.context_window(setup).map_or(0, |window| surplus(bytes, tokens, window));
+        let demand = CompactionDemand { surplus_bytes: half.max(beyond_window), may_shorten_last: true };
+        self.compact(conversation, demand)
+    }
+
+    /// Returns true if anything was dropped.
+    fn compact(&mut self, conversation: &mut dyn Transcript, demand: CompactionDemand) -> bool {
+        let dropped = conversation.compact(demand);
+        if dropped.results == 0 && dropped.items == 0 {
+            return false;
+        }
+        let compacted = ConversationCompacted::new()
+            .with_results(Some(dropped.results))
+            .with_items(Some(dropped.items))
+            .with_bytes(Some(dropped.bytes as u64));
+        self.context.log.event(compacted);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_estimated_from_the_last_report() {
+        let mut usage = Usage::new();
+        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) =
+            (Some(100), Some(800), Some(100));
+        let fill = ContextFill::reported(&usage, 2_000);
+        assert_eq!(ContextFill::tokens_of(fill, 4_000), 2_000);
+        assert_eq!(ContextFill::tokens_of(None, 4_000), 1_000);
+        assert!(ContextFill::reported(&Usage::new(), 2_000).is_none());
+    }
+
+    #[test]
+    fn a_compacted_request_uses_half_of_the_window() {
+        assert_eq!(surplus(8_000, 2_000, 2_000), 4_000);
+        assert_eq!(surplus(8_000, 500, 2_000), 0);
+        assert_eq!(surplus(usize::MAX, u64::MAX, 1), usize::MAX);
+    }
+}

@@ -1,0 +1,183 @@
+//! Changes of the items of a conversation: reasoning, images and older parts are left out or replaced.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
+
+use super::parts::{self, message, text_content};
+use super::{ResponsesTranscript, write};
+use crate::native::compaction::{
+    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, dropped_in_note,
+    note_text,
+};
+use crate::native::lenient::Text;
+
+/// Change of an item of the conversation.
+enum Rewritten {
+    Unchanged,
+    LeftOut,
+    Changed(Map<String, Value>),
+}
+
+/// What a change of the conversation may know of an item.
+struct OldItem {
+    /// True if the server has accepted the item.
+    was_accepted: bool,
+}
+
+/// Fields of an item that determine its outline.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ItemHead<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow)]
+    role: Text<'a>,
+    #[serde(borrow)]
+    call_id: Text<'a>,
+    #[serde(borrow)]
+    name: Text<'a>,
+    content: Value,
+}
+
+impl ItemHead<'_> {
+    fn outline(&self) -> OutlineKind<'_> {
+        let call = self.call_id.as_str();
+        match self.kind.as_str() {
+            "message" if self.role.as_str() == "assistant" => OutlineKind::Model,
+            "message" => match self.only_text().and_then(dropped_in_note) {
+                Some(dropped) => OutlineKind::Note(dropped),
+                None => OutlineKind::User,
+            },
+            "function_call" | "custom_tool_call" => OutlineKind::Call { id: call, name: self.name.as_str() },
+            kind if kind.ends_with("_call_output") && !call.is_empty() => OutlineKind::Result { call },
+            _ => OutlineKind::Model,
+        }
+    }
+
+    /// Returns the text of a message that is a single text.
+    fn only_text(&self) -> Option<&str> {
+        match &self.content {
+            Value::String(text) => Some(text),
+            Value::Array(parts) => match parts.as_slice() {
+                [part] => part.get("text").and_then(Value::as_str),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl ResponsesTranscript {
+    /// Removes the model's reasoning from the conversation. Returns true if there was any. Some servers cannot read the
+    /// reasoning of another account or model.
+    ///
+    /// The remaining items lose their ids, because a server that knows an id requires the reasoning that belongs to it.
+    /// Source: "'function_call' was provided without its required 'reasoning' item".
+    pub(crate) fn drop_reasoning(&mut self) -> bool {
+        self.has_reasoning && self.forget_items()
+    }
+
+    /// Removes reasoning and the ids of items, which refer to items stored at the server. Returns true if there were
+    /// any. Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
+    pub(crate) fn forget_items(&mut self) -> bool {
+        self.has_reasoning = false;
+        self.rewrite(None, |_, mut fields| {
+            if fields.get("type").is_some_and(|kind| kind == "reasoning") {
+                return Rewritten::LeftOut;
+            }
+            match fields.remove("id") {
+                Some(_) => Rewritten::Changed(fields),
+                None => Rewritten::Unchanged,
+            }
+        })
+    }
+
+    /// Replaces images by text: first those in items that the server has not accepted yet, otherwise all. Returns true
+    /// if it replaced any.
+    pub(crate) fn drop_pictures(&mut self) -> bool {
+        let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
+            true => Rewritten::Changed(fields),
+            false => Rewritten::Unchanged,
+        };
+        memchr::memmem::find(&self.items, b"\"input_image\"").is_some()
+            && (self.rewrite(None, |item, fields| match item.was_accepted {
+                true => Rewritten::Unchanged,
+                false => without(fields),
+            }) || self.rewrite(None, |_, fields| without(fields)))
+    }
+
+    /// Drops older parts of the conversation. Returns the extent, which is empty if nothing can be dropped.
+    pub(crate) fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
+        let list = self.list();
+        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&list) else {
+            return DroppedParts::default();
+        };
+        let heads: Vec<ItemHead<'_>> =
+            items.iter().map(|item| serde_json::from_str(item.get()).unwrap_or_default()).collect();
+        let outlines: Vec<_> = heads
+            .iter()
+            .zip(&items)
+            .map(|(head, item)| ItemOutline { kind: head.outline(), bytes: item.get().len() })
+            .collect();
+        let plan = CompactionPlan::new(&outlines, self.items_before_turn, &self.pinned, demand);
+        let note = plan.note.map(|(index, dropped)| {
+            (index, message("user", &text_content(self.shape.text, &note_text(dropped))))
+        });
+        let mut fates = plan.fates.into_iter();
+        self.rewrite(note.as_ref().map(|(index, note)| (*index, note)), |_, mut fields| match fates.next() {
+            Some(ItemFate::Dropped) => Rewritten::LeftOut,
+            Some(ItemFate::Shortened(text)) => {
+                fields.insert("output".to_owned(), text.into());
+                Rewritten::Changed(fields)
+            }
+            Some(ItemFate::Stays) | None => Rewritten::Unchanged,
+        });
+        plan.dropped
+    }
+
+    /// Returns the items as a JSON list.
+    fn list(&self) -> Vec<u8> {
+        [b"[", self.items.as_slice(), b"]"].concat()
+    }
+
+    /// Rewrites the conversation. Inserts `note` before the item with its index. Returns true after a change.
+    fn rewrite(
+        &mut self,
+        note: Option<(usize, &Value)>,
+        mut rewritten: impl FnMut(OldItem, Map<String, Value>) -> Rewritten,
+    ) -> bool {
+        let list = self.list();
+        let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&list) else { return false };
+        let (whole_bytes, accepted_bytes) = (self.whole_bytes, self.accepted_bytes);
+        let items_before_turn = self.items_before_turn;
+        self.items.clear();
+        (self.whole_bytes, self.accepted_bytes) = (0, 0);
+        (self.item_count, self.items_before_turn) = (0, 0);
+        let mut read_bytes = 0;
+        let mut has_changed = note.is_some();
+        for (index, item) in items.iter().enumerate() {
+            if let Some((_, note)) = note.filter(|(before, _)| *before == index) {
+                self.push(false, |into| write(into, note));
+            }
+            read_bytes += item.get().len() + usize::from(read_bytes > 0);
+            let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+            let new = rewritten(OldItem { was_accepted: read_bytes <= accepted_bytes }, fields);
+            has_changed |= !matches!(new, Rewritten::Unchanged);
+            match new {
+                Rewritten::Unchanged => self.raw(false, item.get()),
+                Rewritten::Changed(fields) => self.push(false, |into| write(into, &fields)),
+                Rewritten::LeftOut => {}
+            }
+            if read_bytes <= whole_bytes {
+                self.is_whole();
+            }
+            if read_bytes <= accepted_bytes {
+                self.accepted_bytes = self.items.len();
+            }
+            if index < items_before_turn {
+                self.items_before_turn = self.item_count;
+            }
+        }
+        has_changed
+    }
+}
