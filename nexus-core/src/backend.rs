@@ -155,6 +155,12 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError>;
 
+    /// Returns true if this backend can continue the conversation of a handle. Default: true for its own handles. A backend
+    /// whose handles contain the whole conversation can continue those of its siblings too.
+    fn can_resume(&self, handle: &ResumeHandle) -> bool {
+        handle.backend() == self.id()
+    }
+
     /// Deletes the data that this backend stores of a conversation. Needs no model call and no credential. A second call returns
     /// [`Forgotten::WasGone`].
     ///
@@ -196,6 +202,10 @@ macro_rules! backend_behind {
                 Self: 't,
             {
                 (**self).run_turn(request, host, events)
+            }
+
+            fn can_resume(&self, handle: &ResumeHandle) -> bool {
+                (**self).can_resume(handle)
             }
 
             async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {

@@ -355,6 +355,16 @@ impl Router {
         Err(ForgetError::NoBackend { backend: handle.backend().clone(), reason })
     }
 
+    /// Returns true if a backend of this work-kind can continue the conversation of a handle. False if the work-kind does not
+    /// exist, or is a panel.
+    pub fn can_resume(&self, kind: impl Into<WorkKind>, handle: &ResumeHandle) -> bool {
+        let configuration = self.configuration();
+        let Ok(binding) = self.binding(kind) else { return false };
+        configuration.chain(&binding).any(|entry| {
+            entry.id == *handle.backend() || entry.backend().is_some_and(|backend| backend.can_resume(handle))
+        })
+    }
+
     /// Runs one turn on the backends of a route.
     pub(crate) async fn run_route(
         &self,

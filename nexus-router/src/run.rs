@@ -71,14 +71,19 @@ impl Run<'_> {
             .with_partial(recorder.into_partial())
     }
 
-    /// Returns the backends that may run the turn: the whole chain, or the backend with its conversation.
+    /// Returns the backends that may run the turn: the whole chain, or the backend with its conversation and then those of the
+    /// chain that can continue it.
     pub(crate) fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
         let chain = self.route.configuration.chain(self.route.binding);
         let Some(handle) = self.request.conversation.handle() else {
             return Ok(chain.collect());
         };
-        let own: Vec<_> = chain.filter(|entry| entry.id == *handle.backend()).collect();
-        if own.is_empty() {
+        let can_resume = |entry: &ConfiguredBackend| {
+            entry.id == *handle.backend() || entry.backend().is_some_and(|backend| backend.can_resume(handle))
+        };
+        let mut candidates: Vec<_> = chain.filter(|entry| can_resume(entry)).collect();
+        candidates.sort_by_key(|entry| entry.id != *handle.backend());
+        if candidates.is_empty() {
             let message = format!(
                 "the conversation belongs to {}, which is not in the group {}",
                 handle.backend(),
@@ -87,7 +92,7 @@ impl Run<'_> {
             return Err(TurnError::new(ErrorKind::InvalidRequest, BackendId::new(self.route.name))
                 .with_message(message));
         }
-        Ok(own)
+        Ok(candidates)
     }
 
     /// Returns the reason why an entry is skipped, as far as it is known before the turn waits for a permit. A

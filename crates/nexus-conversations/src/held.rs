@@ -261,7 +261,7 @@ impl HeldConversation {
         let chain = turn.router.binding(turn.kind.clone()).map(|binding| binding.chain).unwrap_or_default();
         let mut failed = None;
         let reason = match &self.named.resume {
-            Some(handle) if chain.contains(handle.backend()) => {
+            Some(handle) if turn.router.can_resume(turn.kind.clone(), handle) => {
                 let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
                 let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
                 match outcome {

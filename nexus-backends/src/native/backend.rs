@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, Forgotten, ResumeHandle,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, ForgetError,
+    Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
@@ -31,6 +31,11 @@ impl ExecutionBackend for NativeBackend {
 
     async fn probe(&self) -> Availability {
         probe(&self.0).await
+    }
+
+    // The handle of every native backend contains the conversation, in a form that each wire can read.
+    fn can_resume(&self, handle: &ResumeHandle) -> bool {
+        holds_conversation(handle)
     }
 
     // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.
@@ -66,7 +71,12 @@ impl ExecutionBackend for NativeBackend {
 impl NativeBackend {
     /// Returns the turn if it is admitted. It has its own box, because it is large.
     fn begin(&self, asked: Box<(TurnRequest, TurnHost)>) -> (TurnSpan, Result<Box<TurnLoop<'_>>, TurnError>) {
-        let (request, host) = *asked;
+        let (mut request, host) = *asked;
+        if let ConversationMode::Resume { handle, .. } = &mut request.conversation
+            && self.can_resume(handle)
+        {
+            *handle = ResumeHandle::new(self.0.id.clone(), handle.state().clone());
+        }
         let capabilities = self.capabilities();
         let steered = host.steered(capabilities.steering);
         let span = TurnSpan::new(&self.0.id, &capabilities, &request);

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::sim::{Dialect, Item, Reply, Scenario, Sim, ToolCall};
 use serde_json::json;
 
 use crate::support::{Folder, text};
@@ -42,5 +42,47 @@ fn a_model_behind_each_wire_changes_a_file_and_checks_it() {
         assert!(last.contains("Write the answer into answer.txt."), "{kind}: {last}");
         let has_sandbox = last.contains("exit code 0");
         assert!(has_sandbox || std::env::var_os("NEXUS_TEST_SANDBOX").is_none(), "{kind}: {last}");
+    }
+}
+
+#[test]
+fn a_named_conversation_goes_on_behind_another_wire_as_items() {
+    let call = ToolCall::function("read_file", json!({ "path": "question.txt" }));
+    let scenario = Scenario::new([Reply::call(call), Reply::text("It asks for six times seven.")])
+        .then(Reply::text("42."));
+    let models: Vec<_> = [Dialect::Responses, Dialect::Chat, Dialect::Anthropic]
+        .map(|dialect| Sim::start(dialect, scenario.clone()).unwrap())
+        .into();
+    let backend = |kind: &str, model: &Sim| {
+        format!(
+            "  {kind}: {{ kind: {kind}, base_url: {:?}, model: simulated, vendor: {kind} }}\n",
+            model.base_url()
+        )
+    };
+    let kinds = ["responses", "chat", "messages"];
+    let mut yaml = "backends:\n".to_owned();
+    yaml.extend(kinds.iter().zip(&models).map(|(kind, model)| backend(kind, model)));
+    yaml.push_str("groups:\n");
+    yaml.extend(kinds.map(|kind| format!("  {kind}: [{kind}]\n")));
+    yaml.push_str("types:\n");
+    yaml.extend(kinds.map(|kind| format!("  ask-{kind}: {{ group: {kind} }}\n")));
+    let folder = Folder::with(&yaml);
+    let project = folder.path().join("project");
+    fs::create_dir(&project).unwrap();
+    fs::write(project.join("question.txt"), "six times seven").unwrap();
+    for (kind, prompt) in kinds.iter().zip(["What does it ask?", "And the answer?", "Are you sure?"]) {
+        let work = format!("ask-{kind}");
+        let arguments =
+            ["run", &work, prompt, "--cd", "project", "--access", "read-only", "--conversation", "sum"];
+        let output = folder.nexus(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{kind}: {}", text(&output.stderr));
+    }
+    for (model, prompts) in models.iter().zip([1, 2, 3]) {
+        let calls = model.main_calls();
+        let conversation = &calls.last().unwrap().conversation;
+        assert_eq!(conversation.user_texts().len(), prompts, "{:?}", conversation.items);
+        let has_call = |item: &Item| matches!(item, Item::ToolCall { name, .. } if name == "read_file");
+        assert!(conversation.items.iter().any(has_call), "{:?}", conversation.items);
+        assert!(conversation.tool_results()[0].contains("six times seven"));
     }
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, ConversationMode, ErrorKind, Limits, OnLost, ResumeHandle, Tool, ToolResult, Toolbox,
-    TurnEvent, TurnHost, TurnRequest, turn::ConversationCompacted,
+    ConversationMode, ErrorKind, Limits, OnLost, Tool, ToolResult, Toolbox, TurnEvent, TurnHost, TurnRequest,
+    turn::ConversationCompacted,
 };
 use nexus_testkit::sim::{
     Conversation, Dialect, Fault, Item, Reply, Scenario, Sim, StatusFault, ToolCall, Usage,
@@ -172,7 +172,8 @@ async fn a_conversation_that_was_compacted_is_resumed_and_moves_to_another_wire(
         let backend = backend(kind, &format!("{}/v1", sim.root_url()), json!({}));
         let again =
             TurnRequest::new("And now?").with_model("grok-4.6").with_conversation(ConversationMode::Resume {
-                handle: ResumeHandle::new(BackendId::new(kind), handle.state().clone()),
+                // The conversation of another backend.
+                handle: handle.clone(),
                 on_lost: OnLost::Fail,
             });
         let ran = run(&*backend, again, log_reader()).await;

@@ -227,12 +227,12 @@ async fn the_token_of_a_plan_is_refused_before_anything_is_sent() {
     }
 }
 
-/// A backend of any kind under one id, as after an edit of `kind` in a configuration.
-fn edited(kind: &str, base_url: &str) -> Arc<dyn ExecutionBackend> {
+/// A backend of a kind without a credential, whose id is that of the kind.
+fn open_server(kind: &str, base_url: &str) -> Arc<dyn ExecutionBackend> {
     let settings =
         Map::from_iter([("base_url".to_owned(), json!(base_url)), ("model".to_owned(), json!("m"))]);
     let context = BuildContext::in_home("/nonexistent/nexus");
-    registry().kind(kind).unwrap().build(BackendId::new("a"), &settings, &context).unwrap()
+    registry().kind(kind).unwrap().build(BackendId::new(kind), &settings, &context).unwrap()
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn a_conversation_moves_over_the_wires_with_its_words_and_calls() {
             ]),
             _ => Canned::new([answer(kind, "SEAL", "", &[call]), answer(kind, "", &text, &[])]),
         };
-        let backend = edited(kind, &server.base_url());
+        let backend = open_server(kind, &server.base_url());
         let mut turn = TurnRequest::new(format!("Question {number}.")).with_model("m");
         if number == 0 {
             turn.prompt.push(picture.clone());
