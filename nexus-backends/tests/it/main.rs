@@ -13,6 +13,7 @@ mod grok_real;
 mod grok_transcripts;
 mod host_death;
 mod independent_server;
+mod inference_server;
 mod lease_expiry;
 #[cfg(target_os = "linux")]
 mod lease_real;

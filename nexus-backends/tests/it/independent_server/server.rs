@@ -9,25 +9,28 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_backends::generic::Responses;
 use nexus_core::{
-    BackendKind as _, BuildContext, EventEnvelope, ExecutionBackend, ToolCall, ToolDefinition, ToolResult,
-    ToolRouter, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    BuildContext, EventEnvelope, ExecutionBackend, ToolCall, ToolDefinition, ToolResult, ToolRouter,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::{Value, json};
 
 /// How the server says where it is.
 const ANNOUNCEMENT: &str = "listening on http://";
 
+/// The wires, as kinds of a configuration.
+pub(crate) const WIRES: [&str; 3] = ["responses", "chat", "messages"];
+
 /// aimock with the replies of `real/servers/aimock.json`, on a port of its own. Dropped, it is gone.
 pub(crate) struct Server {
+    kind: &'static str,
     child: Child,
     address: String,
     folder: tempfile::TempDir,
 }
 
 impl Server {
-    pub(crate) fn start() -> Self {
+    pub(crate) fn start(kind: &'static str) -> Self {
         let script = std::env::var("NEXUS_REAL_AIMOCK").expect("NEXUS_REAL_AIMOCK names the server");
         let folder = tempfile::tempdir().unwrap();
         let replies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../real/servers/aimock.json");
@@ -49,14 +52,16 @@ impl Server {
             .expect("the server says where it is");
         // Whoever does not read on lets the server wait, once the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address, folder }
+        Self { kind, child, address, folder }
     }
 
-    /// The backend `responses` with its defaults, pointed at the server.
+    /// The backend of the wire with its defaults, pointed at the server.
     pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
         let settings = json!({ "base_url": format!("http://{}/v1", self.address), "model": "gpt-5.5" });
         let context = BuildContext::in_home(self.folder.path()).with_base_directory(self.folder.path());
-        Responses.build("independent".into(), settings.as_object().unwrap(), &context).unwrap()
+        let registry = nexus_backends::registry();
+        let kind = registry.kind(self.kind).unwrap();
+        kind.build("independent".into(), settings.as_object().unwrap(), &context).unwrap()
     }
 
     /// What the server understood of each request: its own reading, as messages of the chat API.
