@@ -68,7 +68,8 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-fn described(turn: &TurnRecord) -> String {
+/// Formats a turn for a person.
+pub(crate) fn described(turn: &TurnRecord) -> String {
     let end = match &turn.outcome {
         Some(RecordedOutcome::Result(result)) => format!("ended well: {}", result.finish),
         Some(RecordedOutcome::Error(error)) => format!("failed: {}", word(error.kind)),

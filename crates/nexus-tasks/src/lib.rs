@@ -89,7 +89,7 @@ pub use step::{
     AgentEnding, AgentProgress, AttemptPlace, ReviewOutcome, StepAgent, StepAttempt, StepInterrupted,
     StepReview, StepRole, StepWatcher, StepWork,
 };
-pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
+pub use step_record::{SilentReviewer, StepRecord, UnitRecord, spoken_step};
 pub use store::{
     FollowUp, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent, TaskSnapshot,
     TaskStore,

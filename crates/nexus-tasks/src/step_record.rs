@@ -1,5 +1,7 @@
 //! Record of one attempt at a step.
 
+mod for_people;
+
 use std::time::SystemTime;
 
 use nexus_core::VendorId;
@@ -12,6 +14,8 @@ use crate::{
     review::{Reflection, ReviewVerdict, ReviewVote},
     task_state::StepEnd,
 };
+
+pub use self::for_people::spoken_step;
 
 /// Record of one attempt at a step: the file `steps/N.json` of a task, where N is the attempt.
 ///

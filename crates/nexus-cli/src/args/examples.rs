@@ -263,7 +263,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ),
     ("task report", ["nexus task report last -o task.html", "nexus task report last > task.html"]),
     ("task run", ["nexus task run last", "nexus task run last --step --answer 'Only Linux.'"]),
-    ("task show", ["nexus task show last patch | git apply --check", "nexus task show last probe-1"]),
+    ("task show", ["nexus task show last patch | git apply --check", "nexus task show last step-1"]),
     ("task status", ["nexus task status last", "nexus task status last --json"]),
     ("task watch", ["nexus task watch last", "nexus task watch last --json"]),
     ("testbed", ["nexus testbed run study", "nexus testbed report study -o study.html"]),

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io::IsTerminal as _};
 use nexus_files::counted;
 use nexus_tasks::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
-    TaskLanding, TaskReport, TaskResult, TaskRow, TaskStatusWord, Tasks, spoken_probe,
+    TaskLanding, TaskReport, TaskResult, TaskRow, TaskStatusWord, Tasks, spoken_probe, spoken_step,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::{
     command_error::CommandError,
     for_a_person::for_a_person,
     output::{AnswerWriter, printable, printable_lines, say, say_bytes},
+    show::described,
     spoken_time::age,
     terminal::fitted,
     works::{blocking, push_row},
@@ -226,17 +227,10 @@ pub(super) async fn artifact(
         say_bytes(patch.as_bytes());
         return Ok(());
     }
-    // A person reads a probe. A program reads its record with `--json`.
-    let probe = artifact.strip_prefix("probe-").and_then(|number| number.parse().ok());
-    if let Some(number) = probe.filter(|_| !out.is_json()) {
-        let opened = tasks.store().open(task)?;
-        let probe = blocking(move || {
-            let read = opened.probes().read(number);
-            read.map_err(|error| {
-                CommandError::failed(error).with_advice("`nexus task show TASK step-N` lists the evidence")
-            })
-        });
-        let text = spoken_probe(&probe.await?);
+    // A person reads words. A program reads the record with `--json`.
+    if !out.is_json()
+        && let Some(text) = for_reading(tasks, task, artifact).await?
+    {
         say(printable_lines(text.trim_end()));
         return Ok(());
     }
@@ -256,6 +250,28 @@ pub(super) async fn artifact(
         false => say(text.strip_suffix('\n').unwrap_or(text)),
     });
     Ok(())
+}
+
+/// Returns the text of a probe, a step or a turn for a person; `None` for another artifact, or if the task does not have it.
+async fn for_reading(tasks: &Tasks, task: &str, artifact: &str) -> Result<Option<String>, CommandError> {
+    let opened = tasks.store().open(task)?;
+    let number = |prefix: &str| artifact.strip_prefix(prefix).and_then(|number| number.parse().ok());
+    if let Some(number) = number("probe-") {
+        let read = blocking(move || {
+            let read = opened.probes().read(number);
+            read.map_err(|error| {
+                CommandError::failed(error).with_advice("`nexus task show TASK step-N` lists the evidence")
+            })
+        });
+        return Ok(Some(spoken_probe(&read.await?)));
+    }
+    if let Some(number) = number("step-") {
+        let record = blocking(move || opened.step_record(number).map_err(CommandError::from)).await?;
+        return Ok(record.as_ref().map(spoken_step));
+    }
+    let Some(turn) = artifact.strip_prefix("turn-").map(ToOwned::to_owned) else { return Ok(None) };
+    let log = blocking(move || opened.turn_log().map_err(CommandError::from)).await?;
+    Ok(log.turns.iter().find(|record| record.id == turn).map(described))
 }
 
 /// Parses the name of a patch: that of one attempt, or of all.

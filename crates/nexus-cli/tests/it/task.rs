@@ -75,6 +75,15 @@ fn a_goal_is_walked_to_a_commit_in_the_branch() {
     stage.said(&["task", "report", &id, "-o", page.to_str().unwrap()]);
     assert!(fs::read_to_string(page).unwrap().contains("default-src 'none'"));
 
+    // A person reads words, a program the record.
+    let step = stage.said(&["task", "show", &id, "step-1"]);
+    for words in ["end: completed", "claim: ", "vote of ", "decision: advance", "evidence: "] {
+        assert!(step.contains(words), "{words}: {step}");
+    }
+    let record: Value =
+        serde_json::from_str(stage.said(&["task", "show", &id, "step-1", "--json"]).trim()).unwrap();
+    assert!(record["text"].as_str().unwrap().starts_with('{'), "{record}");
+
     // The patch is as git takes it, and the branch moves.
     let patch = stage.said(&["task", "show", &id, "patch"]);
     assert!(patch.contains("+echo $(( $1 + $2 ))"), "{patch}");
