@@ -360,9 +360,7 @@ impl Router {
     pub fn can_resume(&self, kind: impl Into<WorkKind>, handle: &ResumeHandle) -> bool {
         let configuration = self.configuration();
         let Ok(binding) = self.binding(kind) else { return false };
-        configuration.chain(&binding).any(|entry| {
-            entry.id == *handle.backend() || entry.backend().is_some_and(|backend| backend.can_resume(handle))
-        })
+        configuration.resumer(&binding, handle).is_some()
     }
 
     /// Runs one turn on the backends of a route.

@@ -71,18 +71,15 @@ impl Run<'_> {
             .with_partial(recorder.into_partial())
     }
 
-    /// Returns the backends that may run the turn: the whole chain, or the backend with its conversation and then those of the
-    /// chain that can continue it.
+    /// Returns the backends that may run the turn: the whole chain, or the backend that [continues] its conversation.
+    ///
+    /// [continues]: Configuration::resumer
     pub(crate) fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
-        let chain = self.route.configuration.chain(self.route.binding);
+        let configuration = self.route.configuration;
         let Some(handle) = self.request.conversation.handle() else {
-            return Ok(chain.collect());
+            return Ok(configuration.chain(self.route.binding).collect());
         };
-        let can_resume = |entry: &ConfiguredBackend| {
-            entry.id == *handle.backend() || entry.backend().is_some_and(|backend| backend.can_resume(handle))
-        };
-        let mut candidates: Vec<_> = chain.filter(|entry| can_resume(entry)).collect();
-        candidates.sort_by_key(|entry| entry.id != *handle.backend());
+        let candidates: Vec<_> = configuration.resumer(self.route.binding, handle).into_iter().collect();
         if candidates.is_empty() {
             let message = format!(
                 "the conversation belongs to {}, which is not in the group {}",

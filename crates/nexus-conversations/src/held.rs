@@ -264,8 +264,9 @@ impl HeldConversation {
             Some(handle) if turn.router.can_resume(turn.kind.clone(), handle) => {
                 let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
                 let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
+                let is_own = chain.contains(handle.backend());
                 match outcome {
-                    Err(error) if is_lost(&error, chain.len(), options.when_lost) => {
+                    Err(error) if is_lost(&error, is_own, chain.len(), options.when_lost) => {
                         let reason = error.to_string();
                         failed = Some(error);
                         reason
@@ -314,14 +315,15 @@ impl HeldConversation {
 }
 
 /// Returns true if a failed turn did nothing and can run only without the vendor's handle: the vendor has lost the
-/// conversation, or another backend may take over.
-fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
+/// conversation, another backend may take over, or a backend to which the conversation moved (`is_own` is false) failed with it.
+fn is_lost(error: &TurnError, is_own: bool, backends: usize, when_lost: WhenLost) -> bool {
     let partial = error.partial();
     let has_done_nothing = partial.messages.is_empty()
         && partial.tool_calls.is_empty()
         && partial.effects == nexus_core::Effects::None;
     let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
-    has_done_nothing && (may_others || error.kind() == ErrorKind::ConversationLost)
+    let cannot_move = !is_own && error.kind() != ErrorKind::Cancelled;
+    has_done_nothing && (may_others || cannot_move || error.kind() == ErrorKind::ConversationLost)
 }
 
 /// Inputs for running a turn, with or without the vendor's handle.

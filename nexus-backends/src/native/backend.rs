@@ -11,7 +11,7 @@ use nexus_core::{
 use super::model_server::ModelServer;
 use super::probe::probe;
 use super::turn_loop::TurnLoop;
-use super::wires::holds_conversation;
+use super::wires::{holds_conversation, is_of_this_loop};
 
 /// One server, as an [`ExecutionBackend`].
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl ExecutionBackend for NativeBackend {
 
     // The handle of every native backend contains the conversation, in a form that each wire can read.
     fn can_resume(&self, handle: &ResumeHandle) -> bool {
-        holds_conversation(handle)
+        is_of_this_loop(handle)
     }
 
     // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.

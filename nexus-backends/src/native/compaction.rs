@@ -33,8 +33,10 @@ pub(crate) enum OutlineKind<'a> {
         /// Id of the call.
         call: &'a str,
     },
-    /// Note of an earlier compaction, which dropped this number of items.
+    /// Note of an earlier compaction, which dropped this number of items. It counts only after the first messages.
     Note(u64),
+    /// Item that stands for earlier ones, and always stays.
+    Fixed,
 }
 
 /// What becomes of an item.
@@ -51,8 +53,9 @@ pub(crate) enum ItemFate {
 pub(crate) struct CompactionDemand {
     /// Number of bytes by which the request must become smaller.
     pub(crate) surplus_bytes: usize,
-    /// True if the results of the last exchange may be shortened too, because otherwise no request succeeds.
-    pub(crate) may_shorten_last: bool,
+    /// True if the results of the last exchange, and then pinned results, may be shortened too, because otherwise no request
+    /// succeeds.
+    pub(crate) may_shorten_all: bool,
 }
 
 /// Decisions of a compaction.
@@ -60,7 +63,7 @@ pub(crate) struct CompactionDemand {
 pub(crate) struct CompactionPlan {
     /// One decision for each item.
     pub(crate) fates: Vec<ItemFate>,
-    /// Index before which the note about dropped items belongs, and the number in the note.
+    /// Index before which the note about dropped items belongs, counted with the dropped items, and the number in the note.
     pub(crate) note: Option<(usize, u64)>,
     /// Extent of the compaction.
     pub(crate) dropped: DroppedParts,
@@ -77,8 +80,11 @@ pub(crate) struct DroppedParts {
     pub(crate) bytes: usize,
 }
 
-/// Minimum length of a result that is worth a replacement, in bytes. Source: about twice the replacement.
-const SHORT_RESULT_BYTES: usize = 256;
+/// Minimum number of bytes that a replacement must save. Below it, a replacement would be replaced again.
+const MIN_SAVED_BYTES: usize = 192;
+
+/// Weight of a picture, in bytes of text. Source: vendors count a picture as about 1,600 tokens, whatever its file size.
+pub(crate) const PICTURE_BYTES: usize = 6_400;
 
 /// Beginning of the note about dropped items.
 const NOTE_START: &str = "[Nexus dropped ";
@@ -97,8 +103,15 @@ pub(crate) fn dropped_in_note(text: &str) -> Option<u64> {
 }
 
 /// Returns the text that replaces the result of a call. The record of the turn has the whole result under the id of the call.
-fn replacement(bytes: usize, tool: &str, call: &str) -> String {
-    format!("[{bytes} bytes of {tool} dropped; record {call}]")
+/// `is_unseen`: the model has not read the result yet.
+fn replacement(bytes: usize, tool: &str, call: &str, is_unseen: bool) -> String {
+    match is_unseen {
+        false => format!("[{bytes} bytes of {tool} dropped; record {call}]"),
+        true => format!(
+            "[{bytes} bytes of {tool} dropped, because they do not fit into your context: request a smaller part; record \
+             {call}]"
+        ),
+    }
 }
 
 impl CompactionPlan {
@@ -112,15 +125,17 @@ impl CompactionPlan {
         let exchanges = exchanges(items);
         let mut plan = Self { fates: vec![ItemFate::Stays; items.len()], ..Self::default() };
         let Some((last, older)) = exchanges.split_last() else { return plan };
-        plan.shorten(items, 0..last.start, pinned, demand.surplus_bytes);
+        plan.shorten(items, 0..last.start, pinned, demand.surplus_bytes, false);
         for exchange in older {
             if plan.dropped.bytes >= demand.surplus_bytes {
                 break;
             }
             plan.drop_exchange(items, exchange.clone(), turn_starts_at, pinned);
         }
-        if demand.may_shorten_last {
-            plan.shorten(items, last.clone(), pinned, demand.surplus_bytes);
+        if demand.may_shorten_all {
+            plan.shorten(items, last.clone(), pinned, demand.surplus_bytes, true);
+            plan.shorten(items, 0..last.start, &BTreeSet::new(), demand.surplus_bytes, false);
+            plan.shorten(items, last.clone(), &BTreeSet::new(), demand.surplus_bytes, true);
         }
         plan.add_note(items);
         plan
@@ -133,6 +148,7 @@ impl CompactionPlan {
         range: std::ops::Range<usize>,
         pinned: &BTreeSet<String>,
         surplus_bytes: usize,
+        are_unseen: bool,
     ) {
         for index in range {
             if self.dropped.bytes >= surplus_bytes {
@@ -141,15 +157,19 @@ impl CompactionPlan {
             let Some(ItemOutline { kind: OutlineKind::Result { call }, bytes }) = items.get(index) else {
                 continue;
             };
-            if *bytes < SHORT_RESULT_BYTES || pinned.contains(*call) {
+            if pinned.contains(*call) || self.fates.get(index) != Some(&ItemFate::Stays) {
                 continue;
             }
             let name = items.iter().find_map(|item| match item.kind {
                 OutlineKind::Call { id, name } if id == *call => Some(name),
                 _ => None,
             });
-            let text = replacement(*bytes, name.unwrap_or("a tool"), call);
-            self.dropped.bytes += bytes.saturating_sub(text.len());
+            let text = replacement(*bytes, name.unwrap_or("a tool"), call, are_unseen);
+            let saved_bytes = bytes.saturating_sub(text.len());
+            if saved_bytes < MIN_SAVED_BYTES {
+                continue;
+            }
+            self.dropped.bytes += saved_bytes;
             self.dropped.results += 1;
             if let Some(fate) = self.fates.get_mut(index) {
                 *fate = ItemFate::Shortened(text);
@@ -174,7 +194,7 @@ impl CompactionPlan {
         for (index, item) in exchange.zip(part) {
             let must_stay = match item.kind {
                 OutlineKind::User => index == 0 || index >= turn_starts_at,
-                OutlineKind::Note(_) => true,
+                OutlineKind::Note(_) | OutlineKind::Fixed => true,
                 _ => false,
             };
             let Some(fate) = self.fates.get_mut(index).filter(|_| !must_stay) else { continue };
@@ -196,16 +216,17 @@ impl CompactionPlan {
         if self.dropped.items == 0 {
             return;
         }
+        let is_opening =
+            |item: &&ItemOutline<'_>| matches!(item.kind, OutlineKind::User | OutlineKind::Note(_));
+        let opening = items.iter().take_while(is_opening).count();
         let mut total = self.dropped.items;
-        for (item, fate) in items.iter().zip(&mut self.fates) {
+        for (item, fate) in items.iter().zip(&mut self.fates).take(opening).skip(1) {
             if let OutlineKind::Note(before) = item.kind {
-                total += before;
+                total = total.saturating_add(before);
                 *fate = ItemFate::Dropped;
             }
         }
-        let is_opening =
-            |item: &&ItemOutline<'_>| matches!(item.kind, OutlineKind::User | OutlineKind::Note(_));
-        self.note = Some((items.iter().take_while(is_opening).count(), total));
+        self.note = Some((opening, total));
     }
 }
 
@@ -219,7 +240,7 @@ fn exchanges(items: &[ItemOutline<'_>]) -> Vec<std::ops::Range<usize>> {
             OutlineKind::User | OutlineKind::Note(_) => {
                 !matches!(before.kind, OutlineKind::User | OutlineKind::Note(_))
             }
-            OutlineKind::Model | OutlineKind::Call { .. } => {
+            OutlineKind::Model | OutlineKind::Call { .. } | OutlineKind::Fixed => {
                 matches!(before.kind, OutlineKind::Result { .. })
             }
             OutlineKind::Result { .. } => false,

@@ -18,7 +18,7 @@ const COMPACTED_PERCENT: u64 = 50;
 /// and code.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Size of the last request and its reply, in the server's tokens.
+/// Size of the last request, in the server's tokens.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ContextFill {
     tokens: u64,
@@ -28,7 +28,7 @@ pub(super) struct ContextFill {
 impl ContextFill {
     /// Returns the size that the server reported; `None` without a report.
     pub(super) fn reported(usage: &Usage, request_bytes: usize) -> Option<Self> {
-        let tokens = usage.all_input_tokens()?.saturating_add(usage.all_output_tokens().unwrap_or(0));
+        let tokens = usage.all_input_tokens()?;
         (tokens > 0 && request_bytes > 0).then_some(Self { tokens, request_bytes: request_bytes as u64 })
     }
 
@@ -39,6 +39,10 @@ impl ContextFill {
         let tokens = u128::from(bytes) * u128::from(fill.tokens) / u128::from(fill.request_bytes);
         u64::try_from(tokens).unwrap_or(u64::MAX)
     }
+}
+
+fn is_nearly_full(tokens: u64, window: u64) -> bool {
+    u128::from(tokens) * 100 >= u128::from(window) * u128::from(NEARLY_FULL_PERCENT)
 }
 
 /// Returns the number of bytes that a request of `bytes` bytes and `tokens` tokens has too many for half of `window`.
@@ -56,14 +60,18 @@ impl TurnLoop<'_> {
 
     /// Compacts the conversation if the next request would nearly fill the model's context.
     pub(super) fn make_room(&mut self, setup: &TurnSetup, conversation: &mut dyn Transcript) {
-        let Some(window) = self.context_window(setup) else { return };
+        let Some(window) = self.context_window(setup).filter(|_| !self.has_full_context) else { return };
         let bytes = conversation.request_bytes();
         let tokens = ContextFill::tokens_of(self.context_fill, bytes);
-        if u128::from(tokens) * 100 < u128::from(window) * u128::from(NEARLY_FULL_PERCENT) {
+        if !is_nearly_full(tokens, window) {
             return;
         }
         let surplus_bytes = surplus(bytes, tokens, window);
-        self.compact(conversation, CompactionDemand { surplus_bytes, may_shorten_last: false });
+        self.compact(conversation, CompactionDemand { surplus_bytes, may_shorten_all: false });
+        // The part that must stay nearly fills the context. Another compaction in each round would leave the model without its
+        // last steps, so only a refusal causes one from now on.
+        let tokens = ContextFill::tokens_of(self.context_fill, conversation.request_bytes());
+        self.has_full_context = is_nearly_full(tokens, window);
     }
 
     /// Compacts the conversation after the server rejected it as too long. Returns true if the request is smaller now.
@@ -76,7 +84,7 @@ impl TurnLoop<'_> {
         let half = bytes / 2;
         let tokens = ContextFill::tokens_of(self.context_fill, bytes);
         let beyond_window = self.context_window(setup).map_or(0, |window| surplus(bytes, tokens, window));
-        let demand = CompactionDemand { surplus_bytes: half.max(beyond_window), may_shorten_last: true };
+        let demand = CompactionDemand { surplus_bytes: half.max(beyond_window), may_shorten_all: true };
         self.compact(conversation, demand)
     }
 
@@ -105,7 +113,11 @@ mod tests {
         (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) =
             (Some(100), Some(800), Some(100));
         let fill = ContextFill::reported(&usage, 2_000);
-        assert_eq!(ContextFill::tokens_of(fill, 4_000), 2_000);
+        assert_eq!(
+            ContextFill::tokens_of(fill, 4_000),
+            1_800,
+            "the reply is part of the next request's bytes"
+        );
         assert_eq!(ContextFill::tokens_of(None, 4_000), 1_000);
         assert!(ContextFill::reported(&Usage::new(), 2_000).is_none());
     }

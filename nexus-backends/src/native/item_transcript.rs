@@ -6,7 +6,9 @@ use bytes::Bytes;
 use nexus_core::{PromptBlock, ToolResult};
 use serde_json::Value;
 
-use super::compaction::{CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind};
+use super::compaction::{
+    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
+};
 use super::items::{Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, result_hash, result_parts};
 use super::reply::OutputItem;
 use super::stored::items_handle;
@@ -62,11 +64,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
         mut items: Vec<Item>,
         pinned: BTreeSet<String>,
     ) -> (Self, usize) {
-        let origin = Origin {
-            wire: writer.wire().to_owned(),
-            server: opening.server.to_owned(),
-            model: opening.plan.model.as_str().to_owned(),
-        };
+        let origin = Origin::new(writer.wire(), opening);
         let before = items.len();
         items.retain(|item| match item {
             Item::Reasoning { sealed } => sealed.origin == origin,
@@ -195,6 +193,11 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
             let outlines: Vec<_> = self.items.iter().map(outline).collect();
             CompactionPlan::new(&outlines, self.turn_starts_at, &self.pinned, demand)
         };
+        // The index of the note counts items that are gone after the next step.
+        let note = plan.note.map(|(index, dropped)| {
+            let before = plan.fates.iter().take(index);
+            (before.filter(|fate| **fate != ItemFate::Dropped).count(), dropped)
+        });
         let mut fates = plan.fates.into_iter();
         self.retain(|_, item| match fates.next() {
             Some(ItemFate::Dropped) => false,
@@ -206,7 +209,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
             }
             Some(ItemFate::Stays) | None => true,
         });
-        if let Some((index, dropped)) = plan.note {
+        if let Some((index, dropped)) = note {
             self.items.insert(index.min(self.items.len()), Item::Compacted { dropped });
             for mark in [&mut self.whole, &mut self.accepted, &mut self.turn_starts_at] {
                 // The note is at the end of the conversation's first messages, which every mark includes or begins with.
@@ -238,7 +241,7 @@ fn outline(item: &Item) -> ItemOutline<'_> {
     let of_parts = |parts: &[ItemPart]| {
         let sizes = parts.iter().map(|part| match part {
             ItemPart::Text { text } => text.len(),
-            ItemPart::Image { data, .. } => data.len(),
+            ItemPart::Image { data, .. } => data.len().min(PICTURE_BYTES),
         });
         sizes.sum::<usize>()
     };

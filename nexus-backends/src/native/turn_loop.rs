@@ -47,6 +47,8 @@ pub(crate) struct TurnLoop<'a> {
     has_warned_of_usage: bool,
     /// Size of the last request and its reply, as the server reported it.
     pub(super) context_fill: Option<ContextFill>,
+    /// True if a compaction could not make enough room in the model's context.
+    pub(super) has_full_context: bool,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -87,6 +89,7 @@ impl<'a> TurnLoop<'a> {
             is_submitted: false,
             has_warned_of_usage: false,
             context_fill: None,
+            has_full_context: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,

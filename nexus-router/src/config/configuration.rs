@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-use nexus_core::{BackendId, ExecutionBackend, VendorId};
+use nexus_core::{BackendId, ExecutionBackend, ResumeHandle, VendorId};
 use serde_json::{Map, Value};
 
 use super::{
@@ -146,6 +146,21 @@ impl Configuration {
         binding: &'a Binding,
     ) -> impl Iterator<Item = &'a Arc<ConfiguredBackend>> {
         binding.chain.iter().filter_map(|id| self.backends.get(id))
+    }
+
+    /// Returns the backend of a chain that continues the conversation of a handle: the backend that created the handle, or else
+    /// the first one that can run, if it can continue that conversation. A later one would take over although the order of the
+    /// chain prefers another, which may have another price.
+    pub(crate) fn resumer<'a>(
+        &'a self,
+        binding: &'a Binding,
+        handle: &ResumeHandle,
+    ) -> Option<&'a Arc<ConfiguredBackend>> {
+        let owner = self.chain(binding).find(|entry| entry.id == *handle.backend());
+        let first = || self.chain(binding).find(|entry| entry.is_runnable());
+        owner.or_else(|| {
+            first().filter(|entry| entry.backend().is_some_and(|backend| backend.can_resume(handle)))
+        })
     }
 
     /// Returns the vendor of a backend.

@@ -21,7 +21,7 @@ fn ids(count: usize) -> Vec<String> {
 }
 
 fn demand(surplus_bytes: usize) -> CompactionDemand {
-    CompactionDemand { surplus_bytes, may_shorten_last: false }
+    CompactionDemand { surplus_bytes, may_shorten_all: false }
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn results_of_the_last_exchange_are_shortened_only_if_nothing_else_helps() {
         CompactionPlan::new(&items, 0, &BTreeSet::new(), demand(500)).dropped,
         DroppedParts::default()
     );
-    let all = CompactionDemand { surplus_bytes: 500, may_shorten_last: true };
+    let all = CompactionDemand { surplus_bytes: 500, may_shorten_all: true };
     assert_eq!(CompactionPlan::new(&items, 0, &BTreeSet::new(), all).dropped.results, 1);
 }
 
@@ -107,7 +107,7 @@ proptest! {
         surplus in 0usize..100_000,
         turn_starts_at in 0usize..60,
         pinned in proptest::collection::btree_set(0usize..60, 0..5),
-        may_shorten_last: bool,
+        may_shorten_all: bool,
     ) {
         let names: Vec<String> = (0..shape.len()).map(|number| number.to_string()).collect();
         let mut items = Vec::new();
@@ -122,7 +122,7 @@ proptest! {
             }
         }
         let pinned: BTreeSet<String> = pinned.iter().map(ToString::to_string).collect();
-        let demand = CompactionDemand { surplus_bytes: surplus, may_shorten_last };
+        let demand = CompactionDemand { surplus_bytes: surplus, may_shorten_all };
         let plan = CompactionPlan::new(&items, turn_starts_at, &pinned, demand);
         prop_assert_eq!(plan.fates.len(), items.len());
         let mut dropped = DroppedParts::default();
@@ -130,7 +130,7 @@ proptest! {
             match fate {
                 ItemFate::Stays => {}
                 ItemFate::Shortened(text) => {
-                    let may_shrink = matches!(item.kind, OutlineKind::Result { call } if !pinned.contains(call));
+                    let may_shrink = matches!(item.kind, OutlineKind::Result { call } if may_shorten_all || !pinned.contains(call));
                     prop_assert!(may_shrink, "item {}", index);
                     dropped.results += 1;
                     dropped.bytes += item.bytes - text.len();

@@ -27,6 +27,7 @@ use self::responses::request::ResponsesTranscript;
 use self::shape::WireShape;
 use super::dialect::{Dialect, ModelPlan};
 use super::item_transcript::{ItemTranscript, RequestWriter};
+use super::items::Origin;
 use super::stored::{StoredConversation, StoredItems};
 use super::transcript::{Transcript, TurnConstants};
 use super::wire_reader::WireReader;
@@ -90,8 +91,13 @@ pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Opti
     let stored = StoredConversation::of(handle)?;
     match &opening.plan.shape {
         WireShape::Responses(shape) => {
+            let is_of_here = |origin: &Origin| *origin == Origin::new(responses::WIRE, opening);
             let (list, left_out) = match stored.items {
-                StoredItems::Responses(list) => (list, 0),
+                StoredItems::Responses(list, origin) if origin.as_ref().is_none_or(is_of_here) => (list, 0),
+                StoredItems::Responses(list, _) => {
+                    let (items, left_out) = convert::to_items(&list)?;
+                    (serde_json::to_string(&convert::of_items(&items)).ok()?, left_out)
+                }
                 StoredItems::Items(items) => {
                     let converted = convert::of_items(&items);
                     (serde_json::to_string(&converted).ok()?, items.len() - converted.len())
@@ -113,7 +119,7 @@ fn resume_items(
     stored: StoredConversation,
 ) -> Option<Resumed> {
     let (items, before) = match stored.items {
-        StoredItems::Responses(list) => convert::to_items(&list)?,
+        StoredItems::Responses(list, _) => convert::to_items(&list)?,
         StoredItems::Items(items) => (items, 0),
     };
     let (transcript, left_out) = ItemTranscript::with_items(writer, opening, stored.id, items, stored.pinned);
@@ -123,6 +129,12 @@ fn resume_items(
 /// Returns true if a handle contains a conversation of this loop.
 pub(crate) fn holds_conversation(handle: &ResumeHandle) -> bool {
     StoredConversation::of(handle).is_some()
+}
+
+/// Returns true if a handle is of a version of this loop. Unlike [`holds_conversation`], it does not read the items, which may be
+/// large.
+pub(crate) fn is_of_this_loop(handle: &ResumeHandle) -> bool {
+    StoredConversation::is_in(handle)
 }
 
 #[cfg(test)]

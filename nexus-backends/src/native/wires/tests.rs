@@ -1,12 +1,14 @@
 //! A conversation that moves over the wires.
 
-use nexus_core::{BackendId, ModelId, PromptBlock, ToolResult};
+use nexus_core::{BackendId, ModelId, PromptBlock, ResumeHandle, ToolResult};
 use serde_json::{Value, json, value::RawValue};
 
 use super::chat::shape::{ChatShape, ThinkingBack};
 use super::messages::shape::{MessagesShape, ThinkingForm};
 use super::responses::shape::PLAIN;
 use super::*;
+use crate::native::compaction::CompactionDemand;
+use crate::native::items::{LONE_RESULT, MISSING_RESULT};
 use crate::native::reply::{FunctionCall, OutputItem};
 
 fn shapes() -> [WireShape; 3] {
@@ -176,5 +178,67 @@ fn an_unknown_version_is_no_conversation() {
     ] {
         let handle = ResumeHandle::new(BackendId::from("b"), state);
         assert!(!holds_conversation(&handle), "{handle:?}");
+    }
+}
+
+/// A conversation of `rounds` calls on each wire, the results of which have 1,000 bytes.
+fn long_conversation(constants: &TurnConstants<'_>, rounds: usize) -> Box<dyn Transcript> {
+    let mut conversation = open(constants);
+    conversation.user(&[PromptBlock::text("The goal.")]);
+    for round in 0..rounds {
+        let calls: Vec<_> = (0..=round % 3).map(|index| call(&format!("call_{round}_{index}"))).collect();
+        conversation.model(&calls);
+        for index in 0..=round % 3 {
+            let result = ToolResult::text("r".repeat(1_000));
+            let result = if round == 2 { result.pinned() } else { result };
+            conversation.tool_output(&format!("call_{round}_{index}"), false, &result);
+        }
+        conversation.is_whole();
+        if round % 5 == 4 {
+            conversation.remark("Go on.");
+        }
+    }
+    conversation
+}
+
+fn call(id: &str) -> OutputItem {
+    OutputItem::Call(FunctionCall {
+        call_id: id.to_owned(),
+        name: "read".to_owned(),
+        namespace: None,
+        arguments: "{}".to_owned(),
+        raw: None,
+    })
+}
+
+#[test]
+fn every_call_has_its_result_after_each_of_several_compactions() {
+    for shape in shapes() {
+        let plan = plan(&shape, "m");
+        let constants = opening(&plan);
+        let mut conversation = long_conversation(&constants, 20);
+        for surplus_bytes in [5_000, 12_000, 20_000, 60_000] {
+            let before = conversation.request_bytes();
+            conversation.compact(CompactionDemand { surplus_bytes, may_shorten_all: false });
+            assert!(conversation.request_bytes() < before || surplus_bytes == 60_000, "{shape:?}");
+            let request = String::from_utf8(conversation.request(None).to_vec()).unwrap();
+            serde_json::from_str::<Value>(&request).unwrap();
+            for words in [MISSING_RESULT, LONE_RESULT] {
+                assert!(!request.contains(words), "{shape:?} after {surplus_bytes}: {request}");
+            }
+            assert!(request.contains("The goal.") && request.contains("call_2_2"), "{shape:?}: {request}");
+            assert!(
+                request.matches("earlier items of this conversation").count() <= 1,
+                "{shape:?}: {request}"
+            );
+        }
+        // What is stored is what is sent.
+        let handle = ResumeHandle::new("b".into(), conversation.keep());
+        let mut resumed = resume(&constants, &handle).unwrap().transcript;
+        resumed.user(&[PromptBlock::text("The next goal.")]);
+        resumed.compact(CompactionDemand { surplus_bytes: 1_000_000, may_shorten_all: false });
+        let request = String::from_utf8(resumed.request(None).to_vec()).unwrap();
+        assert!(request.contains("call_2_2"), "{shape:?}: a pin is stored: {request}");
+        assert!(!request.contains(MISSING_RESULT) && !request.contains(LONE_RESULT), "{shape:?}: {request}");
     }
 }

@@ -69,25 +69,29 @@ async fn a_token_that_its_owner_has_replaced_is_used() {
 async fn reasoning_that_cannot_be_read_is_left_out() {
     let reasoning =
         json!({ "type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "of-another" });
-    let first = Canned::new([reply(&[reasoning, message("I shall.")])]);
-    let one = backend("responses", &first.base_url(), json!({}));
+    let words = "The encrypted_content of item rs_1 could not be decrypted.";
+    let server = Canned::new([
+        reply(&[reasoning, message("I shall.")]),
+        refusal(words, &Value::Null),
+        reply(&[message("Heron.")]),
+    ]);
+    let one = backend("responses", &server.base_url(), json!({}));
     let ran = run(&*one, request().with_conversation(ConversationMode::Keep), TurnHost::new()).await;
     let handle = ran.result().resume.clone().unwrap();
 
-    let words = "The encrypted_content of item rs_1 could not be decrypted.";
-    let second = Canned::new([refusal(words, &Value::Null), reply(&[message("Heron.")])]);
-    let another = backend("responses", &second.base_url(), json!({}));
+    // The same server with another account.
+    let another = backend("responses", &server.base_url(), json!({}));
     let ran =
         run(&*another, request().with_conversation(ConversationMode::resume(handle)), TurnHost::new()).await;
     assert_eq!(ran.result().text, "Heron.");
     assert!(ran.warnings().iter().any(|text| text.contains("reasoning")), "{:?}", ran.warnings());
-    let asked = second.asked();
+    let asked = server.asked();
     let kinds = |body: &Value| -> Vec<String> {
         let items = body["input"].as_array().unwrap().iter();
         items.map(|item| item["type"].as_str().unwrap_or("message").to_owned()).collect()
     };
-    assert!(kinds(&asked[0].body).contains(&"reasoning".to_owned()));
-    assert!(!kinds(&asked[1].body).contains(&"reasoning".to_owned()));
+    assert!(kinds(&asked[1].body).contains(&"reasoning".to_owned()));
+    assert!(!kinds(&asked[2].body).contains(&"reasoning".to_owned()));
 }
 
 #[tokio::test]

@@ -83,9 +83,7 @@ pub(crate) fn of_items(items: &[Item]) -> Vec<Value> {
                 "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
             }),
             Item::Result { call, parts, is_error } => {
-                let mark = is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
-                let parts: Vec<Value> = mark.into_iter().chain(input_parts(parts)).collect();
-                json!({ "type": "function_call_output", "call_id": call, "output": parts })
+                json!({ "type": "function_call_output", "call_id": call, "output": output(parts, *is_error) })
             }
             Item::Compacted { dropped } => {
                 let note = [ItemPart::text(note_text(*dropped))];
@@ -95,6 +93,16 @@ pub(crate) fn of_items(items: &[Item]) -> Vec<Value> {
         })
     });
     converted.collect()
+}
+
+/// Returns the output of a call: one text, or parts if it contains an image, as the conversation writes it.
+fn output(parts: &[ItemPart], is_error: bool) -> Value {
+    if parts.iter().any(|part| matches!(part, ItemPart::Image { .. })) {
+        let mark = is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
+        return mark.into_iter().chain(input_parts(parts)).collect();
+    }
+    let text = crate::native::items::joined_text(parts);
+    Value::String(if is_error { format!("Error: {text}") } else { text })
 }
 
 fn parts(content: &Value) -> Vec<ItemPart> {

@@ -20,6 +20,7 @@ use self::parts::{
 use super::shape::{Carry, Shape, SystemPosition, TextShape, ToolPosition};
 use crate::native::arguments::json_arguments;
 use crate::native::compaction::{CompactionDemand, DroppedParts};
+use crate::native::items::Origin;
 use crate::native::lenient::Text;
 use crate::native::reply::{FunctionCall, OutputItem};
 use crate::native::stored::responses_handle;
@@ -54,6 +55,7 @@ pub(crate) struct ResponsesTranscript {
     item_count: usize,
     /// Ids of the calls whose results a compaction must not drop.
     pinned: BTreeSet<String>,
+    origin: Origin,
 }
 
 /// Fields of an item in a handle that are checked.
@@ -116,6 +118,7 @@ impl ResponsesTranscript {
             items_before_turn: 0,
             item_count: 0,
             pinned: BTreeSet::new(),
+            origin: Origin::new(super::WIRE, opening),
         };
         conversation.open(opening);
         conversation
@@ -309,7 +312,7 @@ impl ResponsesTranscript {
     /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
     pub(crate) fn keep(&self) -> Value {
         let said = self.items.get(..self.whole_bytes).unwrap_or_default();
-        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)), &self.pinned)
+        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)), &self.pinned, &self.origin)
     }
 
     fn raw(&mut self, is_reasoning: bool, json: &str) {
@@ -380,7 +383,7 @@ impl Transcript for ResponsesTranscript {
     }
 
     fn request_bytes(&self) -> usize {
-        self.head.len() + self.opening_items.len() + self.items.len()
+        self.head.len() + self.opening_items.len() + rewrite::text_bytes(&self.items)
     }
 
     fn keep(&self) -> Value {

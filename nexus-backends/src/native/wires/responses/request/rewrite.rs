@@ -6,8 +6,8 @@ use serde_json::{Map, Value, value::RawValue};
 use super::parts::{self, message, text_content};
 use super::{ResponsesTranscript, write};
 use crate::native::compaction::{
-    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, dropped_in_note,
-    note_text,
+    CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
+    dropped_in_note, note_text,
 };
 use crate::native::lenient::Text;
 
@@ -49,7 +49,9 @@ impl ItemHead<'_> {
                 None => OutlineKind::User,
             },
             "function_call" | "custom_tool_call" => OutlineKind::Call { id: call, name: self.name.as_str() },
-            kind if kind.ends_with("_call_output") && !call.is_empty() => OutlineKind::Result { call },
+            // The outputs of hosted tools are objects of their own, so no text may replace them.
+            "function_call_output" | "custom_tool_call_output" => OutlineKind::Result { call },
+            kind if kind.ends_with("compaction") => OutlineKind::Fixed,
             _ => OutlineKind::Model,
         }
     }
@@ -117,7 +119,10 @@ impl ResponsesTranscript {
         let outlines: Vec<_> = heads
             .iter()
             .zip(&items)
-            .map(|(head, item)| ItemOutline { kind: head.outline(), bytes: item.get().len() })
+            .map(|(head, item)| ItemOutline {
+                kind: head.outline(),
+                bytes: text_bytes(item.get().as_bytes()),
+            })
             .collect();
         let plan = CompactionPlan::new(&outlines, self.items_before_turn, &self.pinned, demand);
         let note = plan.note.map(|(index, dropped)| {
@@ -180,4 +185,16 @@ impl ResponsesTranscript {
         }
         has_changed
     }
+}
+
+/// Returns the length of JSON with pictures, each of which counts as [`PICTURE_BYTES`] of text.
+pub(super) fn text_bytes(json: &[u8]) -> usize {
+    const PICTURE_START: &[u8] = b";base64,";
+    let mut bytes = json.len();
+    for start in memchr::memmem::find_iter(json, PICTURE_START) {
+        let picture = json.get(start + PICTURE_START.len()..).unwrap_or_default();
+        let length = memchr::memchr(b'"', picture).unwrap_or(picture.len());
+        bytes -= length.saturating_sub(PICTURE_BYTES);
+    }
+    bytes
 }

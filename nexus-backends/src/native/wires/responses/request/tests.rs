@@ -52,7 +52,7 @@ fn begun(opening: &TurnConstants<'_>) -> ResponsesTranscript {
 
 fn resumed_from(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<ResponsesTranscript> {
     let stored = StoredConversation::of(handle)?;
-    let StoredItems::Responses(list) = stored.items else { panic!("another version") };
+    let StoredItems::Responses(list, _) = stored.items else { panic!("another version") };
     ResponsesTranscript::resume(
         opening,
         *opening.plan.shape.responses().unwrap(),
