@@ -1,7 +1,7 @@
 //! Error messages that servers of any vendor send without a code.
 
 /// Messages about a conversation that is too long, in lower case.
-const TOO_LONG: [&str; 10] = [
+const TOO_LONG: [&str; 11] = [
     "prompt is too long",                 // vendors' programs look for it
     "too long for this model",            // vendors' programs look for it
     "maximum prompt length",              // vendors' programs look for it
@@ -12,6 +12,7 @@ const TOO_LONG: [&str; 10] = [
     "greater than the context length",    // LM Studio
     "exceeded max context length",        // Ollama
     "exceeded model token limit",         // Moonshot
+    "exceeds the maximum number of tokens", // Gemini API
 ];
 
 /// Returns true if the message is about a conversation that is too long.

@@ -264,7 +264,9 @@ impl TurnLoop<'_> {
         setup: &mut TurnSetup,
         conversation: &mut dyn Transcript,
     ) -> Option<String> {
-        let index = body.param.as_deref().and_then(tool_index).or_else(|| tool_index_in(body.words()));
+        let words = body.words();
+        let index = body.param.as_deref().and_then(tool_index).or_else(|| tool_index_in(words));
+        let index = index.or_else(|| declaration_index(words));
         let index = index.filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
@@ -318,6 +320,13 @@ fn tool_index_in(words: &str) -> Option<usize> {
     words.strip_prefix("tools.")?.split('.').next()?.parse().ok()
 }
 
+/// Returns the index of the function that an error's words name, as in
+/// `GenerateContentRequest.tools[0].function_declarations[3].name: …`. Source: the Gemini API.
+fn declaration_index(words: &str) -> Option<usize> {
+    let (_, rest) = words.split_once("function_declarations[")?;
+    rest.split(']').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,5 +339,8 @@ mod tests {
         assert_eq!(tool_index("tools[x]"), None);
         assert_eq!(tool_index_in("tools.3.custom.input_schema: bad"), Some(3));
         assert_eq!(tool_index_in("the tools.3 are bad"), None);
+        let words = "* GenerateContentRequest.tools[0].function_declarations[3].name: Invalid function name.";
+        assert_eq!(declaration_index(words), Some(3));
+        assert_eq!(declaration_index("tools[0]"), None);
     }
 }
