@@ -1,5 +1,7 @@
 //! Detection of model servers on this machine, and of API keys.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use nexus_core::detection::{DetectedBackend, Detection, DetectionFuture, LocalAnswer, Machine, Payment};
 use serde::Deserialize;
@@ -32,7 +34,7 @@ struct KeyedServer {
 }
 
 /// Servers that take an API key. Source: the reference of each server; no request was sent to those after the third.
-const KEYED: [KeyedServer; 7] = [
+const KEYED: [KeyedServer; 9] = [
     KeyedServer {
         entry: "openai-api",
         kind: "responses",
@@ -68,6 +70,25 @@ const KEYED: [KeyedServer; 7] = [
         model: "claude-sonnet-5",
         settings: &[],
         program: Some("claude"),
+    },
+    KeyedServer {
+        entry: "gemini-api",
+        kind: "gemini",
+        variable: "GEMINI_API_KEY",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        model: "gemini-flash-latest",
+        settings: &[],
+        program: None,
+    },
+    // The name in older guides. Both variables are one server.
+    KeyedServer {
+        entry: "gemini-api",
+        kind: "gemini",
+        variable: "GOOGLE_API_KEY",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        model: "gemini-flash-latest",
+        settings: &[],
+        program: None,
     },
     KeyedServer {
         entry: "deepseek",
@@ -140,7 +161,8 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
             |server: &KeyedServer| server.program.is_some_and(|name| machine.program(name).usable.is_some());
         let is_used =
             |server: &&KeyedServer| machine.variable(server.variable).is_some() && !has_program(server);
-        for server in KEYED.iter().filter(is_used) {
+        let mut entries = BTreeSet::new();
+        for server in KEYED.iter().filter(is_used).filter(|server| entries.insert(server.entry)) {
             let words = format!("the key in {}, for {}", server.variable, server.base_url);
             let backend = DetectedBackend::new(server.kind, Payment::Metered, words)
                 .named(server.entry)

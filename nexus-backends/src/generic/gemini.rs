@@ -62,7 +62,12 @@ const OWN_MEMBERS: [&str; 6] = ["contents", "model", "stream", "systemInstructio
 
 /// Members of `generationConfig` that Nexus writes.
 const OWN_GENERATION: [&str; 6] = [
-    "candidateCount", "maxOutputTokens", "responseJsonSchema", "responseMimeType", "responseSchema", "thinkingConfig",
+    "candidateCount",
+    "maxOutputTokens",
+    "responseJsonSchema",
+    "responseMimeType",
+    "responseSchema",
+    "thinkingConfig",
 ];
 
 /// The backend kind `gemini`: Nexus's own loop at any server that speaks the Gemini API.
@@ -322,7 +327,13 @@ fn switch(body: &ErrorBody) -> Option<&'static str> {
     Some(match () {
         () if says(&["thinking level", "thinking_level", "thinkinglevel"]) => "thinking: budget",
         () if says(&["thinking budget", "thinking_budget", "thinkingbudget"]) => "thinking: level",
-        () if says(&["thinking is not", "does not support thinking", "include_thoughts", "thinking_config"]) => {
+        () if says(&[
+            "thinking is not",
+            "does not support thinking",
+            "include_thoughts",
+            "thinking_config",
+        ]) =>
+        {
             "thinking: none"
         }
         () if says(&["response mime type", "response_mime_type", "json_schema", "response_schema"]) => {

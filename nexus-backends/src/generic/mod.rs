@@ -17,6 +17,8 @@ pub use stream_decoder::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 use crate::vendor::{Vendor, kind};
 
 /// Backends of this vendor.
-pub(crate) const VENDOR: Vendor =
-    Vendor::new("generic", &[kind::<Responses>, kind::<ChatCompletions>, kind::<MessagesApi>, kind::<GeminiApi>])
-        .with_detector(detect::detect);
+pub(crate) const VENDOR: Vendor = Vendor::new(
+    "generic",
+    &[kind::<Responses>, kind::<ChatCompletions>, kind::<MessagesApi>, kind::<GeminiApi>],
+)
+.with_detector(detect::detect);

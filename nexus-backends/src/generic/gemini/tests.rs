@@ -95,9 +95,27 @@ fn an_error_names_the_setting_that_fixes_it() {
             Kind::ModelUnavailable,
             "set `model`",
         ),
-        (404, "NOT_FOUND", "Requested entity was not found.", Kind::InvalidRequest, "set `kind` to `responses` or `chat`"),
-        (400, bad, "Thinking level is not supported for this model.", Kind::InvalidRequest, "`thinking: budget`"),
-        (400, bad, "Thinking budget is not supported for this model.", Kind::InvalidRequest, "`thinking: level`"),
+        (
+            404,
+            "NOT_FOUND",
+            "Requested entity was not found.",
+            Kind::InvalidRequest,
+            "set `kind` to `responses` or `chat`",
+        ),
+        (
+            400,
+            bad,
+            "Thinking level is not supported for this model.",
+            Kind::InvalidRequest,
+            "`thinking: budget`",
+        ),
+        (
+            400,
+            bad,
+            "Thinking budget is not supported for this model.",
+            Kind::InvalidRequest,
+            "`thinking: level`",
+        ),
         (
             400,
             bad,
@@ -131,7 +149,8 @@ fn an_error_names_the_setting_that_fixes_it() {
         (503, "UNAVAILABLE", "The model is overloaded.", Kind::Overloaded, ""),
         (504, "DEADLINE_EXCEEDED", "The request timed out.", Kind::Transport, ""),
     ] {
-        let failure = judged(status, &json!({ "error": { "code": status, "message": message, "status": kind } }));
+        let failure =
+            judged(status, &json!({ "error": { "code": status, "message": message, "status": kind } }));
         let words = failure.message.unwrap();
         assert_eq!(failure.kind, wanted, "{words}");
         assert!(words.contains(fix) && words.contains(kind), "{fix} and {kind} are not in {words}");
@@ -147,14 +166,13 @@ fn details_name_the_key_the_delay_and_the_quota() {
     let key = json!([{ "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID" }]);
     assert_eq!(judged(400, &error(400, key)).kind, ErrorKind::Unauthenticated);
     let delay = json!({ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s" });
-    let quota = |id: &str| {
-        json!({ "@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{ "quotaId": id }] })
-    };
+    let quota = |id: &str| json!({ "@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{ "quotaId": id }] });
     let minute = judged(429, &error(429, json!([quota("GenerateRequestsPerMinutePerProject"), delay])));
     assert_eq!(
         (minute.kind, minute.retry),
         (ErrorKind::RateLimited, Retry::After(Duration::from_millis(34_500)))
     );
-    let day = judged(429, &error(429, json!([delay, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")])));
+    let day =
+        judged(429, &error(429, json!([delay, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")])));
     assert_eq!((day.kind, day.retry), (ErrorKind::UsageLimit, Retry::Guessed(QUOTA_DAY)));
 }

@@ -12,7 +12,13 @@ use crate::sim::wire::Answer;
 
 /// Members of a request.
 const MEMBERS: [&str; 8] = [
-    "cachedContent", "contents", "generationConfig", "model", "safetySettings", "systemInstruction", "toolConfig",
+    "cachedContent",
+    "contents",
+    "generationConfig",
+    "model",
+    "safetySettings",
+    "systemInstruction",
+    "toolConfig",
     "tools",
 ];
 
@@ -46,7 +52,9 @@ fn wrong_function(json: &Value) -> Option<String> {
     for (place, function) in functions.enumerate() {
         let at = format!("GenerateContentRequest.tools[0].function_declarations[{place}]");
         if !is_name(&string_at(function, "name")) {
-            return Some(format!("* {at}.name: Invalid function name. Must start with a letter or an underscore."));
+            return Some(format!(
+                "* {at}.name: Invalid function name. Must start with a letter or an underscore."
+            ));
         }
         if let Some(keyword) = function.get("parametersJsonSchema").and_then(unknown_keyword) {
             return Some(format!("* {at}.parameters_json_schema: Unknown keyword \"{keyword}\"."));
@@ -87,7 +95,9 @@ fn wrong_order(contents: &[Value]) -> Option<String> {
             return Some("Please use a valid role: user, model.".to_owned());
         }
         if role == last || (place == 0 && role != "user") {
-            return Some(format!("contents[{place}]: Please ensure that roles alternate between user and model."));
+            return Some(format!(
+                "contents[{place}]: Please ensure that roles alternate between user and model."
+            ));
         }
         if parts.is_empty() || parts.iter().any(is_empty) {
             return Some(format!("contents[{place}].parts: must not be empty."));
@@ -115,7 +125,8 @@ fn wrong_order(contents: &[Value]) -> Option<String> {
 fn is_empty(part: &Value) -> bool {
     let is_signed = part.get("thoughtSignature").is_some();
     let has_text = part.get("text").and_then(Value::as_str).is_some_and(|text| is_signed || !text.is_empty());
-    let has_data = ["functionCall", "functionResponse", "inlineData"].iter().any(|name| part.get(*name).is_some());
+    let has_data =
+        ["functionCall", "functionResponse", "inlineData"].iter().any(|name| part.get(*name).is_some());
     !has_text && !has_data
 }
 
@@ -160,12 +171,15 @@ mod tests {
 
     #[test]
     fn names_and_members_are_checked() {
-        let function = |name: &str, schema: Value| {
-            json!({ "tools": [{ "functionDeclarations": [{ "name": name, "parametersJsonSchema": schema }] }] })
-        };
-        assert_eq!(wrong_function(&function("add", json!({ "properties": { "not": { "type": "string" } } }))), None);
+        let function = |name: &str, schema: Value| json!({ "tools": [{ "functionDeclarations": [{ "name": name, "parametersJsonSchema": schema }] }] });
+        assert_eq!(
+            wrong_function(&function("add", json!({ "properties": { "not": { "type": "string" } } }))),
+            None
+        );
         assert!(wrong_function(&function("2", json!({}))).unwrap().contains("[0].name"));
-        assert!(wrong_function(&function("a", json!({ "items": { "not": {} } }))).unwrap().contains("\"not\""));
+        assert!(
+            wrong_function(&function("a", json!({ "items": { "not": {} } }))).unwrap().contains("\"not\"")
+        );
         assert!(wrong_member(&json!({ "messages": [] })).unwrap().contains("messages"));
         let both = json!({ "generationConfig": { "thinkingConfig": { "thinkingLevel": "low", "thinkingBudget": 1 } } });
         assert!(wrong_member(&both).is_some());

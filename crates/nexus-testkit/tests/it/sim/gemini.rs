@@ -18,14 +18,19 @@ fn ask(sim: &Sim) -> Answer {
 
 fn parts(answer: &Answer) -> Vec<Value> {
     let events = answer.events();
-    let of = |chunk: &Value| chunk["candidates"][0]["content"]["parts"].as_array().cloned().unwrap_or_default();
+    let of =
+        |chunk: &Value| chunk["candidates"][0]["content"]["parts"].as_array().cloned().unwrap_or_default();
     events.iter().flat_map(of).collect()
 }
 
 /// The texts, joined: those that are thinking, or the others.
 fn joined(answer: &Answer, thought: bool) -> String {
     let is_wanted = |part: &&Value| part["thought"].as_bool().unwrap_or(false) == thought;
-    parts(answer).iter().filter(is_wanted).filter_map(|part| part["text"].as_str().map(str::to_owned)).collect()
+    parts(answer)
+        .iter()
+        .filter(is_wanted)
+        .filter_map(|part| part["text"].as_str().map(str::to_owned))
+        .collect()
 }
 
 fn finish_reason(answer: &Answer) -> String {
@@ -38,7 +43,10 @@ fn text_is_a_whole_stream() {
     let sim = start(Reply::thinking("Hm.").and_text("Hello, wörld 🦀!"));
     let answer = ask(&sim);
     assert_eq!((answer.status, answer.end), (Some(200), End::Whole));
-    assert_eq!((joined(&answer, false).as_str(), joined(&answer, true).as_str()), ("Hello, wörld 🦀!", "Hm."));
+    assert_eq!(
+        (joined(&answer, false).as_str(), joined(&answer, true).as_str()),
+        ("Hello, wörld 🦀!", "Hm.")
+    );
     assert_eq!(finish_reason(&answer), "STOP");
     assert!(!answer.body.contains("event:") && !answer.body.contains("[DONE]"), "{}", answer.body);
 }
@@ -85,7 +93,10 @@ fn every_finish_has_its_reason() {
 fn an_error_has_a_status_a_name_and_details() {
     let answer = ask(&start(Reply::text("Half").broken("rate_limit", "slow down")));
     let error = answer.events().pop().expect("an error");
-    assert_eq!(error, json!({ "error": { "code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED" } }));
+    assert_eq!(
+        error,
+        json!({ "error": { "code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED" } })
+    );
     let fault = StatusFault { retry_after: Some(2), ..StatusFault::new(429) };
     let refused = ask(&start(Reply::fault(Fault::Status(fault))));
     assert_eq!((refused.status, refused.header("retry-after")), (Some(429), Some("2")));

@@ -74,7 +74,9 @@ impl CalledFunction<'_> {
             return "{}".to_owned();
         };
         match raw.starts_with('"') {
-            true => serde_json::from_str::<JsonText<'_>>(raw).map(|text| text.0.into_owned()).unwrap_or_default(),
+            true => {
+                serde_json::from_str::<JsonText<'_>>(raw).map(|text| text.0.into_owned()).unwrap_or_default()
+            }
             false => raw.to_owned(),
         }
     }

@@ -26,8 +26,16 @@ pub(super) enum AnswerPart {
         marks: Vec<(usize, usize, String)>,
     },
     /// Thinking with a signature. Other thinking does not go back.
-    Thought { text: String, signature: String },
-    Call { id: String, name: String, arguments: String, signature: String },
+    Thought {
+        text: String,
+        signature: String,
+    },
+    Call {
+        id: String,
+        name: String,
+        arguments: String,
+        signature: String,
+    },
 }
 
 impl AnswerParts {

@@ -3,12 +3,12 @@
 use std::{borrow::Cow, sync::Arc};
 
 use http::HeaderMap;
-use nexus_core::{ErrorKind, MessageId, ModelId, TurnEvent, Usage, harness::Failure};
+use nexus_core::{ErrorKind, MessageId, ModelId, Retry, TurnEvent, Usage, harness::Failure};
 use serde_json::{Value, value::RawValue};
 
 use super::super::reading::{Reading, parse};
 use super::super::writing::ANSWER_TOOL;
-use super::chunk::{Candidate, GeneratedPart, GeneratedChunk, PromptFeedback, UsageMetadata};
+use super::chunk::{Candidate, GeneratedChunk, GeneratedPart, PromptFeedback, UsageMetadata};
 use super::parts::{AnswerPart, AnswerParts};
 use crate::native::dialect::Dialect;
 use crate::native::lenient::List;
@@ -53,9 +53,11 @@ impl GeminiReader {
         }
         self.reading.parsed(data, events, |reading, data, events| {
             let chunk: GeneratedChunk<'_> = parse(data)?;
-            let candidate = chunk.candidates.as_ref().and_then(|List(list)| list.iter().find(|one| is_first(one)));
+            let candidate =
+                chunk.candidates.as_ref().and_then(|List(list)| list.iter().find(|one| is_first(one)));
             // Parts are parsed here, so that a fault in one is repaired like any other.
-            let raw = candidate.and_then(|one| one.content.0.as_ref()).map(|content| content.parts.0.as_slice());
+            let raw =
+                candidate.and_then(|one| one.content.0.as_ref()).map(|content| content.parts.0.as_slice());
             let parts = raw.unwrap_or_default().iter().map(|raw| Ok((*raw, parse_part(raw)?)));
             let parts = parts.collect::<Result<Vec<_>, serde_json::Error>>()?;
             self.answer.chunk(reading, name, data, &chunk, events);
@@ -90,7 +92,11 @@ impl GeminiReader {
                     submitted = Some(arguments);
                 }
                 AnswerPart::Call { id, name, arguments, signature } if is_completed => {
-                    items.extend(AnswerPart::call((id, name, arguments, signature), self.reading.call(), place));
+                    items.extend(AnswerPart::call(
+                        (id, name, arguments, signature),
+                        self.reading.call(),
+                        place,
+                    ));
                 }
                 AnswerPart::Call { .. } => {}
             }
@@ -186,8 +192,7 @@ impl GeneratedAnswer {
         if others && !std::mem::replace(&mut self.has_other_candidates, true) {
             events.push(TurnEvent::warning("the server sends more than one answer; only the first is used"));
         }
-        let is_known =
-            chunk.candidates.is_some() || feedback.is_some() || chunk.usage_metadata.0.is_some();
+        let is_known = chunk.candidates.is_some() || feedback.is_some() || chunk.usage_metadata.0.is_some();
         if !is_known && chunk.model_version.is_empty() {
             reading.unknown(name, data, events);
         }
@@ -302,7 +307,10 @@ fn blocked(feedback: &PromptFeedback<'_>) -> Option<Failure> {
     if matches!(reason, "" | "BLOCK_REASON_UNSPECIFIED") {
         return None;
     }
-    let words = with_message(format!("the server's filter blocked the prompt: {reason}"), feedback.block_reason_message.as_str());
+    let words = with_message(
+        format!("the server's filter blocked the prompt: {reason}"),
+        feedback.block_reason_message.as_str(),
+    );
     Some(Failure::new(ErrorKind::Refused, words))
 }
 
@@ -316,24 +324,32 @@ fn with_message(mut words: String, message: &str) -> String {
 
 /// Returns the end for a finish reason. An unknown reason is not a proof of a complete answer.
 fn ending(reason: &str, message: &str, events: &mut Vec<TurnEvent>) -> CallEnding {
-    let failed = |kind, words: &str| {
-        CallEnding::Failed(Failure::new(kind, with_message(format!("{words} ({reason})"), message)))
-    };
+    let failed = |kind, words: &str| Failure::new(kind, with_message(format!("{words} ({reason})"), message));
     match reason {
         "STOP" => CallEnding::Completed { end_turn: None },
         "MAX_TOKENS" => CallEnding::Incomplete { reason: "max_output_tokens".to_owned() },
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "MODEL_ARMOR" | "IMAGE_SAFETY"
-        | "IMAGE_PROHIBITED_CONTENT" | "IMAGE_RECITATION" => {
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "MODEL_ARMOR"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION" => {
             let words = format!("the server's filter ended the answer: {reason}");
             events.push(TurnEvent::warning(with_message(words, message)));
             CallEnding::Incomplete { reason: "content_filter".to_owned() }
         }
         // The model wrote a call that the server cannot use. The next attempt usually succeeds, and nothing was called.
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-            failed(ErrorKind::VendorFailure, "the server could not read a call that the model wrote")
+            let failure =
+                failed(ErrorKind::VendorFailure, "the server could not read a call that the model wrote");
+            CallEnding::Failed(failure.with_retry(Retry::Guessed(Retry::SERVER_GUESS)))
         }
         "MISSING_THOUGHT_SIGNATURE" => {
-            failed(ErrorKind::InvalidRequest, "the server misses a signature of earlier thinking")
+            let words = "the server misses a signature of earlier thinking";
+            CallEnding::Failed(failed(ErrorKind::InvalidRequest, words))
         }
         _ => CallEnding::Incomplete { reason: reason.to_owned() },
     }

@@ -51,7 +51,8 @@ impl GeminiWriter {
         let mut generation = Map::new();
         if let Some(format) = opening.output_format.filter(|_| shape.answer == AnswerFormat::Native) {
             generation.insert("responseMimeType".to_owned(), json!("application/json"));
-            generation.insert("responseJsonSchema".to_owned(), format.get("schema").cloned().unwrap_or_default());
+            generation
+                .insert("responseJsonSchema".to_owned(), format.get("schema").cloned().unwrap_or_default());
         }
         Self { shape, effort: opening.effort, generation: Value::Object(generation).to_string() }
     }
@@ -130,7 +131,9 @@ impl GeminiWriter {
                     }
                 }
                 Item::Reasoning { sealed } => {
-                    let Ok(sealed) = serde_json::from_str::<SealedSignature<'_>>(&sealed.json) else { continue };
+                    let Ok(sealed) = serde_json::from_str::<SealedSignature<'_>>(&sealed.json) else {
+                        continue;
+                    };
                     if let Some(thought) = &sealed.thought {
                         let part = GeminiPart {
                             thought: Some(true),
@@ -146,7 +149,8 @@ impl GeminiWriter {
                 }
                 Item::Call { id, name, arguments } => {
                     signed_text("", &mut marks, contents);
-                    let text = json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
+                    let text =
+                        json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
                     let args = RawValue::from_string(text.into_owned());
                     // Only the first of several calls is signed.
                     let needs_mark = is_first_call && self.shape.thinking == ThinkingControl::Level;
@@ -194,8 +198,7 @@ impl GeminiWriter {
                 ResultPictures::Beside => {}
             }
             let response = if is_error { FunctionOutput::Error(text) } else { FunctionOutput::Output(text) };
-            let response =
-                FunctionResponsePart { id: sent_id(answer.call), name, response, parts: inside };
+            let response = FunctionResponsePart { id: sent_id(answer.call), name, response, parts: inside };
             contents.part(role, &GeminiPart { function_response: Some(response), ..GeminiPart::default() });
         }
         for (label, parts) in beside {

@@ -36,8 +36,16 @@ const KNOWN: [&str; 21] = [
 
 /// Keywords that constrain nothing, so their loss needs no warning.
 const ANNOTATIONS: [&str; 10] = [
-    "$comment", "$schema", "contentEncoding", "contentMediaType", "default", "deprecated", "description", "examples",
-    "readOnly", "writeOnly",
+    "$comment",
+    "$schema",
+    "contentEncoding",
+    "contentMediaType",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "readOnly",
+    "writeOnly",
 ];
 
 /// Formats that the API knows. A format is an annotation.
@@ -181,8 +189,16 @@ mod tests {
     #[test]
     fn a_schema_is_reduced_to_what_the_api_knows_and_each_loss_is_named() {
         for (schema, sent, lost) in [
-            (json!({ "type": "string", "format": "uri", "default": "a", "x-y": 1 }), json!({ "type": "string" }), None),
-            (json!({ "type": "integer", "format": "int32" }), json!({ "type": "integer", "format": "int32" }), None),
+            (
+                json!({ "type": "string", "format": "uri", "default": "a", "x-y": 1 }),
+                json!({ "type": "string" }),
+                None,
+            ),
+            (
+                json!({ "type": "integer", "format": "int32" }),
+                json!({ "type": "integer", "format": "int32" }),
+                None,
+            ),
             (json!({ "const": "a" }), json!({ "enum": ["a"] }), None),
             (json!({ "const": null }), json!({}), Some("`const`")),
             (json!({ "enum": ["a", null] }), json!({}), Some("`enum`")),
@@ -199,7 +215,11 @@ mod tests {
             ),
             (json!({ "allOf": [{ "type": "string" }, {}] }), json!({}), Some("`allOf`")),
             (json!({ "$ref": "#/$defs/a", "minimum": 1 }), json!({ "$ref": "#/$defs/a" }), Some("`minimum`")),
-            (json!({ "items": [{ "type": "string" }, false] }), json!({ "prefixItems": [{ "type": "string" }, {}] }), Some("`false`")),
+            (
+                json!({ "items": [{ "type": "string" }, false] }),
+                json!({ "prefixItems": [{ "type": "string" }, {}] }),
+                Some("`false`"),
+            ),
             (
                 json!({ "additionalProperties": false, "anyOf": [{ "not": {} }] }),
                 json!({ "additionalProperties": false, "anyOf": [{}] }),
@@ -222,7 +242,10 @@ mod tests {
     #[test]
     fn a_name_that_the_server_refuses_is_not_offered() {
         let tool = |name: &str| json!({ "type": "function", "name": name, "parameters": { "not": {} } });
-        let mut offer = OfferedTools { tools: vec![tool("add"), tool("2add"), tool("-a"), tool("_a")], warnings: Vec::new() };
+        let mut offer = OfferedTools {
+            tools: vec![tool("add"), tool("2add"), tool("-a"), tool("_a")],
+            warnings: Vec::new(),
+        };
         restrict(&mut offer, None);
         let names: Vec<&str> = offer.tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["add", "_a"]);

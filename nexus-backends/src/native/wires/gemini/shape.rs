@@ -101,7 +101,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_told_from_an_error() {
-        for body in [r#"{"candidates":[]}"#, r#" [{"candidates":[]},{"error":{}}]"#, r#"{"promptFeedback":{}}"#] {
+        for body in
+            [r#"{"candidates":[]}"#, r#" [{"candidates":[]},{"error":{}}]"#, r#"{"promptFeedback":{}}"#]
+        {
             assert!(is_answer(body.as_bytes()), "{body}");
         }
         for body in [r#"{"error":{"code":400}}"#, r#"[{"error":{"code":400}}]"#, "[]", "null", "[1]", ""] {

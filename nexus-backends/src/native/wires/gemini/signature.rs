@@ -44,7 +44,10 @@ mod tests {
     #[test]
     fn a_signature_is_read_as_it_was_sealed() {
         for (signature, json) in [
-            (SealedSignature { thought_signature: "A+/=".into(), ..Default::default() }, r#"{"thoughtSignature":"A+/="}"#),
+            (
+                SealedSignature { thought_signature: "A+/=".into(), ..Default::default() },
+                r#"{"thoughtSignature":"A+/="}"#,
+            ),
             (
                 SealedSignature { thought_signature: "A".into(), range: Some((1, 3)), thought: None },
                 r#"{"thoughtSignature":"A","range":[1,3]}"#,

@@ -65,7 +65,11 @@ fn end(reply: &ModelReply) -> String {
 }
 
 fn warnings(events: &[TurnEvent]) -> Vec<String> {
-    events.iter().filter(|event| matches!(event, TurnEvent::Warning(_))).map(|event| format!("{event:?}")).collect()
+    events
+        .iter()
+        .filter(|event| matches!(event, TurnEvent::Warning(_)))
+        .map(|event| format!("{event:?}"))
+        .collect()
 }
 
 #[test]
@@ -150,7 +154,8 @@ fn every_finish_reason_has_its_meaning() {
         let (events, reply) = read_with(false, &[&call, &reason(word)]);
         assert_eq!(end(&reply), wanted, "{word}");
         assert_eq!(reply.items.iter().filter(|item| item.is_call()).count(), calls, "{word}");
-        let is_named = warnings(&events).iter().any(|warning| warning.contains(word) && warning.contains("Why."));
+        let is_named =
+            warnings(&events).iter().any(|warning| warning.contains(word) && warning.contains("Why."));
         assert_eq!(is_named, wanted == "incomplete content_filter", "{word}");
     }
 }
@@ -160,11 +165,21 @@ fn a_stream_without_a_finish_reason_is_no_answer() {
     let text = chunk(&[r#"{"text":"a"}"#]);
     let usage = r#"{"usageMetadata":{"promptTokenCount":1}}"#;
     let text = text.as_str();
-    for lines in [&[][..], &[text], &[text, usage], &[r#"{"candidates":[]}"#], &[r#"{"candidates":[{}]}"#], &["[DONE]"]] {
+    for lines in [
+        &[][..],
+        &[text],
+        &[text, usage],
+        &[r#"{"candidates":[]}"#],
+        &[r#"{"candidates":[{}]}"#],
+        &["[DONE]"],
+    ] {
         let (_, reply) = read_with(false, lines);
         assert_eq!((end(&reply), reply.items.len()), ("missing false".to_owned(), 0), "{lines:?}");
     }
-    assert_eq!(end(&read_with(false, &[text, "{{{", STOP]).1), "incomplete a part of the answer could not be read");
+    assert_eq!(
+        end(&read_with(false, &[text, "{{{", STOP]).1),
+        "incomplete a part of the answer could not be read"
+    );
     assert_eq!(end(&read_with(false, &[text, "{{{"]).1), "missing true");
 }
 

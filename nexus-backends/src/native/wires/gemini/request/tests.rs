@@ -197,9 +197,7 @@ fn a_call_of_another_model_is_marked_where_models_require_a_signature() {
 
 #[test]
 fn system_text_tools_and_more_members_are_beside_the_contents() {
-    let tool = |name: &str, parameters: Value| {
-        json!({ "type": "function", "name": name, "description": "d", "parameters": parameters })
-    };
+    let tool = |name: &str, parameters: Value| json!({ "type": "function", "name": name, "description": "d", "parameters": parameters });
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     let tools = [tool("add", schema.clone()), tool("now", json!({ "type": "object", "properties": {} }))];
     let shape = GeminiShape {
@@ -266,7 +264,10 @@ fn a_schema_is_a_format_or_a_function_that_the_model_must_call() {
     let alone = with(AnswerFormat::Tool, &[]);
     let calling = &alone["toolConfig"]["functionCallingConfig"];
     assert_eq!(calling, &json!({ "mode": "ANY", "allowedFunctionNames": [ANSWER_TOOL] }));
-    assert_eq!(alone["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"], json!({ "type": "object" }));
+    assert_eq!(
+        alone["tools"][0]["functionDeclarations"][0]["parametersJsonSchema"],
+        json!({ "type": "object" })
+    );
     assert_eq!(alone["generationConfig"].get("responseMimeType"), None);
     let both = with(AnswerFormat::Tool, &tools);
     assert_eq!(both["toolConfig"]["functionCallingConfig"], json!({ "mode": "ANY" }));
@@ -275,7 +276,9 @@ fn a_schema_is_a_format_or_a_function_that_the_model_must_call() {
 
 #[test]
 fn a_called_name_gets_the_form_that_the_server_requires() {
-    for (name, sent) in [("add", "add"), ("_a", "_a"), ("2x", "_2x"), ("-x", "_-x"), ("", "unnamed"), ("é", "_")] {
+    for (name, sent) in
+        [("add", "add"), ("_a", "_a"), ("2x", "_2x"), ("-x", "_-x"), ("", "unnamed"), ("é", "_")]
+    {
         assert_eq!(function_name(name), sent);
     }
     assert_eq!(function_name(&"1".repeat(99)).len(), 64);
