@@ -157,12 +157,8 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
                 }
             }
         }
-        let has_program =
-            |server: &KeyedServer| server.program.is_some_and(|name| machine.program(name).usable.is_some());
-        let is_used =
-            |server: &&KeyedServer| machine.variable(server.variable).is_some() && !has_program(server);
-        let mut entries = BTreeSet::new();
-        for server in KEYED.iter().filter(is_used).filter(|server| entries.insert(server.entry)) {
+        let has_program = |name: &str| machine.program(name).usable.is_some();
+        for server in keyed(|variable| machine.variable(variable).is_some(), has_program) {
             let words = format!("the key in {}, for {}", server.variable, server.base_url);
             let backend = DetectedBackend::new(server.kind, Payment::Metered, words)
                 .named(server.entry)
@@ -174,6 +170,17 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
             detection.backends.push(server.settings.iter().fold(backend, with));
         }
         detection
+    })
+}
+
+/// Returns the servers whose key is set, unless a program takes it. A server with two variables counts once.
+fn keyed(
+    is_set: impl Fn(&str) -> bool,
+    has_program: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = &'static KeyedServer> {
+    let mut entries = BTreeSet::new();
+    KEYED.iter().filter(move |server| {
+        is_set(server.variable) && !server.program.is_some_and(&has_program) && entries.insert(server.entry)
     })
 }
 
@@ -207,6 +214,17 @@ fn models(body: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_one_server_whichever_of_its_variables_names_it() {
+        let found = |variables: &[&str]| -> Vec<(&str, &str)> {
+            let servers = keyed(|variable| variables.contains(&variable), |name| name == "claude");
+            servers.map(|server| (server.entry, server.variable)).collect()
+        };
+        assert_eq!(found(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]), [("gemini-api", "GEMINI_API_KEY")]);
+        assert_eq!(found(&["GOOGLE_API_KEY"]), [("gemini-api", "GOOGLE_API_KEY")]);
+        assert_eq!(found(&["ANTHROPIC_API_KEY"]), [], "the program takes the key");
+    }
 
     #[test]
     fn a_list_of_models_has_those_that_answer_a_prompt() {

@@ -124,7 +124,7 @@ impl BackendKind for GeminiApi {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GeminiSettings {
-    /// The company behind the server, as the spread of a panel counts it. Default: the host of base_url.
+    /// The company behind the server, for the vendors that a panel counts. Default: the host of base_url.
     vendor: Option<String>,
     /// Recipient of an answer's schema: the server in responseJsonSchema, the server as a function that the model must
     /// call, or the model by its instructions. Default: native.

@@ -142,6 +142,7 @@ impl StreamDecoder {
 
     /// Decodes the next chunk, and appends its turn events to `events`.
     pub fn push_into(&mut self, chunk: Bytes, events: &mut Vec<TurnEvent>) {
+        self.reader.received(&chunk);
         self.splitter.push(chunk);
         loop {
             match self.splitter.next() {

@@ -318,6 +318,8 @@ async fn a_conversation_moves_over_the_wires_with_its_words_and_calls() {
                 assert!(sent.contains(&words), "{kind} in turn {number} has {words}: {sent}");
             }
         }
+        let is_marked = sent.contains("skip_thought_signature_validator");
+        assert_eq!(is_marked, kind == "gemini" && number > 0, "{kind} in turn {number}: {sent}");
         assert!(!sent.contains("SEAL"), "{kind} gets the reasoning of another wire: {sent}");
         let is_warned = ran.warnings().iter().any(|warning| warning.contains("its reasoning is left out"));
         let had_reasoning = number > 0 && kinds[number - 1] != "responses";

@@ -17,6 +17,13 @@ const KEEP_ALIVE: &str = ": keep-alive\n\n";
 /// Name of the events, which have none.
 const NAMELESS: &str = "";
 
+/// Codes of a fault that are a finish reason on this wire.
+const FINISHES: [&str; 4] =
+    ["MALFORMED_FUNCTION_CALL", "OTHER", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"];
+
+/// Code of a fault that blocks the prompt.
+const BLOCKED: &str = "PROMPT_BLOCKED";
+
 /// The reply as an event stream.
 pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
     let mut writer = EventWriter::new(reply.pace);
@@ -28,9 +35,24 @@ pub(super) fn streamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Stall { pings }) => writer.push(Step::Stall(pings.then(|| KEEP_ALIVE.into()))),
         Some(Fault::Torn { cut }) => writer.push(Step::Cut(*cut)),
         Some(Fault::NoEnd) => writer.push(Step::Cut(Cut::CleanEnd)),
-        Some(Fault::StreamError { code, message } | Fault::ErrorLine { code, message }) => {
+        Some(Fault::StreamError { code, message }) if FINISHES.contains(&code.as_str()) => {
+            let mut last = last_chunk(call, reply);
+            last["candidates"][0]["finishReason"] = json!(code);
+            last["candidates"][0]["finishMessage"] = json!(message);
+            writer.event(NAMELESS, &last);
+        }
+        Some(Fault::StreamError { code, message }) if code == BLOCKED => {
+            let feedback = json!({ "blockReason": "SAFETY", "blockReasonMessage": message });
+            writer.event(NAMELESS, &json!({ "promptFeedback": feedback }));
+        }
+        Some(Fault::StreamError { code, message }) => {
             let (status, code) = refuse::stream_code(code);
             writer.event(NAMELESS, &refuse::error(status, code, message));
+        }
+        // The vendor's SDK for JavaScript expects an error outside of the events, too.
+        Some(Fault::ErrorLine { code, message }) => {
+            let (status, code) = refuse::stream_code(code);
+            writer.raw(format!("{:#}\n", refuse::error(status, code, message)));
         }
         Some(Fault::TornCharacter { cut }) => {
             writer.half_event(NAMELESS, &chunk(call, &[json!({ "text": "水" })]));

@@ -71,7 +71,7 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(fits)
 }
 
-/// Returns a keyword that the API does not know. The names of properties are no keywords.
+/// Returns a keyword that the API does not know. Names of properties do not count.
 fn unknown_keyword(schema: &Value) -> Option<String> {
     match schema {
         Value::Object(members) => members.iter().find_map(|(keyword, value)| match keyword.as_str() {

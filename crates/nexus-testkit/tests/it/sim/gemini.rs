@@ -104,6 +104,18 @@ fn an_error_has_a_status_a_name_and_details() {
 }
 
 #[test]
+fn faults_of_this_api_alone_have_its_forms() {
+    let reason = ask(&start(Reply::text("Half").broken("MALFORMED_FUNCTION_CALL", "why")));
+    assert_eq!(finish_reason(&reason), "MALFORMED_FUNCTION_CALL");
+    let blocked = ask(&start(Reply::empty().broken("PROMPT_BLOCKED", "why")));
+    assert_eq!(blocked.events()[0]["promptFeedback"]["blockReason"], "SAFETY");
+    let fault = Fault::ErrorLine { code: "overloaded".into(), message: "why".into() };
+    let bare = ask(&start(Reply { fault: Some(fault), ..Reply::text("Half") }));
+    let (_, error) = bare.body.rsplit_once("\n\n").expect("events before the error");
+    assert_eq!(serde_json::from_str::<Value>(error).expect("JSON")["error"]["code"], 503);
+}
+
+#[test]
 fn a_whole_answer_is_a_list_of_chunks() {
     let mut reply = Reply::thinking("Hm.").and_text("a").and_call(ToolCall::function("add", json!({})));
     reply.fault = Some(Fault::Unstreamed);

@@ -68,7 +68,7 @@ pub(super) struct CalledFunction<'a> {
 }
 
 impl CalledFunction<'_> {
-    /// Returns the arguments as JSON text; `{}` if there are none. A server may send them as a string of JSON.
+    /// Returns the arguments as JSON text; `{}` without arguments. A server may send them as a string of JSON.
     pub(super) fn arguments(&self) -> String {
         let Some(raw) = self.args.map(RawValue::get).filter(|raw| *raw != "null") else {
             return "{}".to_owned();

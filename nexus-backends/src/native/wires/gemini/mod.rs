@@ -6,6 +6,7 @@
 //! | `request`, `contents` | items as contents of a request |
 //! | `schema` | the subset of JSON Schema that the API knows |
 //! | `reader`, `chunk`, `parts` | chunks of the stream to turn events and a reply |
+//! | `stray` | errors in a stream outside of its events |
 //! | `signature` | signatures of thinking, between a reply and later requests |
 //!
 //! Facts about the API, with their sources. *Service definition* is `google/ai/generativelanguage/v1beta` in the
@@ -15,6 +16,7 @@
 //! | --- | --- |
 //! | `alt=sse` selects events; without it the stream is one JSON list | the API reference, `streamGenerateContent` |
 //! | a candidate without `finishReason` has not stopped; the reasons | service definition, `Candidate` |
+//! | an error may follow in the stream as bare JSON | the vendor's SDK for JavaScript |
 //! | a blocked prompt has `promptFeedback` and no candidates | service definition, `GenerateContentResponse` |
 //! | `promptTokenCount` includes cached tokens; the total adds thinking to the other counts | service definition, `UsageMetadata`; types of the vendor's SDK |
 //! | the id of a call is optional, and its response repeats it | service definition, `FunctionCall` |
@@ -37,6 +39,7 @@ pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod shape;
 mod signature;
+mod stray;
 
 /// Beginning of the id of a call to which the server gave none. Requests leave such an id out, and the server pairs
 /// the call by its name and its position.

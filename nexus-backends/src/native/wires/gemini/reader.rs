@@ -10,6 +10,7 @@ use super::super::reading::{Reading, parse};
 use super::super::writing::ANSWER_TOOL;
 use super::chunk::{Candidate, GeneratedChunk, GeneratedPart, PromptFeedback, UsageMetadata};
 use super::parts::{AnswerPart, AnswerParts};
+use super::stray::StrayJson;
 use crate::native::dialect::Dialect;
 use crate::native::lenient::List;
 use crate::native::reply::{CallEnding, ModelReply, OutputItem};
@@ -25,6 +26,7 @@ pub(crate) struct GeminiReader {
     reading: Reading,
     has_answer_tool: bool,
     answer: GeneratedAnswer,
+    stray: StrayJson,
 }
 
 /// Answer so far.
@@ -43,7 +45,12 @@ impl GeminiReader {
     /// Creates a reader. `call` is the number of the model call within the turn. With `has_answer_tool`, a call of the
     /// answer's tool becomes the text of the answer.
     pub(crate) fn new(call: u32, dialect: Arc<dyn Dialect>, has_answer_tool: bool) -> Self {
-        Self { reading: Reading::new(call, dialect), has_answer_tool, answer: GeneratedAnswer::default() }
+        Self {
+            reading: Reading::new(call, dialect),
+            has_answer_tool,
+            answer: GeneratedAnswer::default(),
+            stray: StrayJson::default(),
+        }
     }
 
     fn data(&mut self, name: &str, data: &str, events: &mut Vec<TurnEvent>) {
@@ -115,6 +122,10 @@ impl WireReader for GeminiReader {
         self.reading.answer_has(headers);
     }
 
+    fn received(&mut self, bytes: &[u8]) {
+        self.stray.push(bytes);
+    }
+
     fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>) {
         if self.is_finished() {
             return;
@@ -156,6 +167,12 @@ impl WireReader for GeminiReader {
 
     fn into_reply(mut self: Box<Self>, events: &mut Vec<TurnEvent>) -> ModelReply {
         let finish = self.answer.finish.take();
+        if finish.is_none()
+            && self.reading.ending.is_none()
+            && let Some(error) = self.stray.error()
+        {
+            self.reading.fail(&error);
+        }
         self.reading.ending = self.reading.ending.take().or(finish);
         let is_completed = matches!(self.reading.ending, Some(CallEnding::Completed { .. }));
         let (items, text) = self.items(is_completed, events);

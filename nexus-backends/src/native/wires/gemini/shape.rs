@@ -27,11 +27,11 @@ pub(crate) struct GeminiShape {
 /// Form in which an effort is sent, and with which thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ThinkingControl {
-    /// As `thinkingLevel`. Such models also require signatures of calls.
+    /// Sends `thinkingLevel`. Models with levels also require signatures of calls.
     Level,
-    /// As `thinkingBudget`.
+    /// Sends `thinkingBudget`.
     Budget,
-    /// Not at all.
+    /// Sends nothing about thinking.
     Nothing,
 }
 

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use crate::native::reply::OutputItem;
 
-/// Signature in place of one that a call of another model lacks. Source: the guide to thought signatures, its questions
-/// and answers.
+/// Placeholder for the signature of a call that another model made. Source: the guide to thought signatures, its
+/// questions and answers.
 pub(super) const MOVED_CALL: &str = "skip_thought_signature_validator";
 
 /// Sealed form of a signature.

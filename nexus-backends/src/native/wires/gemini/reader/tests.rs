@@ -225,6 +225,21 @@ fn an_error_in_the_stream_keeps_its_meaning() {
 }
 
 #[test]
+fn an_error_outside_of_the_events_counts_unless_the_answer_ended() {
+    let error = b"{\n  \"error\": {\"code\": 503, \"status\": \"UNAVAILABLE\"}\n}\n";
+    for (ends, wanted) in [(false, "Overloaded"), (true, "completed")] {
+        let mut reader = reader(false);
+        let mut events = Vec::new();
+        reader.event(Event { name: "", data: chunk(&[r#"{"text":"a"}"#]).as_bytes() }, &mut events);
+        if ends {
+            reader.event(Event { name: "", data: STOP.as_bytes() }, &mut events);
+        }
+        reader.received(error);
+        assert_eq!(end(&reader.into_reply(&mut events)), wanted);
+    }
+}
+
+#[test]
 fn only_the_first_candidate_counts() {
     let two = r#"{"candidates":[{"index":1,"content":{"parts":[{"text":"b"}]},"finishReason":"STOP"},{"content":{"parts":[{"text":"a"}]}}]}"#;
     let (events, reply) = read_with(false, &[two, two]);
