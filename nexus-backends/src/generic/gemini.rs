@@ -73,7 +73,7 @@ const OWN_GENERATION: [&str; 6] = [
 /// The backend kind `gemini`: Nexus's own loop at any server that speaks the Gemini API.
 ///
 /// Settings: those of every native backend; and `vendor`, `structured_output`, `efforts`, `thinking`,
-/// `result_pictures`, `key_header`, `body`.
+/// `result_pictures`, `call_ids`, `key_header`, `body`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GeminiApi;
 
@@ -138,6 +138,8 @@ struct GeminiSettings {
     /// Position of the pictures of a tool's result: inside the response of the function, or beside it for models before
     /// Gemini 3. Default: inside.
     result_pictures: PicturePosition,
+    /// Send the ids of calls. Google's cloud platform rejects them. Default: true.
+    call_ids: Option<bool>,
     /// Header with the key: x-goog-api-key, or authorization as a bearer token. Default: x-goog-api-key.
     key_header: ApiKeyHeader,
     /// More members of every request, such as `safetySettings`, or `generationConfig` with a temperature.
@@ -202,6 +204,7 @@ impl GeminiServer {
                 PicturePosition::Inside => ResultPictures::Inside,
                 PicturePosition::Beside => ResultPictures::Beside,
             },
+            call_ids: own.call_ids.unwrap_or(true),
             answer: own.structured_output.format(),
             body: any_server::body(&own.body),
             generation: None,
@@ -340,6 +343,7 @@ fn switch(body: &ErrorBody) -> Option<&'static str> {
             "structured_output: tool"
         }
         () if says(&["multimodal function response", "function_response.parts"]) => "result_pictures: beside",
+        () if says(&["unknown name \"id\""]) => "call_ids: false",
         () if says(&["function_calling_config", "allowed_function_names"]) => "structured_output: instructed",
         () => return None,
     })

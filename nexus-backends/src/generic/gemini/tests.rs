@@ -137,6 +137,20 @@ fn an_error_names_the_setting_that_fixes_it() {
             Kind::ContextExceeded,
             "",
         ),
+        (
+            400,
+            bad,
+            "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.",
+            Kind::InvalidRequest,
+            "`call_ids: false`",
+        ),
+        (
+            400,
+            bad,
+            "Multimodal function responses are not supported for this model.",
+            Kind::InvalidRequest,
+            "`result_pictures: beside`",
+        ),
         (400, bad, "API key not valid. Please pass a valid API key.", Kind::Unauthenticated, ""),
         (
             403,

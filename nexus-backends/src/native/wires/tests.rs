@@ -34,6 +34,7 @@ fn shapes() -> [WireShape; 4] {
         path: call_path(&ModelId::new("m")),
         thinking: ThinkingControl::Budget,
         pictures: ResultPictures::Inside,
+        call_ids: true,
         answer: AnswerFormat::Native,
         body: None,
         generation: None,

@@ -115,6 +115,11 @@ impl GeminiWriter {
         }
     }
 
+    /// Returns the id that a request states: that of the server, or of the wire from which the conversation came.
+    fn sent_id<'a>(&self, id: &'a str) -> Option<&'a str> {
+        (self.shape.call_ids && !id.is_empty() && !id.starts_with(UNNAMED_CALL)).then_some(id)
+    }
+
     /// Writes the model's reply.
     fn model(&self, items: &[&Item], contents: &mut Contents<'_>) {
         let role = ContentRole::Model;
@@ -157,7 +162,7 @@ impl GeminiWriter {
                     let own = signature.take();
                     let part = GeminiPart {
                         function_call: Some(FunctionCallPart {
-                            id: sent_id(id),
+                            id: self.sent_id(id),
                             name: function_name(name),
                             args: args.unwrap_or_else(|_| RawValue::NULL.to_owned()),
                         }),
@@ -198,7 +203,8 @@ impl GeminiWriter {
                 ResultPictures::Beside => {}
             }
             let response = if is_error { FunctionOutput::Error(text) } else { FunctionOutput::Output(text) };
-            let response = FunctionResponsePart { id: sent_id(answer.call), name, response, parts: inside };
+            let response =
+                FunctionResponsePart { id: self.sent_id(answer.call), name, response, parts: inside };
             contents.part(role, &GeminiPart { function_response: Some(response), ..GeminiPart::default() });
         }
         for (label, parts) in beside {
@@ -261,11 +267,6 @@ fn budget(effort: Effort) -> u64 {
         Effort::Medium => 10_240,
         _ => 24_576,
     }
-}
-
-/// Returns the id that a request states: that of the server, or of the wire from which the conversation came.
-fn sent_id(id: &str) -> Option<&str> {
-    (!id.is_empty() && !id.starts_with(UNNAMED_CALL)).then_some(id)
 }
 
 /// Returns the name of a called function in the form that the API requires.

@@ -16,6 +16,8 @@ pub(crate) struct GeminiShape {
     pub(crate) thinking: ThinkingControl,
     /// Position of the pictures of a result.
     pub(crate) pictures: ResultPictures,
+    /// True if requests contain the ids of calls. The vendor's cloud platform rejects them, by public threads.
+    pub(crate) call_ids: bool,
     /// Recipient of an answer's schema.
     pub(crate) answer: AnswerFormat,
     /// JSON object with more members of every request.

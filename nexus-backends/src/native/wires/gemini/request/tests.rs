@@ -15,6 +15,7 @@ fn shape() -> GeminiShape {
         path: Arc::from("/models/m:streamGenerateContent?alt=sse"),
         thinking: ThinkingControl::Budget,
         pictures: ResultPictures::Inside,
+        call_ids: true,
         answer: AnswerFormat::Native,
         body: None,
         generation: None,
@@ -125,6 +126,8 @@ fn results_follow_their_calls_in_order_with_the_ids_that_the_server_gave() {
     assert_eq!(contents(&items), wanted);
     let raw = raw_body(shape(), &items, &Request::default());
     assert!(raw.contains("{ \"a\":  1 }"), "prompt caches compare bytes: {raw}");
+    let without = raw_body(GeminiShape { call_ids: false, ..shape() }, &items, &Request::default());
+    assert!(!without.contains("\"id\""), "{without}");
 }
 
 #[test]
