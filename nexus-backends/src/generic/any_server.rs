@@ -69,8 +69,12 @@ pub(super) fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
 
 /// Returns true if a base URL ends with the version of an API, such as `v1`. Vendors document both forms of an address.
 pub(super) fn ends_with_version(base_url: &str) -> bool {
-    let last = base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    is_version(base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns true for a segment of a path that names the version of an API.
+pub(super) fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns the host of the server; empty without a valid `base_url`.

@@ -135,8 +135,8 @@ struct GeminiSettings {
     /// Form of an effort: a level, a budget of tokens for models before Gemini 3, or none for models that do not think.
     /// Default: level.
     thinking: ThinkingForms,
-    /// Position of the pictures of a tool's result: inside the response of the function, or beside it for models before
-    /// Gemini 3. Default: inside.
+    /// Position of the pictures of a tool's result: inside the response of the function, or beside it, as models before
+    /// Gemini 3 require. Default: inside, and beside after the server rejected that.
     result_pictures: PicturePosition,
     /// Send the ids of calls. Google's cloud platform rejects them. Default: true.
     call_ids: Option<bool>,
@@ -213,7 +213,7 @@ impl GeminiServer {
             provider: VENDOR.to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
             is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
-            has_version: any_server::ends_with_version(settings.base_url.as_deref().unwrap_or(BASE_URL)),
+            has_version: names_version(settings.base_url.as_deref().unwrap_or(BASE_URL)),
             billing: settings.billing,
             host: any_server::host(settings),
             key_header: own.key_header,
@@ -221,6 +221,11 @@ impl GeminiServer {
             efforts,
         }
     }
+}
+
+/// Returns true if the path of a base URL has the version of the API. At Google's cloud platform the project follows it.
+fn names_version(base_url: &str) -> bool {
+    base_url.trim().split('/').skip(3).any(any_server::is_version)
 }
 
 /// The dialect without any settings.
@@ -329,6 +334,7 @@ fn switch(body: &ErrorBody) -> Option<&'static str> {
     let says = |words: &[&str]| words.iter().any(|words| body.names(words));
     Some(match () {
         () if says(&["thinking level", "thinking_level", "thinkinglevel"]) => "thinking: budget",
+        () if says(&["thought_signature"]) => "thinking: level",
         () if says(&["thinking budget", "thinking_budget", "thinkingbudget"]) => "thinking: level",
         () if says(&[
             "thinking is not",
@@ -342,7 +348,7 @@ fn switch(body: &ErrorBody) -> Option<&'static str> {
         () if says(&["response mime type", "response_mime_type", "json_schema", "response_schema"]) => {
             "structured_output: tool"
         }
-        () if says(&["multimodal function response", "function_response.parts"]) => "result_pictures: beside",
+        () if says(&["function_response.parts"]) => "result_pictures: beside",
         () if says(&["unknown name \"id\""]) => "call_ids: false",
         () if says(&["function_calling_config", "allowed_function_names"]) => "structured_output: instructed",
         () => return None,

@@ -21,6 +21,11 @@ pub(crate) trait RequestWriter: fmt::Debug + Send + Sync {
 
     /// Returns the body of a request. `output_tokens` limits the answer.
     fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8>;
+
+    /// Implements [`Transcript::move_pictures`]. Default: false.
+    fn move_pictures(&mut self) -> bool {
+        false
+    }
 }
 
 /// Conversation as items.
@@ -158,6 +163,10 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         let accepted = self.accepted.min(self.items.len());
         let (before, new) = self.items.split_at_mut(accepted);
         replace_pictures(new) || replace_pictures(before)
+    }
+
+    fn move_pictures(&mut self) -> bool {
+        self.writer.move_pictures()
     }
 
     fn reopen(&mut self, opening: &TurnConstants<'_>) {

@@ -239,6 +239,9 @@ impl TurnLoop<'_> {
             () if misses_item(*status, body) && conversation.forget_items() => {
                 "the server does not know items of earlier replies; their reasoning is left out".to_owned()
             }
+            () if is_bad_request && body.names(INNER_PICTURES) && conversation.move_pictures() => {
+                "the server rejects pictures in results; they follow the results from now on".to_owned()
+            }
             () if refuses_pictures(*status, body) && conversation.drop_pictures() => {
                 let words = body.message.as_deref().unwrap_or("no reason is given");
                 format!("the server rejects a picture, which is left out from now on: {words}")
@@ -276,6 +279,10 @@ impl TurnLoop<'_> {
         Some(format!("the server rejects the tool {name:?}, which is left out: {reason}"))
     }
 }
+
+/// Words of a server that takes pictures only outside of results. Source: the Gemini API, for models before Gemini 3
+/// ("Multimodal function responses are not supported").
+const INNER_PICTURES: &str = "multimodal function response";
 
 /// Returns true if the server cannot read the reasoning that is sent back to it. Source: the public APIs of each wire.
 fn refuses_reasoning(body: &ErrorBody) -> bool {

@@ -59,6 +59,11 @@ pub(crate) trait Transcript: fmt::Debug + Send + Sync {
     /// replaced any.
     fn drop_pictures(&mut self) -> bool;
 
+    /// Moves pictures out of the results of calls, from now on. Returns true if they were in them. Default: false.
+    fn move_pictures(&mut self) -> bool {
+        false
+    }
+
     /// Replaces the beginning of the requests. The conversation stays.
     fn reopen(&mut self, opening: &TurnConstants<'_>);
 

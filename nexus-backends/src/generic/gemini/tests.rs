@@ -46,6 +46,11 @@ async fn the_path_has_the_model_and_a_version_once() {
     for (base_url, list, call) in [
         (BASE_URL, "/models?pageSize=1000", "/models/m:streamGenerateContent?alt=sse"),
         (
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google",
+            "/models?pageSize=1000",
+            "/models/m:streamGenerateContent?alt=sse",
+        ),
+        (
             "https://gateway.test/gemini",
             "/v1beta/models?pageSize=1000",
             "/v1beta/models/m:streamGenerateContent?alt=sse",
@@ -140,6 +145,13 @@ fn an_error_names_the_setting_that_fixes_it() {
         (
             400,
             bad,
+            "Function call is missing a thought_signature in functionCall parts.",
+            Kind::InvalidRequest,
+            "`thinking: level`",
+        ),
+        (
+            400,
+            bad,
             "Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field.",
             Kind::InvalidRequest,
             "`call_ids: false`",
@@ -147,7 +159,7 @@ fn an_error_names_the_setting_that_fixes_it() {
         (
             400,
             bad,
-            "Multimodal function responses are not supported for this model.",
+            "Invalid value at 'contents[2].parts[0].function_response.parts'",
             Kind::InvalidRequest,
             "`result_pictures: beside`",
         ),

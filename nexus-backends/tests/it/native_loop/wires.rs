@@ -165,6 +165,16 @@ async fn a_stream_that_breaks_off_is_no_answer() {
     }
 }
 
+/// A tool whose result is a picture.
+fn looking() -> Toolbox {
+    Toolbox::new().with(Tool::without_arguments("look", "Looks.", || async {
+        ToolResult::ok(vec![ToolContent::Image {
+            media_type: "image/png".to_owned(),
+            data: "QUJD".to_owned(),
+        }])
+    }))
+}
+
 #[tokio::test]
 async fn a_picture_of_a_result_reaches_the_model_and_a_refused_one_is_replaced() {
     for (kind, ..) in WIRES {
@@ -176,13 +186,7 @@ async fn a_picture_of_a_result_reaches_the_model_and_a_refused_one_is_replaced()
             ),
             answer(kind, "", "Done.", &[]),
         ]);
-        let tools = Toolbox::new().with(Tool::without_arguments("look", "Looks.", || async {
-            ToolResult::ok(vec![ToolContent::Image {
-                media_type: "image/png".to_owned(),
-                data: "QUJD".to_owned(),
-            }])
-        }));
-        let host = TurnHost::new().with_tools(Arc::new(tools));
+        let host = TurnHost::new().with_tools(Arc::new(looking()));
         let ran = run(&*backend(kind, &server.base_url(), json!({})), request(), host).await;
         assert_eq!(ran.result().text, "Done.", "{kind}");
         let asked = server.asked();
@@ -345,6 +349,23 @@ async fn the_gemini_wire_names_what_it_leaves_out_and_repeats_a_malformed_call()
     let functions = &server.asked()[0].body["tools"][0]["functionDeclarations"];
     assert_eq!(functions.as_array().unwrap().len(), 1);
     assert_eq!(server.asked().len(), 2);
+}
+
+#[tokio::test]
+async fn pictures_in_a_result_follow_it_where_the_model_requires_that() {
+    let words = "Multimodal function responses are not supported for this model.";
+    let server = Canned::new([
+        answer("gemini", "", "", &[("id_1", "look", "{}")]),
+        status(400, &json!({ "error": { "code": 400, "message": words, "status": "INVALID_ARGUMENT" } })),
+        answer("gemini", "", "Done.", &[]),
+    ]);
+    let backend = backend("gemini", &server.base_url(), json!({}));
+    let ran = run(&*backend, request(), TurnHost::new().with_tools(Arc::new(looking()))).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert!(ran.warnings().iter().any(|warning| warning.contains("follow the results")));
+    let parts = &server.asked()[2].body["contents"][2]["parts"];
+    assert_eq!(parts[0]["functionResponse"].get("parts"), None);
+    assert_eq!(parts[2]["inlineData"]["data"], "QUJD");
 }
 
 #[tokio::test]

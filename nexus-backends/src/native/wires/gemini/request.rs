@@ -256,6 +256,10 @@ impl RequestWriter for GeminiWriter {
         into.push(b'}');
         into
     }
+
+    fn move_pictures(&mut self) -> bool {
+        std::mem::replace(&mut self.shape.pictures, ResultPictures::Beside) == ResultPictures::Inside
+    }
 }
 
 /// Returns the budget for an effort. Source: our own choice, within the bounds that the guide to thinking lists for
