@@ -4,6 +4,7 @@
 mod answers;
 mod decisions;
 mod faults;
+mod gemini;
 mod lent;
 mod mending;
 mod own_login;

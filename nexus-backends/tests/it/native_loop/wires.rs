@@ -23,7 +23,7 @@ const WIRES: [(&str, &str, &str); 3] = [
 ];
 
 /// A reply on a wire: thinking, text, and calls with their ids, names and arguments.
-fn answer(kind: &str, thinking: &str, text: &str, calls: &[(&str, &str, &str)]) -> Vec<u8> {
+pub(super) fn answer(kind: &str, thinking: &str, text: &str, calls: &[(&str, &str, &str)]) -> Vec<u8> {
     let mut body = String::new();
     let mut event = |data: Value| body.push_str(&format!("data: {data}\n\n"));
     if kind == "chat" {
@@ -166,7 +166,7 @@ async fn a_stream_that_breaks_off_is_no_answer() {
 }
 
 /// A tool whose result is a picture.
-fn looking() -> Toolbox {
+pub(super) fn looking() -> Toolbox {
     Toolbox::new().with(Tool::without_arguments("look", "Looks.", || async {
         ToolResult::ok(vec![ToolContent::Image {
             media_type: "image/png".to_owned(),
@@ -329,54 +329,4 @@ async fn a_conversation_moves_over_the_wires_with_its_words_and_calls() {
         let had_reasoning = number > 0 && kinds[number - 1] != "responses";
         assert_eq!(is_warned, had_reasoning, "{kind} in turn {number}: {:?}", ran.warnings());
     }
-}
-
-#[tokio::test]
-async fn the_gemini_wire_names_what_it_leaves_out_and_repeats_a_malformed_call() {
-    let malformed = stream(b"data: {\"candidates\":[{\"finishReason\":\"MALFORMED_FUNCTION_CALL\"}]}\n\n");
-    let server = Canned::new([malformed, answer("gemini", "", "Done.", &[])]);
-    let named = |name: &str| {
-        let schema = json!({ "type": "object", "properties": { "a": { "type": "string", "pattern": "x" } } });
-        Tool::with_schema(name, "Echoes.", schema, |value: Value| async move { value.to_string() })
-    };
-    let tools = Toolbox::new().with(named("echo")).with(named("2echo"));
-    let backend = backend("gemini", &server.base_url(), json!({ "retries": 1 }));
-    let ran = run(&*backend, request(), TurnHost::new().with_tools(Arc::new(tools))).await;
-    assert_eq!(ran.result().text, "Done.");
-    let warnings = ran.warnings().join("\n");
-    assert!(warnings.contains("\"echo\": its schema is offered without `pattern`"), "{warnings}");
-    assert!(warnings.contains("\"2echo\" is not offered"), "{warnings}");
-    let functions = &server.asked()[0].body["tools"][0]["functionDeclarations"];
-    assert_eq!(functions.as_array().unwrap().len(), 1);
-    assert_eq!(server.asked().len(), 2);
-}
-
-#[tokio::test]
-async fn pictures_in_a_result_follow_it_where_the_model_requires_that() {
-    let words = "Multimodal function responses are not supported for this model.";
-    let server = Canned::new([
-        answer("gemini", "", "", &[("id_1", "look", "{}")]),
-        status(400, &json!({ "error": { "code": 400, "message": words, "status": "INVALID_ARGUMENT" } })),
-        answer("gemini", "", "Done.", &[]),
-    ]);
-    let backend = backend("gemini", &server.base_url(), json!({}));
-    let ran = run(&*backend, request(), TurnHost::new().with_tools(Arc::new(looking()))).await;
-    assert_eq!(ran.result().text, "Done.");
-    assert!(ran.warnings().iter().any(|warning| warning.contains("follow the results")));
-    let parts = &server.asked()[2].body["contents"][2]["parts"];
-    assert_eq!(parts[0]["functionResponse"].get("parts"), None);
-    assert_eq!(parts[2]["inlineData"]["data"], "QUJD");
-}
-
-#[tokio::test]
-async fn a_gemini_server_that_sends_a_list_is_read() {
-    let list = br#"[{"candidates":[{"content":{"parts":[{"text":"Do"}]}}]},
-        {"candidates":[{"content":{"parts":[{"text":"ne."}]},"finishReason":"STOP"}]}]"#;
-    let head = format!(
-        "HTTP/1.1 200 Ok\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        list.len()
-    );
-    let server = Canned::new([[head.as_bytes(), list].concat()]);
-    let ran = run(&*backend("gemini", &server.base_url(), json!({})), request(), TurnHost::new()).await;
-    assert_eq!(ran.result().text, "Done.");
 }
