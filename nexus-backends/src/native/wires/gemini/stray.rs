@@ -38,7 +38,7 @@ impl StrayJson {
         self.text.extend_from_slice(rest.get(..rest.len().min(room)).unwrap_or_default());
     }
 
-    /// Returns the error, if the bare JSON is one.
+    /// Returns the error in the bare JSON.
     pub(super) fn error(&self) -> Option<Value> {
         let value: Value = serde_json::Deserializer::from_slice(&self.text).into_iter().next()?.ok()?;
         let first = value.get(0).unwrap_or(&value);
