@@ -24,7 +24,7 @@ vendors! {
     "claude" => claude: "claude-cli";
     "codex" => codex: "codex-cli", "codex-sub-token", "chatgpt-sub-token";
     "grok" => grok: "grok-cli", "grok-sub-token";
-    "responses" => generic: "responses", "chat", "messages";
+    "responses" => generic: "responses", "chat", "messages", "gemini";
 }
 
 /// Returns every kind of this build. Kinds that this build does not include are known by name, so a configuration may

@@ -27,6 +27,7 @@ const DECODERS: &[(fn() -> StreamDecoder, &[&str])] = &[
     (StreamDecoder::with_hosted_custom_calls, &["completed", "response.done"]),
     (StreamDecoder::chat, &["finish_reason", "[DONE]"]),
     (StreamDecoder::messages, &["message_stop"]),
+    (StreamDecoder::gemini, &["finishReason"]),
 ];
 
 /// Decodes a body whole and in pieces, and checks and compares the results.

@@ -20,8 +20,12 @@ use crate::settings::Billing;
 const KEY_PREFIX: &str = "sk-";
 
 /// Hosts whose vendor has its own name, so that a panel counts the vendor only once.
-const VENDORS: [(&str, &str); 3] =
-    [("api.openai.com", "openai"), ("api.x.ai", "xai"), ("api.anthropic.com", "anthropic")];
+const VENDORS: [(&str, &str); 4] = [
+    ("api.openai.com", "openai"),
+    ("api.x.ai", "xai"),
+    ("api.anthropic.com", "anthropic"),
+    ("generativelanguage.googleapis.com", "google"),
+];
 
 /// Prefixes of keys, with the vendor and its host. Source: keys as each vendor's console shows them.
 const KEYS: [(&str, &str, &str); 6] = [
@@ -56,10 +60,21 @@ pub(super) fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
     let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
     match setting.or_else(|| is_known.then_some(vendor.as_str())) {
         Some("xai") => "x_ai",
+        Some("google") => "gcp.gemini",
         Some(vendor) => vendor,
         None => "openai",
     }
     .to_owned()
+}
+
+/// Returns true if a base URL ends with the version of an API, such as `v1`. Vendors document both forms of an address.
+pub(super) fn ends_with_version(base_url: &str) -> bool {
+    is_version(base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default())
+}
+
+/// Returns true for a segment of a path that names the version of an API.
+pub(super) fn is_version(segment: &str) -> bool {
+    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns the host of the server; empty without a valid `base_url`.
@@ -97,7 +112,7 @@ pub(super) fn check_key(
 /// already advises about a page of HTML.
 pub(super) fn misplaced(error: &ErrorReply<'_>, kind: &str) -> Option<Failure> {
     let status = error.status?;
-    let others = ["responses", "chat", "messages"].into_iter().filter(|other| *other != kind);
+    let others = ["responses", "chat", "messages", "gemini"].into_iter().filter(|other| *other != kind);
     let others = others.collect::<Vec<_>>().join("` or `");
     let shared = error.shared_outcome();
     let words = error.body.words();
@@ -166,10 +181,19 @@ const RESERVED_MEMBERS: [&str; 5] = ["model", "messages", "stream", "tools", "sy
 
 /// Rejects a setting `body` with members that Nexus writes itself.
 pub(super) fn check_body(members: &Map<String, Value>) -> Result<(), SettingsError> {
-    let Some(name) = members.keys().find(|name| RESERVED_MEMBERS.contains(&name.as_str())) else {
+    check_members(members, &["body"], &RESERVED_MEMBERS)
+}
+
+/// Rejects members at `place` of the settings that Nexus writes itself.
+pub(super) fn check_members(
+    members: &Map<String, Value>,
+    place: &[&str],
+    own: &[&str],
+) -> Result<(), SettingsError> {
+    let Some(name) = members.keys().find(|name| own.contains(&name.as_str())) else {
         return Ok(());
     };
-    let path = vec!["body".to_owned(), name.clone()];
+    let path = place.iter().map(|key| (*key).to_owned()).chain([name.clone()]).collect();
     let reason = "Nexus writes this member of a request itself: remove it".to_owned();
     Err(SettingsError { path, reason })
 }

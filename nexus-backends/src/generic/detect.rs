@@ -1,5 +1,7 @@
 //! Detection of model servers on this machine, and of API keys.
 
+use std::collections::BTreeSet;
+
 use futures::future::join_all;
 use nexus_core::detection::{DetectedBackend, Detection, DetectionFuture, LocalAnswer, Machine, Payment};
 use serde::Deserialize;
@@ -32,7 +34,7 @@ struct KeyedServer {
 }
 
 /// Servers that take an API key. Source: the reference of each server; no request was sent to those after the third.
-const KEYED: [KeyedServer; 7] = [
+const KEYED: [KeyedServer; 9] = [
     KeyedServer {
         entry: "openai-api",
         kind: "responses",
@@ -68,6 +70,25 @@ const KEYED: [KeyedServer; 7] = [
         model: "claude-sonnet-5",
         settings: &[],
         program: Some("claude"),
+    },
+    KeyedServer {
+        entry: "gemini-api",
+        kind: "gemini",
+        variable: "GEMINI_API_KEY",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        model: "gemini-flash-latest",
+        settings: &[],
+        program: None,
+    },
+    // The name in older guides. Both variables are one server.
+    KeyedServer {
+        entry: "gemini-api",
+        kind: "gemini",
+        variable: "GOOGLE_API_KEY",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        model: "gemini-flash-latest",
+        settings: &[],
+        program: None,
     },
     KeyedServer {
         entry: "deepseek",
@@ -136,11 +157,8 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
                 }
             }
         }
-        let has_program =
-            |server: &KeyedServer| server.program.is_some_and(|name| machine.program(name).usable.is_some());
-        let is_used =
-            |server: &&KeyedServer| machine.variable(server.variable).is_some() && !has_program(server);
-        for server in KEYED.iter().filter(is_used) {
+        let has_program = |name: &str| machine.program(name).usable.is_some();
+        for server in keyed(|variable| machine.variable(variable).is_some(), has_program) {
             let words = format!("the key in {}, for {}", server.variable, server.base_url);
             let backend = DetectedBackend::new(server.kind, Payment::Metered, words)
                 .named(server.entry)
@@ -152,6 +170,17 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
             detection.backends.push(server.settings.iter().fold(backend, with));
         }
         detection
+    })
+}
+
+/// Returns the servers whose key is set, unless a program takes it. A server with two variables counts once.
+fn keyed(
+    is_set: impl Fn(&str) -> bool,
+    has_program: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = &'static KeyedServer> {
+    let mut entries = BTreeSet::new();
+    KEYED.iter().filter(move |server| {
+        is_set(server.variable) && !server.program.is_some_and(&has_program) && entries.insert(server.entry)
     })
 }
 
@@ -185,6 +214,17 @@ fn models(body: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_one_server_whichever_of_its_variables_names_it() {
+        let found = |variables: &[&str]| -> Vec<(&str, &str)> {
+            let servers = keyed(|variable| variables.contains(&variable), |name| name == "claude");
+            servers.map(|server| (server.entry, server.variable)).collect()
+        };
+        assert_eq!(found(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]), [("gemini-api", "GEMINI_API_KEY")]);
+        assert_eq!(found(&["GOOGLE_API_KEY"]), [("gemini-api", "GOOGLE_API_KEY")]);
+        assert_eq!(found(&["ANTHROPIC_API_KEY"]), [], "the program takes the key");
+    }
 
     #[test]
     fn a_list_of_models_has_those_that_answer_a_prompt() {

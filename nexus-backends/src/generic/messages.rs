@@ -198,12 +198,9 @@ impl Default for MessagesServer {
     }
 }
 
-/// Returns the path of a call below a base URL. Vendors document both forms: with the version, and without it.
+/// Returns the path of a call below a base URL.
 fn path_below(base_url: &str) -> &'static str {
-    let last = base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    let is_version =
-        last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    if is_version { "/messages" } else { "/v1/messages" }
+    if any_server::ends_with_version(base_url) { "/messages" } else { "/v1/messages" }
 }
 
 #[async_trait]

@@ -6,12 +6,14 @@ use bytes::Bytes;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
 
 use super::chat::ChatServer;
+use super::gemini::GeminiServer;
 use super::messages::MessagesServer;
 use super::native::Generic;
 use crate::native::reply::{CallEnding, ModelReply, OutputItem};
 use crate::native::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
 use crate::native::wire_reader::WireReader;
 use crate::native::wires::chat::reader::ChatReader;
+use crate::native::wires::gemini::reader::GeminiReader;
 use crate::native::wires::messages::reader::MessagesReader;
 use crate::native::wires::responses::reader::ResponseReader;
 use crate::native::wires::responses::shape::CustomCalls;
@@ -107,6 +109,12 @@ impl StreamDecoder {
         Self::with(MessagesReader::new(1, Arc::new(MessagesServer::default()), false))
     }
 
+    /// Creates a decoder for the start of a stream of the Gemini API.
+    #[must_use]
+    pub fn gemini() -> Self {
+        Self::with(GeminiReader::new(1, Arc::new(GeminiServer::default()), false))
+    }
+
     /// Creates a decoder for a server that answers custom tool calls itself.
     #[must_use]
     pub fn with_hosted_custom_calls() -> Self {
@@ -134,6 +142,7 @@ impl StreamDecoder {
 
     /// Decodes the next chunk, and appends its turn events to `events`.
     pub fn push_into(&mut self, chunk: Bytes, events: &mut Vec<TurnEvent>) {
+        self.reader.received(&chunk);
         self.splitter.push(chunk);
         loop {
             match self.splitter.next() {
@@ -262,10 +271,19 @@ mod tests {
         "data: {\"type\":\"message_stop\"}\n\n",
     );
 
+    const GEMINI: &str = concat!(
+        ": comment\n\ndata: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hm\",\"thought\":true}],\"role\":\"model\"},\"index\":0}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\\ud83d\"}]}}],\"modelVersion\":\"m\"}\r\n\r\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\\ude00\"},{\"text\":\"\",\"thoughtSignature\":\"c2ln\"}]}}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"x\",\"args\":{}},\"thoughtSignature\":\"c2ln\"}]}}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"role\":\"model\"},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1}}\n\n",
+    );
+
     /// Each wire: a decoder, a valid stream, and the words of which one is in a stream that ends well.
-    const WIRES: [(fn() -> StreamDecoder, &str, &[&str]); 2] = [
+    const WIRES: [(fn() -> StreamDecoder, &str, &[&str]); 3] = [
         (StreamDecoder::chat, CHAT, &["finish_reason", "[DONE]"]),
         (StreamDecoder::messages, MESSAGES, &["message_stop"]),
+        (StreamDecoder::gemini, GEMINI, &["finishReason"]),
     ];
 
     fn decoded(mut decoder: StreamDecoder, bytes: &[u8], cuts: &[usize]) -> (Vec<TurnEvent>, Decoded) {
@@ -295,7 +313,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_mutated_stream_is_read_alike_in_any_pieces_and_ends_well_only_with_an_end_mark(
-            wire in 0_usize..2,
+            wire in 0_usize..3,
             mutations in proptest::collection::vec((0_usize..1_200, 0_u8..4, any::<u8>()), 0..6),
             cuts in proptest::collection::vec(0_usize..150, 0..10),
         ) {

@@ -24,6 +24,11 @@ pub(crate) trait RequestWriter: fmt::Debug + Send + Sync {
 
     /// Returns the body of a request. `output_tokens` limits the answer.
     fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8>;
+
+    /// Implements [`Transcript::move_pictures`]. Default: false.
+    fn move_pictures(&mut self) -> bool {
+        false
+    }
 }
 
 /// Approximate length of an item in a request without its content, in bytes.
@@ -217,6 +222,10 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
             }
         }
         plan.dropped
+    }
+
+    fn move_pictures(&mut self) -> bool {
+        self.writer.move_pictures()
     }
 
     fn reopen(&mut self, opening: &TurnConstants<'_>) {

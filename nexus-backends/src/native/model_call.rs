@@ -253,6 +253,9 @@ impl TurnLoop<'_> {
             () if misses_item(*status, body) && conversation.forget_items() => {
                 "the server does not know items of earlier replies; their reasoning is left out".to_owned()
             }
+            () if is_bad_request && body.names(INNER_PICTURES) && conversation.move_pictures() => {
+                "the server rejects pictures in results; they follow the results from now on".to_owned()
+            }
             () if refuses_pictures(*status, body) && conversation.drop_pictures() => {
                 let words = body.message.as_deref().unwrap_or("no reason is given");
                 format!("the server rejects a picture, which is left out from now on: {words}")
@@ -278,7 +281,9 @@ impl TurnLoop<'_> {
         setup: &mut TurnSetup,
         conversation: &mut dyn Transcript,
     ) -> Option<String> {
-        let index = body.param.as_deref().and_then(tool_index).or_else(|| tool_index_in(body.words()));
+        let words = body.words();
+        let index = body.param.as_deref().and_then(tool_index).or_else(|| tool_index_in(words));
+        let index = index.or_else(|| declaration_index(words));
         let index = index.filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
@@ -288,6 +293,10 @@ impl TurnLoop<'_> {
         Some(format!("the server rejects the tool {name:?}, which is left out: {reason}"))
     }
 }
+
+/// Words of a server that takes pictures only outside of results. Source: the Gemini API, for models before Gemini 3
+/// ("Multimodal function responses are not supported").
+const INNER_PICTURES: &str = "multimodal function response";
 
 /// Returns true if the server cannot read the reasoning that is sent back to it. Source: the public APIs of each wire.
 fn refuses_reasoning(body: &ErrorBody) -> bool {
@@ -332,6 +341,13 @@ fn tool_index_in(words: &str) -> Option<usize> {
     words.strip_prefix("tools.")?.split('.').next()?.parse().ok()
 }
 
+/// Returns the index of the function that an error's words name, as in
+/// `GenerateContentRequest.tools[0].function_declarations[3].name: …`. Source: the Gemini API.
+fn declaration_index(words: &str) -> Option<usize> {
+    let (_, rest) = words.split_once("function_declarations[")?;
+    rest.split(']').next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,5 +360,8 @@ mod tests {
         assert_eq!(tool_index("tools[x]"), None);
         assert_eq!(tool_index_in("tools.3.custom.input_schema: bad"), Some(3));
         assert_eq!(tool_index_in("the tools.3 are bad"), None);
+        let words = "* GenerateContentRequest.tools[0].function_declarations[3].name: Invalid function name.";
+        assert_eq!(declaration_index(words), Some(3));
+        assert_eq!(declaration_index("tools[0]"), None);
     }
 }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 
 use super::dialect::ProbedModel;
 use super::model_server::ModelServer;
+use super::outcome::{self, ErrorBody, ErrorReply};
 use super::transport::{Fetched, TransportError};
 use crate::auth::Credential;
 
@@ -65,16 +66,18 @@ async fn list(server: &ModelServer, probed: ProbedModel<'_>) -> Availability {
         Err(error) => return unreachable(server, &error),
     };
     let place = format!("{:?}{}", server.transport.place(), probed.path);
-    match fetched.status {
-        StatusCode::UNAUTHORIZED => Availability::Unauthenticated {
-            remedy: match &server.credential {
-                Some(source) => format!("{place} rejects the credential: check {}", source.describe()),
-                None => format!("{place} requires a credential: set `credential`"),
-            },
+    let unauthenticated = || Availability::Unauthenticated {
+        remedy: match &server.credential {
+            Some(source) => format!("{place} rejects the credential: check {}", source.describe()),
+            None => format!("{place} requires a credential: set `credential`"),
         },
+    };
+    match fetched.status {
+        StatusCode::UNAUTHORIZED => unauthenticated(),
         status if status.is_server_error() => {
             Availability::Unusable { reason: format!("{place} was answered {status}") }
         }
+        status if status.is_client_error() && refuses_credential(server, &fetched) => unauthenticated(),
         status if status.is_success() => {
             let found = read(&fetched.body);
             judge(server, probed, found.as_deref(), date_of(&fetched.headers))
@@ -103,6 +106,13 @@ async fn fetch(
     credential: Option<&Credential>,
 ) -> Result<Fetched, TransportError> {
     server.transport.get_within(path, server.dialect.list_headers(credential), REACH_PATIENCE).await
+}
+
+/// Returns true if an error is about the credential, which some servers report with another status than 401.
+fn refuses_credential(server: &ModelServer, fetched: &Fetched) -> bool {
+    let body = ErrorBody::read(&fetched.body);
+    let error = ErrorReply { status: Some(fetched.status), headers: &fetched.headers, body: &body };
+    outcome::judge(&error, server.dialect.failure(&error)).kind == ErrorKind::Unauthenticated
 }
 
 /// Judges the server by its list of models. `None` is a list in an unknown form.
@@ -142,10 +152,11 @@ fn judge(
     }
 }
 
-/// Answer to `GET {base_url}/models`.
+/// Answer to `GET {base_url}/models`: a list in `data`, or in `models` at the Gemini API.
 #[derive(Debug, Deserialize)]
 struct ModelAnswer {
-    data: Vec<ListedModel>,
+    data: Option<Vec<ListedModel>>,
+    models: Option<Vec<GeneratingModel>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -155,11 +166,32 @@ struct ListedModel {
     owned_by: Option<String>,
 }
 
+/// Model as the Gemini API lists it. Source: the API reference, `Model`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GeneratingModel {
+    /// Name with its collection, such as `models/gemini-flash-latest`.
+    name: String,
+    #[serde(default)]
+    supported_generation_methods: Vec<String>,
+}
+
+impl GeneratingModel {
+    /// Converts a model that can answer a prompt. A list without methods does not exclude any.
+    fn listed(self) -> Option<ListedModel> {
+        let methods = &self.supported_generation_methods;
+        let answers = methods.is_empty() || methods.iter().any(|method| method == "generateContent");
+        let id = self.name.strip_prefix("models/").unwrap_or(&self.name).to_owned();
+        answers.then_some(ListedModel { id, owned_by: None })
+    }
+}
+
 impl ListedModel {
     /// Returns true if a request may name the listed model so.
     fn answers_to(&self, model: &str) -> bool {
         // Source: Ollama completes a name without a tag; the server of llama.cpp ignores the name; LiteLLM lists patterns.
         self.id == model
+            || Some(self.id.as_str()) == model.strip_prefix("models/")
             || self.id.strip_suffix(":latest") == Some(model)
             || self.owned_by.as_deref() == Some("llamacpp")
             || self.id.contains('*')
@@ -170,7 +202,12 @@ impl ListedModel {
 fn read(body: &[u8]) -> Option<Vec<ListedModel>> {
     let answer: ModelAnswer = serde_json::from_slice(body).ok()?;
     let is_name = |model: &ListedModel| model.id.len() <= 200 && !model.id.chars().any(char::is_control);
-    Some(answer.data.into_iter().filter(is_name).collect())
+    let listed = match (answer.data, answer.models) {
+        (Some(data), _) => data,
+        (None, Some(models)) => models.into_iter().filter_map(GeneratingModel::listed).collect(),
+        (None, None) => return None,
+    };
+    Some(listed.into_iter().filter(is_name).collect())
 }
 
 fn ready(date: Option<SystemTime>, note: Option<String>) -> Availability {
@@ -228,6 +265,12 @@ mod tests {
     #[test]
     fn a_list_in_another_form_is_no_list() {
         assert!(read(b"<html>").is_none());
+        assert!(read(b"{}").is_none());
+        let gemini = br#"{"models":[{"name":"models/a","supportedGenerationMethods":["generateContent"]},
+            {"name":"models/embed","supportedGenerationMethods":["embedContent"]},{"name":"tunedModels/b"}]}"#;
+        let listed = read(gemini).unwrap();
+        assert_eq!(listed.iter().map(|model| model.id.as_str()).collect::<Vec<_>>(), ["a", "tunedModels/b"]);
+        assert!(listed[0].answers_to("models/a") && listed[0].answers_to("a"));
         assert_eq!(read(br#"{"data":[{"id":"a\nb"},{"id":"ok"}]}"#).unwrap().len(), 1);
     }
 }

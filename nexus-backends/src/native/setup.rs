@@ -100,8 +100,7 @@ impl TurnLoop<'_> {
             )),
             _ => {}
         }
-        let offer = offer(definitions, plan.shape.strict());
-        warnings.extend(offer.warnings);
+        let mut offer = offer(definitions, plan.shape.strict());
         let mut output_format = None;
         if let Some(schema) = &self.request.output
             && self.backend.dialect.capabilities().output == OutputSupport::Native
@@ -113,6 +112,8 @@ impl TurnLoop<'_> {
                 warnings.push(text.to_owned());
             }
         }
+        plan.shape.restrict(&mut offer, output_format.as_mut());
+        warnings.extend(offer.warnings);
         for warning in warnings {
             self.context.log.event(TurnEvent::warning(warning));
         }

@@ -63,6 +63,11 @@ pub(crate) trait Transcript: fmt::Debug + Send + Sync {
     /// Drops older parts of the conversation. Returns the extent, which is empty if nothing can be dropped.
     fn compact(&mut self, demand: CompactionDemand) -> DroppedParts;
 
+    /// Moves pictures out of the results of calls, from now on. Returns true if they were in them. Default: false.
+    fn move_pictures(&mut self) -> bool {
+        false
+    }
+
     /// Replaces the beginning of the requests. The conversation stays.
     fn reopen(&mut self, opening: &TurnConstants<'_>);
 

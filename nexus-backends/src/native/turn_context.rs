@@ -241,7 +241,10 @@ impl BodyTurn<'_> {
                 return Poll::Ready(BodyEnd::Over);
             }
             match ready!(body.poll_chunk(context)) {
-                Some(Ok(chunk)) => self.splitter.push(chunk),
+                Some(Ok(chunk)) => {
+                    self.reader.received(&chunk);
+                    self.splitter.push(chunk);
+                }
                 Some(Err(error)) => return Poll::Ready(BodyEnd::Broken(error)),
                 None => *self.is_over = true,
             }

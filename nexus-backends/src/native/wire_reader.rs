@@ -11,6 +11,9 @@ pub(crate) trait WireReader: Send {
     /// Stores the response headers that matter to an error in the stream.
     fn answer_has(&mut self, headers: &HeaderMap);
 
+    /// Reads bytes of the stream before they are split into events. Default: does nothing.
+    fn received(&mut self, _bytes: &[u8]) {}
+
     /// Reads one event of the stream, and appends turn events for the caller to `events`. Ignores everything after the
     /// terminal event.
     fn event(&mut self, event: Event<'_>, events: &mut Vec<TurnEvent>);

@@ -7,7 +7,7 @@ use libtest_mimic::{Failed, Trial};
 use nexus_backends::{
     claude::cli::ClaudeCli,
     codex::{ChatgptSubToken, CodexSubToken, cli::CodexCli},
-    generic::{ChatCompletions, MessagesApi, Responses},
+    generic::{ChatCompletions, GeminiApi, MessagesApi, Responses},
     grok::{GrokSubToken, cli::GrokCli},
 };
 use nexus_core::BackendKind;
@@ -31,10 +31,10 @@ const REAL: [(&str, &str); 3] =
     [("NEXUS_REAL_CLAUDE", "claude-cli"), ("NEXUS_REAL_CODEX", "codex-cli"), ("NEXUS_REAL_GROK", "grok-cli")];
 
 /// Columns that are tried by default.
-const DEFAULT: [&str; 5] = ["claude-cli", "acp", "responses", "chat", "messages"];
+const DEFAULT: [&str; 6] = ["claude-cli", "acp", "responses", "chat", "messages", "gemini"];
 
 /// Every column of the page, in its order.
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 11] = [
     "claude-cli",
     "codex-cli",
     "grok-cli",
@@ -45,6 +45,7 @@ const COLUMNS: [&str; 10] = [
     "responses",
     "chat",
     "messages",
+    "gemini",
 ];
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -169,6 +170,8 @@ fn native(column: &str) -> Box<dyn Subject> {
         "chat" => NativeSubject::new(column, Arc::new(ChatCompletions), Dialect::Chat)
             .with_setting("model", json!("simulated")),
         "messages" => NativeSubject::new(column, Arc::new(MessagesApi), Dialect::Anthropic)
+            .with_setting("model", json!("simulated")),
+        "gemini" => NativeSubject::new(column, Arc::new(GeminiApi), Dialect::Gemini)
             .with_setting("model", json!("simulated")),
         _ => NativeSubject::new(column, Arc::new(Responses), Dialect::Responses)
             .with_setting("model", json!("simulated")),

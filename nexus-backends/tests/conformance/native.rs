@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_backends::{
     codex::{ChatgptSubToken, CodexSubToken},
-    generic::{ChatCompletions, MessagesApi, Responses},
+    generic::{ChatCompletions, GeminiApi, MessagesApi, Responses},
     grok::GrokSubToken,
 };
 use nexus_testkit::{
@@ -25,10 +25,14 @@ pub(crate) fn subjects() -> Subjects {
     let messages = NativeSubject::new("messages", Arc::new(MessagesApi), Dialect::Anthropic)
         .with_setting("model", json!("simulated"))
         .before_a_strict_vendor();
+    let gemini = NativeSubject::new("gemini", Arc::new(GeminiApi), Dialect::Gemini)
+        .with_setting("model", json!("simulated"))
+        .before_a_strict_vendor();
     let mut subjects: Subjects = vec![
         ("responses".to_owned(), Arc::new(generic)),
         ("chat".to_owned(), Arc::new(chat)),
         ("messages".to_owned(), Arc::new(messages)),
+        ("gemini".to_owned(), Arc::new(gemini)),
     ];
     if !effort::is_deep() {
         return subjects;

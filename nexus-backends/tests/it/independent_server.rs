@@ -98,12 +98,20 @@ async fn tools_are_called_over_several_rounds_with_everything_that_was_said_befo
         let answered = |message: &&Value| message["role"] == "tool";
         let answers: Vec<(&Value, &Value)> =
             said.iter().filter(answered).map(|tool| (&tool["tool_call_id"], &tool["content"])).collect();
-        // The Messages API has a field for a failed call; the other two have words alone.
-        let failure = if kind == "messages" { "no such city" } else { "Error: no such city" };
+        // The Messages API has a field for a failed call, and the Gemini API two members; the other two have words alone.
+        let failure = match kind {
+            "messages" => json!("no such city"),
+            "gemini" => json!("{\"error\":\"no such city\"}"),
+            _ => json!("Error: no such city"),
+        };
+        let answer = |text: &str| match kind {
+            "gemini" => json!(json!({ "output": text }).to_string()),
+            _ => json!(text),
+        };
         let expected = [
-            (&json!("call_paris"), &json!("18 degrees in Paris")),
-            (&json!("call_rome"), &json!("21 degrees in Rome")),
-            (&json!("call_oslo"), &json!(failure)),
+            (&json!("call_paris"), &answer("18 degrees in Paris")),
+            (&json!("call_rome"), &answer("21 degrees in Rome")),
+            (&json!("call_oslo"), &failure),
         ];
         assert_eq!(answers, expected);
         let called: Vec<&Value> =

@@ -7,11 +7,12 @@ mod generated;
 mod sdk;
 
 use bytes::Bytes;
-use nexus_backends::generic::{Decoded, DecodedEnding, StreamDecoder};
+use nexus_backends::generic::{Decoded, DecodedCall, DecodedEnding, StreamDecoder};
 use nexus_core::TurnEvent;
 use proptest::{prelude::*, sample::Index};
+use serde_json::Value;
 
-use self::generated::{Answer, Stream, WIRES, Wire, answers, rewritings};
+use self::generated::{Answer, Stream, UNKNOWN_MEMBER, WIRES, Wire, answers, rewritings};
 
 /// A change that a valid stream does not survive.
 #[derive(Clone, Debug)]
@@ -140,12 +141,23 @@ proptest! {
             let (_, plain) = decode(wire, [Bytes::from(stream.events.concat())]);
             let (_, rewritten) = decode(wire, [Bytes::from(rewriting.of(&stream))]);
             prop_assert_eq!(&rewritten.messages, &plain.messages, "{:?}", wire);
-            prop_assert_eq!(&rewritten.calls, &plain.calls);
+            prop_assert_eq!(comparable(&rewritten), comparable(&plain), "{:?}", wire);
             prop_assert_eq!(&rewritten.usage, &plain.usage);
             prop_assert_eq!(&rewritten.ending, &plain.ending);
             says_the_answer(&answer, &plain)?;
         }
     }
+}
+
+/// Returns the calls with their arguments as values. On the Gemini wire arguments are an object, whose members have no order and
+/// get an unknown member too.
+fn comparable(decoded: &Decoded) -> Vec<(String, String, Value)> {
+    let comparable = |call: &DecodedCall| {
+        let mut arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+        arguments.as_object_mut().map(|members| members.remove(UNKNOWN_MEMBER));
+        (call.call_id.clone(), call.name.clone(), arguments)
+    };
+    decoded.calls.iter().map(comparable).collect()
 }
 
 /// Compares what was read with what was generated.

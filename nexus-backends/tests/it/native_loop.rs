@@ -5,6 +5,7 @@ mod answers;
 mod compaction;
 mod decisions;
 mod faults;
+mod gemini;
 mod lent;
 mod mending;
 mod own_login;

@@ -10,9 +10,12 @@ use crate::support::{Folder, text};
 
 #[test]
 fn a_model_behind_each_wire_changes_a_file_and_checks_it() {
-    for (kind, dialect) in
-        [("responses", Dialect::Responses), ("chat", Dialect::Chat), ("messages", Dialect::Anthropic)]
-    {
+    for (kind, dialect) in [
+        ("responses", Dialect::Responses),
+        ("chat", Dialect::Chat),
+        ("messages", Dialect::Anthropic),
+        ("gemini", Dialect::Gemini),
+    ] {
         let check = json!({ "command": "grep -q 42 answer.txt && echo passes" });
         let script = [
             Reply::call(ToolCall::function("read_file", json!({ "path": "question.txt" }))),

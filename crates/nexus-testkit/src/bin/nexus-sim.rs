@@ -82,6 +82,8 @@ enum Speaks {
     Xai,
     /// Chat Completions, for any client of that API.
     Chat,
+    /// The Gemini API, for any client of that API.
+    Gemini,
 }
 
 fn main() -> ExitCode {
@@ -109,6 +111,7 @@ fn serve(arguments: &Arguments) -> io::Result<()> {
         Speaks::Responses => Dialect::Responses,
         Speaks::Xai => Dialect::Xai,
         Speaks::Chat => Dialect::Chat,
+        Speaks::Gemini => Dialect::Gemini,
     };
     let builder = Sim::builder(dialect, scenario).port(arguments.port).log();
     #[cfg(feature = "tls")]
@@ -230,13 +233,17 @@ codex exec --json --skip-git-repo-check 'Say hello' < /dev/null
 "
         ));
     }
-    if wants(Speaks::Chat) {
+    for (kind, path) in [("chat", "v1"), ("gemini", "v1beta")] {
+        let speaks_it = if kind == "chat" { Speaks::Chat } else { Speaks::Gemini };
+        if !wants(speaks_it) {
+            continue;
+        }
         text.push_str(&format!(
             "\
-# Nexus itself
+# Nexus itself, by the wire {kind}
 cat > simulated.yaml <<'END'
 groups: {{ simulated: [server] }}
-backends: {{ server: {{ kind: chat, base_url: \"{root}/v1\", model: simulated }} }}
+backends: {{ server: {{ kind: {kind}, base_url: \"{root}/{path}\", model: simulated }} }}
 types: {{ executor: {{ tier: execution, phase: implement, group: simulated }} }}
 END
 nexus run --config simulated.yaml 'Say hello'

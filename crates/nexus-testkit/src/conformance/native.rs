@@ -53,6 +53,8 @@ impl NativeSubject {
                     "usage_that_is_not_reported_is_not_invented",
                     "the API always reports its usage",
                 ),
+            Dialect::Gemini => subject
+                .not_staging("a_plan_that_is_used_up_says_until_when", "the API's answer names no time"),
             _ => subject,
         }
     }

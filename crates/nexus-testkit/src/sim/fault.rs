@@ -88,7 +88,8 @@ pub enum Fault {
     },
     /// After the parts, pieces of text without end.
     Flood,
-    /// After the parts, an error as a bare line of the stream: xAI's two flat fields, elsewhere an `error` event.
+    /// After the parts, an error as a bare line of the stream: xAI's two flat fields, bare JSON at the Gemini API, elsewhere an
+    /// `error` event.
     ErrorLine {
         /// The vendor's code, verbatim.
         code: String,

@@ -1,8 +1,8 @@
 //! The vendor simulator: loopback servers that answer as the vendors' model APIs do, from a script.
 //!
 //! A [`Scenario`] describes the model's answers and faults, independent of the vendor. A [`Dialect`] writes them
-//! as Anthropic Messages, as OpenAI Responses the way Codex uses it, as xAI's variant, or as Chat Completions. The same
-//! script serves all of them. Every request of the clients is recorded.
+//! as Anthropic Messages, as OpenAI Responses the way Codex uses it, as xAI's variant, as Chat Completions, or as the Gemini
+//! API. The same script serves all of them. Every request of the clients is recorded.
 //!
 //! ```
 //! use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
@@ -26,6 +26,7 @@ mod chat;
 mod conversation;
 mod fault;
 mod gallery;
+mod gemini;
 mod mangle;
 mod model;
 mod own_loop;
@@ -78,6 +79,8 @@ pub enum Dialect {
     Xai,
     /// Chat Completions, as servers of many vendors speak it. Base URL: `/v1`.
     Chat,
+    /// The Gemini API of Google. Base URL: `/v1beta`.
+    Gemini,
     /// All of them on one port: the path and the headers of each request identify its dialect.
     All,
 }
@@ -112,11 +115,12 @@ impl Sim {
         }
     }
 
-    /// Base URL for a client: with `/v1` where the dialect's clients expect it.
+    /// Base URL for a client: with `/v1` or `/v1beta` where the dialect's clients expect it.
     pub fn base_url(&self) -> String {
         match self.core.dialect {
             Dialect::Anthropic | Dialect::All => self.root_url(),
             Dialect::Responses | Dialect::Xai | Dialect::Chat => format!("{}/v1", self.root_url()),
+            Dialect::Gemini => format!("{}/v1beta", self.root_url()),
         }
     }
 

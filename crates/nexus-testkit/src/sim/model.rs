@@ -140,6 +140,18 @@ pub(super) fn plain(models: &[Model]) -> Value {
     json!({"object": "list", "data": models.iter().map(entry).collect::<Vec<_>>()})
 }
 
+/// The list of the Gemini API.
+pub(super) fn gemini(models: &[Model]) -> Value {
+    let entry = |model: &Model| {
+        json!({
+            "name": format!("models/{}", model.name),
+            "displayName": model.name,
+            "supportedGenerationMethods": ["generateContent", "countTokens"],
+        })
+    };
+    json!({"models": models.iter().map(entry).collect::<Vec<_>>()})
+}
+
 /// Catalogue for Codex clients, which send their version with the request, and for clients of the public API on a plan.
 ///
 /// Source: `codex debug models --bundled` of 0.169.0.

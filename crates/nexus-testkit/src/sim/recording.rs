@@ -86,11 +86,11 @@ impl RecordedRequest {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The token of `Authorization: Bearer`, or the key of `x-api-key`.
+    /// The token of `Authorization: Bearer`, or the key of `x-api-key` or `x-goog-api-key`.
     pub fn bearer(&self) -> Option<&str> {
         match self.header("authorization") {
             Some(value) => value.strip_prefix("Bearer "),
-            None => self.header("x-api-key"),
+            None => self.header("x-api-key").or_else(|| self.header("x-goog-api-key")),
         }
     }
 

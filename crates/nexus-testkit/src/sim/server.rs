@@ -17,7 +17,7 @@ use super::responder::Responder;
 use super::scenario::{Count, Scenario};
 use super::socket::Ending;
 use super::wire::Answer;
-use super::{Dialect, anthropic, chat, responses, xai};
+use super::{Dialect, anthropic, chat, gemini, responses, xai};
 
 /// A dialect's classification of a request.
 pub(super) enum Route {
@@ -134,6 +134,9 @@ impl Core {
         if path.ends_with("/chat/completions") {
             return Dialect::Chat;
         }
+        if gemini::is_call(path) || has("x-goog-") {
+            return Dialect::Gemini;
+        }
         if has("x-grok-") || has("x-xai-") || agent.starts_with("grok") {
             Dialect::Xai
         } else if path.ends_with("/responses") || agent.contains("codex") || has("session-id") {
@@ -181,6 +184,7 @@ pub(super) async fn respond(
         Dialect::Responses => responses::route(&incoming),
         Dialect::Xai => xai::route(&incoming),
         Dialect::Chat => chat::route(&incoming),
+        Dialect::Gemini => gemini::route(&incoming),
     };
     let (purpose, conversation, ready) = match route {
         Route::Main(conversation) => (Purpose::MainCall, conversation, None),
@@ -228,13 +232,14 @@ pub(super) async fn respond(
                 Dialect::Responses => responses::answer(&call, &reply),
                 Dialect::Xai => xai::answer(&call, &reply),
                 Dialect::Chat => chat::answer(&call, &reply),
+                Dialect::Gemini => gemini::answer(&call, &reply),
             }
         }
     };
     play(Playing::new(core, number, ending), answer).await
 }
 
-/// The token of `Authorization: Bearer`, or the key of `x-api-key`.
+/// The token of `Authorization: Bearer`, or the key of `x-api-key` or `x-goog-api-key`.
 fn credential(headers: &[(String, String)]) -> Option<&str> {
     let header = |wanted: &str| {
         let found = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -242,7 +247,7 @@ fn credential(headers: &[(String, String)]) -> Option<&str> {
     };
     match header("authorization") {
         Some(value) => value.strip_prefix("Bearer "),
-        None => header("x-api-key"),
+        None => header("x-api-key").or_else(|| header("x-goog-api-key")),
     }
 }
 

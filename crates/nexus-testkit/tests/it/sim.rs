@@ -5,6 +5,7 @@ mod chat;
 mod client;
 mod faults;
 mod gallery;
+mod gemini;
 mod mangled;
 mod recording;
 mod responses;

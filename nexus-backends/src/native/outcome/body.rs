@@ -45,6 +45,8 @@ pub(crate) struct ErrorBody {
     pub(crate) resets_at: Option<SystemTime>,
     /// Time until a retry, if a field of the body states it.
     pub(crate) retry_in: Option<Duration>,
+    /// Name of the quota that is used up.
+    pub(crate) quota: Option<String>,
     /// Beginning of the body, or title of a page, if the error has no message.
     pub(crate) excerpt: String,
 }
@@ -139,7 +141,9 @@ impl ErrorBody {
             Value::String(text) => duration_in(text),
             _ => None,
         };
-        self.code = self.code.take().or_else(|| text("code"));
+        // Google's errors have the status as a number in `code`, and the name of the code in `status`.
+        let name = text("status").filter(|_| fields.get("code").is_some_and(Value::is_number));
+        self.code = self.code.take().or_else(|| name.or_else(|| text("code")));
         self.status = self.status.or_else(|| {
             ["code", "status", "status_code", "type"].into_iter().find_map(|name| status_named(&text(name)?))
         });
@@ -156,6 +160,24 @@ impl ErrorBody {
                 .find_map(|name| number(name).and_then(from_seconds))
                 .or_else(|| duration("retry_after"))
         });
+        if let Some(Value::Array(details)) = fields.get("details") {
+            details.iter().for_each(|detail| self.take_detail(detail));
+        }
+    }
+
+    /// Reads a detail of Google's error model: the reason, the delay, or the quota. Source: `google/rpc/error_details.proto`
+    /// of the repository googleapis.
+    fn take_detail(&mut self, detail: &Value) {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        self.kind = self.kind.take().or_else(|| text(detail, "reason"));
+        self.retry_in =
+            self.retry_in.or_else(|| text(detail, "retryDelay").and_then(|delay| duration_in(&delay)));
+        let violations = detail.get("violations").and_then(Value::as_array);
+        let quotas: Vec<String> =
+            violations.into_iter().flatten().filter_map(|violation| text(violation, "quotaId")).collect();
+        // The quota of the longest time decides, because it returns last.
+        let longest = quotas.iter().find(|quota| quota.contains("PerDay")).or(quotas.first()).cloned();
+        self.quota = self.quota.take().or(longest);
     }
 
     /// Reads a message, or an error as JSON in a text, which gateways pass on.

@@ -90,8 +90,8 @@ pub(super) fn moment(number: f64) -> Option<SystemTime> {
 }
 
 /// Texts before a wait. Source: `rate_limit_exceeded` in a stream states its wait only in its message ("Please try
-/// again in 1.8s."), as a vendor's own program reads it.
-const BEFORE_WAIT: [&str; 2] = ["try again in ", "retry after "];
+/// again in 1.8s."), as a vendor's own program reads it; "Please retry in 34.07s." of the Gemini API.
+const BEFORE_WAIT: [&str; 3] = ["try again in ", "retry after ", "retry in "];
 
 fn sentence(words: &str) -> Option<Duration> {
     let words = words.to_lowercase();

@@ -61,8 +61,8 @@ impl Meaning {
 ///
 /// Sources: *recorded*: codes that a vendor's own program distinguishes, and streams that it accepted; *reference*: the
 /// error codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's;
-/// *messages*: the Messages API, whose errors gateways pass on.
-const CODES: [(&str, Meaning); 25] = [
+/// *messages*: the Messages API, whose errors gateways pass on; *gemini*: the Gemini API.
+const CODES: [(&str, Meaning); 28] = [
     ("context_length_exceeded", Meaning::ContextExceeded), // recorded
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
     ("insufficient_quota", Meaning::UsageLimit),           // recorded
@@ -88,6 +88,9 @@ const CODES: [(&str, Meaning); 25] = [
     ("authentication_error", Meaning::Unauthenticated),    // llama.cpp
     ("permission_error", Meaning::Forbidden),              // llama.cpp
     ("exceeded_current_quota_error", Meaning::UsageLimit), // moonshot
+    ("api_key_invalid", Meaning::Unauthenticated),         // gemini, under the status 400
+    ("resource_exhausted", Meaning::RateLimited),          // gemini
+    ("deadline_exceeded", Meaning::TimedOut),              // gemini
 ];
 
 /// Texts about a model that does not exist, in lower case. They count after the word "model", unless they contain it.

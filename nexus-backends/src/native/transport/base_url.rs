@@ -38,6 +38,9 @@ impl BaseUrl {
         if let Some(end) = ENDPOINTS.iter().find(|end| path.ends_with(**end)) {
             return Err(wrong(&format!("remove `{end}`: Nexus adds it to each request")));
         }
+        if path.rsplit_once("/models/").is_some_and(|(_, call)| call.contains(':')) {
+            return Err(wrong("remove `/models/` and everything after it: Nexus adds it to each request"));
+        }
         url.set_path(&path);
         let uri = Uri::try_from(url.as_str()).map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
         Ok(Self { text: url.as_str().trim_end_matches('/').to_owned(), uri })

@@ -3,12 +3,13 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `shape` | the wire of a plan, as data |
-//! | [`responses`], [`chat`], [`messages`] | one protocol each |
+//! | [`responses`], [`chat`], [`messages`], [`gemini`] | one protocol each |
 //! | `reading`, `writing` | parts that the wires of items share |
 //!
 //! The functions here select the wire of a plan. The loop knows only `WireReader` and `Transcript`.
 
 pub mod chat;
+pub mod gemini;
 pub mod messages;
 mod reading;
 pub mod responses;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 use nexus_core::ResumeHandle;
 
 use self::chat::{reader::ChatReader, request::ChatWriter};
+use self::gemini::{reader::GeminiReader, request::GeminiWriter};
 use self::messages::{reader::MessagesReader, request::MessagesWriter};
 use self::responses::convert;
 use self::responses::reader::ResponseReader;
@@ -72,6 +74,9 @@ pub(crate) fn reader(call: u32, dialect: &Arc<dyn Dialect>, plan: &ModelPlan) ->
         WireShape::Messages(shape) => {
             Box::new(MessagesReader::new(call, dialect, shape.answer == AnswerFormat::Tool))
         }
+        WireShape::Gemini(shape) => {
+            Box::new(GeminiReader::new(call, dialect, shape.answer == AnswerFormat::Tool))
+        }
     }
 }
 
@@ -82,6 +87,9 @@ pub(crate) fn open(opening: &TurnConstants<'_>) -> Box<dyn Transcript> {
         WireShape::Chat(shape) => Box::new(ItemTranscript::new(ChatWriter(shape.clone()), opening)),
         WireShape::Messages(shape) => {
             Box::new(ItemTranscript::new(MessagesWriter::new(shape.clone(), opening.effort), opening))
+        }
+        WireShape::Gemini(shape) => {
+            Box::new(ItemTranscript::new(GeminiWriter::new(shape.clone(), opening), opening))
         }
     }
 }
@@ -110,6 +118,7 @@ pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Opti
         WireShape::Messages(shape) => {
             resume_items(MessagesWriter::new(shape.clone(), opening.effort), opening, stored)
         }
+        WireShape::Gemini(shape) => resume_items(GeminiWriter::new(shape.clone(), opening), opening, stored),
     }
 }
 

@@ -1,8 +1,13 @@
 //! Wire of a request, with the shape of requests on it.
 
+use serde_json::Value;
+
 use super::chat::shape::{ChatShape, is_completion};
+use super::gemini::schema::restrict;
+use super::gemini::shape::{GeminiShape, is_answer};
 use super::messages::shape::{MessagesShape, is_message};
 use super::responses::shape::{Shape, is_response};
+use crate::native::tools::OfferedTools;
 
 /// Wire that a server speaks.
 #[derive(Clone, Debug)]
@@ -13,6 +18,8 @@ pub(crate) enum WireShape {
     Chat(ChatShape),
     /// The Messages API.
     Messages(MessagesShape),
+    /// The Gemini API.
+    Gemini(GeminiShape),
 }
 
 impl WireShape {
@@ -20,16 +27,17 @@ impl WireShape {
     pub(crate) fn responses(&self) -> Option<&Shape> {
         match self {
             Self::Responses(shape) => Some(shape),
-            Self::Chat(_) | Self::Messages(_) => None,
+            Self::Chat(_) | Self::Messages(_) | Self::Gemini(_) => None,
         }
     }
 
     /// Returns the path of a model call, below the base URL.
-    pub(crate) fn path(&self) -> &'static str {
+    pub(crate) fn path(&self) -> &str {
         match self {
             Self::Responses(_) => "/responses",
             Self::Chat(_) => "/chat/completions",
             Self::Messages(shape) => shape.path,
+            Self::Gemini(shape) => &shape.path,
         }
     }
 
@@ -39,6 +47,7 @@ impl WireShape {
             Self::Responses(_) => is_response(body),
             Self::Chat(_) => is_completion(body),
             Self::Messages(_) => is_message(body),
+            Self::Gemini(_) => is_answer(body),
         }
     }
 
@@ -47,7 +56,15 @@ impl WireShape {
         match self {
             Self::Responses(shape) => shape.strict,
             Self::Chat(shape) => shape.strict,
-            Self::Messages(_) => false,
+            Self::Messages(_) | Self::Gemini(_) => false,
+        }
+    }
+
+    /// Removes tools, and keywords of schemas, that the wire cannot express, with a warning for each.
+    pub(crate) fn restrict(&self, offer: &mut OfferedTools, format: Option<&mut Value>) {
+        match self {
+            Self::Responses(_) | Self::Chat(_) | Self::Messages(_) => {}
+            Self::Gemini(_) => restrict(offer, format),
         }
     }
 }

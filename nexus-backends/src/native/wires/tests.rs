@@ -4,6 +4,7 @@ use nexus_core::{BackendId, ModelId, PromptBlock, ResumeHandle, ToolResult};
 use serde_json::{Value, json, value::RawValue};
 
 use super::chat::shape::{ChatShape, ThinkingBack};
+use super::gemini::shape::{GeminiShape, ResultPictures, ThinkingControl, call_path};
 use super::messages::shape::{MessagesShape, ThinkingForm};
 use super::responses::shape::PLAIN;
 use super::*;
@@ -11,7 +12,7 @@ use crate::native::compaction::CompactionDemand;
 use crate::native::items::{LONE_RESULT, MISSING_RESULT};
 use crate::native::reply::{FunctionCall, OutputItem};
 
-fn shapes() -> [WireShape; 3] {
+fn shapes() -> [WireShape; 4] {
     let chat = ChatShape {
         system: "system",
         output_bound: None,
@@ -31,7 +32,21 @@ fn shapes() -> [WireShape; 3] {
         answer: AnswerFormat::Native,
         body: None,
     };
-    [WireShape::Responses(PLAIN), WireShape::Chat(chat), WireShape::Messages(messages)]
+    let gemini = GeminiShape {
+        path: call_path(&ModelId::new("m")),
+        thinking: ThinkingControl::Budget,
+        pictures: ResultPictures::Inside,
+        call_ids: true,
+        answer: AnswerFormat::Native,
+        body: None,
+        generation: None,
+    };
+    [
+        WireShape::Responses(PLAIN),
+        WireShape::Chat(chat),
+        WireShape::Messages(messages),
+        WireShape::Gemini(gemini),
+    ]
 }
 
 fn plan(shape: &WireShape, model: &str) -> ModelPlan {
@@ -62,6 +77,7 @@ fn sealed(shape: &WireShape) -> OutputItem {
         }
         WireShape::Chat(_) => json!({ "reasoning_content": "SEAL" }),
         WireShape::Messages(_) => json!({ "type": "thinking", "thinking": "SEAL", "signature": "x" }),
+        WireShape::Gemini(_) => json!({ "thoughtSignature": "SEAL" }),
     };
     OutputItem::Reasoning { raw: RawValue::from_string(json.to_string()).unwrap() }
 }
@@ -114,7 +130,7 @@ fn words_and_calls_reach_every_wire_and_reasoning_only_its_own() {
 
 #[test]
 fn a_conversation_survives_all_wires_and_back() {
-    let order = [0, 1, 2, 0, 2, 1, 0];
+    let order = [0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1, 0];
     let shapes = shapes();
     let mut transcript = open(&opening(&plan(&shapes[0], "m")));
     round(&mut *transcript, &shapes[0], 0);

@@ -14,6 +14,9 @@ pub(super) const ANSWER_TOOL: &str = "final_answer";
 pub(super) const ANSWER_TOOL_USE: &str =
     "Submit the final answer. Call this tool once, when the answer is complete.";
 
+/// Text of the user in a conversation that begins with the model.
+pub(super) const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
+
 /// Appends JSON. Cannot fail in practice, because all keys are strings.
 pub(super) fn write(into: &mut Vec<u8>, value: &impl Serialize) {
     let before = into.len();

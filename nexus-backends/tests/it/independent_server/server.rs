@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const ANNOUNCEMENT: &str = "listening on http://";
 
 /// The wires, as kinds of a configuration.
-pub(crate) const WIRES: [&str; 3] = ["responses", "chat", "messages"];
+pub(crate) const WIRES: [&str; 4] = ["responses", "chat", "messages", "gemini"];
 
 /// aimock with the replies of `real/servers/aimock.json`, on a port of its own. Dropped, it is gone.
 pub(crate) struct Server {
@@ -57,7 +57,9 @@ impl Server {
 
     /// The backend of the wire with its defaults, pointed at the server.
     pub(crate) fn backend(&self) -> Arc<dyn ExecutionBackend> {
-        let settings = json!({ "base_url": format!("http://{}/v1", self.address), "model": "gpt-5.5" });
+        let version = if self.kind == "gemini" { "v1beta" } else { "v1" };
+        let settings =
+            json!({ "base_url": format!("http://{}/{version}", self.address), "model": "gpt-5.5" });
         let context = BuildContext::in_home(self.folder.path()).with_base_directory(self.folder.path());
         let registry = nexus_backends::registry();
         let kind = registry.kind(self.kind).unwrap();

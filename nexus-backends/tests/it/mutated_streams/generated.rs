@@ -39,10 +39,14 @@ pub(crate) enum Wire {
     Responses,
     Chat,
     Messages,
+    Gemini,
 }
 
+/// Name of a member that no wire has.
+pub(crate) const UNKNOWN_MEMBER: &str = "x_nobody_knows";
+
 /// Every wire.
-pub(crate) const WIRES: [Wire; 3] = [Wire::Responses, Wire::Chat, Wire::Messages];
+pub(crate) const WIRES: [Wire; 4] = [Wire::Responses, Wire::Chat, Wire::Messages, Wire::Gemini];
 
 /// A valid way to write a stream that differs from the usual one.
 #[derive(Clone, Debug)]
@@ -132,7 +136,7 @@ impl Rewriting {
                     members.reverse();
                 }
                 if self.has_unknown_member {
-                    members.push(("x_nobody_knows".to_owned(), "{\"a\":[1,null]}".to_owned()));
+                    members.push((UNKNOWN_MEMBER.to_owned(), "{\"a\":[1,null]}".to_owned()));
                 }
                 let members: Vec<_> =
                     members.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
@@ -154,6 +158,7 @@ impl Wire {
             Self::Responses => "responses",
             Self::Chat => "chat",
             Self::Messages => "messages",
+            Self::Gemini => "gemini",
         }
     }
 
@@ -163,6 +168,7 @@ impl Wire {
             Self::Responses => StreamDecoder::new(),
             Self::Chat => StreamDecoder::chat(),
             Self::Messages => StreamDecoder::messages(),
+            Self::Gemini => StreamDecoder::gemini(),
         }
     }
 
@@ -172,6 +178,7 @@ impl Wire {
             Self::Responses => event.contains("response.completed"),
             Self::Chat => event.starts_with("data: [DONE]") || !event.contains("\"finish_reason\":null"),
             Self::Messages => event.contains("message_stop"),
+            Self::Gemini => event.contains("\"finishReason\""),
         }
     }
 
@@ -180,6 +187,7 @@ impl Wire {
         let events = match self {
             Self::Responses => responses(answer).iter().map(|data| named("type", data)).collect(),
             Self::Messages => messages(answer).iter().map(|data| named("type", data)).collect(),
+            Self::Gemini => gemini(answer).iter().map(|data| format!("data: {data}\n\n")).collect(),
             Self::Chat => {
                 let chunks = chat(answer).into_iter().map(|data| format!("data: {data}\n\n"));
                 chunks.chain(["data: [DONE]\n\n".to_owned()]).collect()
@@ -331,4 +339,28 @@ fn messages(answer: &Answer) -> Vec<Value> {
     }));
     events.push(json!({ "type": "message_stop" }));
     events
+}
+
+fn gemini(answer: &Answer) -> Vec<Value> {
+    let chunk = |parts: Vec<Value>| {
+        json!({
+            "candidates": [{ "index": 0, "content": { "role": "model", "parts": parts } }],
+            "modelVersion": "m", "responseId": "r",
+        })
+    };
+    let mut chunks: Vec<_> = answer.text.iter().map(|piece| chunk(vec![json!({ "text": piece })])).collect();
+    for call in &answer.calls {
+        let args: Value = serde_json::from_str(&call.arguments.concat()).unwrap();
+        chunks
+            .push(chunk(vec![json!({ "functionCall": { "id": call.id, "name": call.name, "args": args } })]));
+    }
+    // The last chunk states the end, and has a part of its own as the service sends it.
+    let mut last = chunk(vec![json!({ "text": "" })]);
+    last["candidates"][0]["finishReason"] = json!("STOP");
+    last["usageMetadata"] = json!({
+        "promptTokenCount": answer.input_tokens, "candidatesTokenCount": answer.output_tokens,
+        "totalTokenCount": answer.input_tokens + answer.output_tokens,
+    });
+    chunks.push(last);
+    chunks
 }

@@ -15,8 +15,8 @@ use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 use super::{
-    decode,
-    generated::{WIRES, Wire, answers, rewritings},
+    comparable, decode,
+    generated::{UNKNOWN_MEMBER, WIRES, Wire, answers, rewritings},
 };
 
 /// A process that reads streams with the vendors' SDKs.
@@ -69,15 +69,14 @@ fn the_vendors_sdk_reads_the_same_text_calls_and_usage() {
     let compared = runner.run(&(answers(), rewritings()), |(answer, rewriting)| {
         for wire in WIRES {
             let body = rewriting.of(&wire.stream(&answer));
-            let theirs = sdks.borrow_mut().read(wire, &body);
+            let mut theirs = sdks.borrow_mut().read(wire, &body);
+            for call in theirs["calls"].as_array_mut().into_iter().flatten() {
+                call[2].as_object_mut().map(|members| members.remove(UNKNOWN_MEMBER));
+            }
             let (_, decoded) = decode(wire, [Bytes::from(body.clone())]);
             let usage = decoded.usage.clone().unwrap_or_default();
-            let calls = decoded.calls.iter().map(|call| {
-                let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-                json!([call.call_id, call.name, arguments])
-            });
             let ours = json!({
-                "text": decoded.messages.concat(), "calls": calls.collect::<Vec<_>>(),
+                "text": decoded.messages.concat(), "calls": comparable(&decoded),
                 "input": usage.all_input_tokens(), "output": usage.all_output_tokens(),
             });
             prop_assert_eq!(&ours, &theirs, "{:?}\n{}", wire, body);

@@ -26,10 +26,15 @@ const WINDOW_BYTES: usize = 64_000;
 const FACT: &str = "The release branch is frozen until Friday.";
 
 /// The wires, with the simulator's dialect and the vendor's words for a request that is too long.
-const WIRES: [(&str, Dialect, &str); 3] = [
+const WIRES: [(&str, Dialect, &str); 4] = [
     ("responses", Dialect::Responses, "Your input exceeds the context window of this model."),
     ("chat", Dialect::Chat, "This model's maximum context length is 16000 tokens."),
     ("messages", Dialect::Anthropic, "prompt is too long: 16400 tokens > 16000 maximum"),
+    (
+        "gemini",
+        Dialect::Gemini,
+        "The input token count (16400) exceeds the maximum number of tokens allowed (16000).",
+    ),
 ];
 
 fn text_bytes(conversation: &Conversation) -> usize {
@@ -98,6 +103,10 @@ fn log_reader() -> TurnHost {
     TurnHost::new().with_tools(Arc::new(Toolbox::new().with(tool)))
 }
 
+fn base_url(kind: &str, sim: &Sim) -> String {
+    format!("{}/{}", sim.root_url(), if kind == "gemini" { "v1beta" } else { "v1" })
+}
+
 fn long_request() -> TurnRequest {
     let limits = Limits::new().with_deadline(Duration::from_secs(90));
     TurnRequest::new("Read the whole log, from the first page on.")
@@ -130,9 +139,7 @@ async fn a_turn_of_two_hundred_rounds_ends_well_in_a_small_context() {
         {
             let has_window = reports_usage;
             let sim = small_model(dialect, words, 200, reports_usage);
-            let mut base_url = sim.root_url();
-            base_url.push_str("/v1");
-            let backend = backend(kind, &base_url, settings);
+            let backend = backend(kind, &base_url(kind, &sim), settings);
             let ran = run(&*backend, long_request(), log_reader()).await;
             assert_eq!(ran.result().text, "Done.", "{kind}: {:?}", ran.warnings());
             let calls = sim.main_calls();
@@ -163,13 +170,13 @@ async fn a_turn_of_two_hundred_rounds_ends_well_in_a_small_context() {
 async fn a_conversation_that_was_compacted_is_resumed_and_moves_to_another_wire() {
     let (kind, dialect, words) = WIRES[0];
     let sim = small_model(dialect, words, 60, false);
-    let first = backend(kind, &format!("{}/v1", sim.root_url()), json!({}));
+    let first = backend(kind, &base_url(kind, &sim), json!({}));
     let begins = long_request().with_conversation(ConversationMode::Keep);
     let ran = run(&*first, begins, log_reader()).await;
     let handle = ran.result().resume.clone().unwrap();
     for (kind, dialect, words) in WIRES {
         let sim = small_model(dialect, words, 0, false);
-        let backend = backend(kind, &format!("{}/v1", sim.root_url()), json!({}));
+        let backend = backend(kind, &base_url(kind, &sim), json!({}));
         let again =
             TurnRequest::new("And now?").with_model("grok-4.6").with_conversation(ConversationMode::Resume {
                 // The conversation of another backend.
@@ -190,7 +197,7 @@ async fn a_conversation_that_was_compacted_is_resumed_and_moves_to_another_wire(
 async fn a_prompt_that_is_too_long_alone_is_refused_once() {
     for (kind, dialect, words) in WIRES {
         let sim = small_model(dialect, words, 0, true);
-        let backend = backend(kind, &format!("{}/v1", sim.root_url()), json!({}));
+        let backend = backend(kind, &base_url(kind, &sim), json!({}));
         let prompt = "a word ".repeat(WINDOW_BYTES / 4);
         let ran = run(&*backend, TurnRequest::new(prompt).with_model("m"), TurnHost::new()).await;
         assert_eq!(ran.error().kind(), ErrorKind::ContextExceeded, "{kind}");

@@ -14,9 +14,12 @@ use super::stage::{Ran, backend, request, run};
 
 const HALF: &str = "This answer breaks off in the mid";
 
-async fn weather(reply: Reply) -> Ran {
-    let sim = Sim::start(Dialect::Responses, Scenario::from(reply)).unwrap();
-    run(&*backend("responses", &sim.base_url(), json!({})), request(), TurnHost::new()).await
+/// Kinds of backend, each with the dialect of its server.
+const KINDS: [(&str, Dialect); 2] = [("responses", Dialect::Responses), ("gemini", Dialect::Gemini)];
+
+async fn weather((kind, dialect): (&str, Dialect), reply: Reply) -> Ran {
+    let sim = Sim::start(dialect, Scenario::from(reply)).unwrap();
+    run(&*backend(kind, &sim.base_url(), json!({})), request(), TurnHost::new()).await
 }
 
 /// Faults after half an answer: the kind they end as.
@@ -35,9 +38,10 @@ async fn what_came_before_a_fault_is_in_the_error() {
         ),
         (Fault::Length { lie: Lie::More }, ErrorKind::Transport),
     ];
-    for (fault, kind) in cases {
+    let cases = KINDS.into_iter().flat_map(|server| cases.clone().map(|(fault, kind)| (server, fault, kind)));
+    for (server, fault, kind) in cases {
         let reply = Reply { fault: Some(fault.clone()), ..Reply::text(HALF) };
-        let ran = weather(reply).await;
+        let ran = weather(server, reply).await;
         if matches!(fault, Fault::Length { .. }) && ran.outcome.is_ok() {
             // The terminal event came before the lie was noticed: the answer is whole.
             assert_eq!(ran.result().text, HALF);
@@ -70,9 +74,10 @@ async fn what_is_no_answer_is_told_as_what_it_is() {
         (Fault::ResetBeforeHeaders, ErrorKind::Transport),
         (Fault::HugeBody { status: 400, bytes: 100 << 20 }, ErrorKind::InvalidRequest),
     ];
-    for (fault, kind) in cases {
-        let ran = weather(Reply::fault(fault.clone())).await;
-        assert_eq!(ran.error().kind(), kind, "{fault:?}: {}", ran.error());
+    let cases = KINDS.into_iter().flat_map(|server| cases.clone().map(|(fault, kind)| (server, fault, kind)));
+    for (server, fault, kind) in cases {
+        let ran = weather(server, Reply::fault(fault.clone())).await;
+        assert_eq!(ran.error().kind(), kind, "{server:?} {fault:?}: {}", ran.error());
     }
 }
 
@@ -84,8 +89,10 @@ async fn an_answer_in_an_odd_dress_is_an_answer() {
         Fault::HugeEvent { bytes: 3 << 20 },
         Fault::Length { lie: Lie::More },
     ] {
-        let ran = weather(Reply { fault: Some(fault.clone()), ..Reply::text("Whole.") }).await;
-        assert_eq!(ran.result().text, "Whole.", "{fault:?}");
+        for server in KINDS {
+            let ran = weather(server, Reply { fault: Some(fault.clone()), ..Reply::text("Whole.") }).await;
+            assert_eq!(ran.result().text, "Whole.", "{server:?} {fault:?}");
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whole turns on Chat Completions and the Messages API: what is sent back, what is refused, and a conversation that
+//! Whole turns on Chat Completions, the Messages API and the Gemini API: what is sent back, what is refused, and a conversation that
 //! moves between them.
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -15,14 +15,15 @@ use super::{
     stage::{TOKEN, backend, host, request, run},
 };
 
-/// The two wires, with the path of a call and the field of the key.
-const WIRES: [(&str, &str, &str); 2] = [
+/// The wires, with the path of a call and the field of the key.
+const WIRES: [(&str, &str, &str); 3] = [
     ("chat", "POST /v1/chat/completions ", "authorization: bearer "),
     ("messages", "POST /v1/messages ", "x-api-key: "),
+    ("gemini", "POST /v1/models/grok-4.6:streamGenerateContent?alt=sse ", "x-goog-api-key: "),
 ];
 
 /// A reply on a wire: thinking, text, and calls with their ids, names and arguments.
-fn answer(kind: &str, thinking: &str, text: &str, calls: &[(&str, &str, &str)]) -> Vec<u8> {
+pub(super) fn answer(kind: &str, thinking: &str, text: &str, calls: &[(&str, &str, &str)]) -> Vec<u8> {
     let mut body = String::new();
     let mut event = |data: Value| body.push_str(&format!("data: {data}\n\n"));
     if kind == "chat" {
@@ -39,6 +40,28 @@ fn answer(kind: &str, thinking: &str, text: &str, calls: &[(&str, &str, &str)]) 
         event(chunk(json!({}), json!(if calls.is_empty() { "stop" } else { "tool_calls" })));
         event(json!({ "choices": [], "usage": { "prompt_tokens": 10, "completion_tokens": 5 } }));
         body.push_str("data: [DONE]\n\n");
+        return stream(body.as_bytes());
+    }
+    if kind == "gemini" {
+        let chunk =
+            |parts: Value| json!({ "candidates": [{ "content": { "parts": parts, "role": "model" } }] });
+        event(chunk(json!([{ "text": thinking, "thought": true }])));
+        event(chunk(json!([{ "text": text }])));
+        for (index, (id, name, arguments)) in calls.iter().enumerate() {
+            let args = serde_json::value::RawValue::from_string((*arguments).to_owned()).unwrap();
+            let call = format!("{{\"functionCall\":{{\"id\":\"{id}\",\"name\":\"{name}\",\"args\":{args}}}");
+            // The signature stands for the thinking, and returns in its place.
+            let signature =
+                if index == 0 { format!(",\"thoughtSignature\":\"{thinking}\"") } else { String::new() };
+            let chunk = chunk(json!(["PART"])).to_string();
+            body.push_str(&format!(
+                "data: {}\n\n",
+                chunk.replace("\"PART\"", &format!("{call}{signature}}}"))
+            ));
+        }
+        body.push_str(
+            "data: {\"candidates\":[{\"content\":{},\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":10}}\n\n",
+        );
         return stream(body.as_bytes());
     }
     event(
@@ -95,12 +118,18 @@ async fn a_round_of_tools_goes_back_with_its_thinking() {
         for words in ["Look.", "Hm.", "id_1", "id_2", "Hello."] {
             assert!(sent.contains(words), "{kind} sends {words}: {sent}");
         }
-        let messages = asked[1].body["messages"].as_array().unwrap();
+        let messages =
+            asked[1].body[if kind == "gemini" { "contents" } else { "messages" }].as_array().unwrap();
         let (reply, first, second) = match kind {
             "chat" => {
                 assert_eq!(messages[1]["reasoning_content"], "Hm.");
                 assert_eq!(messages[1]["tool_calls"][0]["function"]["arguments"], "{ \"a\" :1}");
                 (&messages[1]["content"], &messages[2]["content"], &messages[3]["content"])
+            }
+            "gemini" => {
+                assert_eq!(messages[1]["parts"][1]["thoughtSignature"], "Hm.");
+                let response = |index: usize| &messages[2]["parts"][index]["functionResponse"]["response"];
+                (&messages[1]["parts"][0]["text"], &response(0)["output"], &response(1)["error"])
             }
             _ => {
                 let blocks = &messages[1]["content"];
@@ -120,10 +149,10 @@ async fn a_round_of_tools_goes_back_with_its_thinking() {
 async fn a_stream_that_breaks_off_is_no_answer() {
     for (kind, ..) in WIRES {
         let whole = answer(kind, "", "Half an answer.", &[]);
-        let mark: &[u8] = if kind == "chat" {
-            b"data: {\"choices\":[{\"index\":0,\"delta\":{},"
-        } else {
-            b"data: {\"type\":\"message_stop\""
+        let mark: &[u8] = match kind {
+            "chat" => b"data: {\"choices\":[{\"index\":0,\"delta\":{},",
+            "gemini" => b"data: {\"candidates\":[{\"content\":{},",
+            _ => b"data: {\"type\":\"message_stop\"",
         };
         let end = whole
             .windows(mark.len())
@@ -134,6 +163,16 @@ async fn a_stream_that_breaks_off_is_no_answer() {
         assert_eq!(ran.error().kind(), ErrorKind::Transport, "{kind}");
         assert_eq!(ran.error().partial().text, "Half an answer.", "{kind}");
     }
+}
+
+/// A tool whose result is a picture.
+pub(super) fn looking() -> Toolbox {
+    Toolbox::new().with(Tool::without_arguments("look", "Looks.", || async {
+        ToolResult::ok(vec![ToolContent::Image {
+            media_type: "image/png".to_owned(),
+            data: "QUJD".to_owned(),
+        }])
+    }))
 }
 
 #[tokio::test]
@@ -147,13 +186,7 @@ async fn a_picture_of_a_result_reaches_the_model_and_a_refused_one_is_replaced()
             ),
             answer(kind, "", "Done.", &[]),
         ]);
-        let tools = Toolbox::new().with(Tool::without_arguments("look", "Looks.", || async {
-            ToolResult::ok(vec![ToolContent::Image {
-                media_type: "image/png".to_owned(),
-                data: "QUJD".to_owned(),
-            }])
-        }));
-        let host = TurnHost::new().with_tools(Arc::new(tools));
+        let host = TurnHost::new().with_tools(Arc::new(looking()));
         let ran = run(&*backend(kind, &server.base_url(), json!({})), request(), host).await;
         assert_eq!(ran.result().text, "Done.", "{kind}");
         let asked = server.asked();
@@ -181,9 +214,14 @@ async fn a_schema_may_be_a_tool_and_its_call_is_the_answer() {
         assert_eq!(ran.result().output, Some(json!({ "n": 1 })), "{kind}");
         let asked = server.asked();
         assert_eq!(asked.len(), 2, "{kind}: an answer that does not fit is repaired once");
-        assert!(asked[0].body["tool_choice"].to_string().contains("final_answer"), "{kind}");
+        let (choice, messages) = match kind {
+            "gemini" => ("toolConfig", "contents"),
+            _ => ("tool_choice", "messages"),
+        };
+        assert!(asked[0].body[choice].to_string().contains("final_answer"), "{kind}");
+        let messages = asked[1].body[messages].to_string();
         assert!(
-            !asked[1].body["messages"].to_string().contains("tool_use"),
+            !messages.contains("tool_use") && !messages.contains("functionCall"),
             "the answer is text from then on"
         );
     }
@@ -239,9 +277,22 @@ fn open_server(kind: &str, base_url: &str) -> Arc<dyn ExecutionBackend> {
 async fn a_conversation_moves_over_the_wires_with_its_words_and_calls() {
     let mut handle = None;
     let picture = PromptBlock::Image { media_type: "image/png".to_owned(), data: "QUJD".to_owned() };
-    for (number, kind) in
-        ["chat", "messages", "responses", "messages", "chat", "responses", "chat"].into_iter().enumerate()
-    {
+    let kinds = [
+        "responses",
+        "messages",
+        "chat",
+        "gemini",
+        "chat",
+        "messages",
+        "gemini",
+        "responses",
+        "gemini",
+        "messages",
+        "responses",
+        "chat",
+        "responses",
+    ];
+    for (number, kind) in kinds.into_iter().enumerate() {
         let (id, text) = (format!("id_{number}"), format!("Answer {number}."));
         let call = (id.as_str(), "echo", "{ \"n\" :1}");
         let server = match kind {
@@ -271,9 +322,11 @@ async fn a_conversation_moves_over_the_wires_with_its_words_and_calls() {
                 assert!(sent.contains(&words), "{kind} in turn {number} has {words}: {sent}");
             }
         }
+        let is_marked = sent.contains("skip_thought_signature_validator");
+        assert_eq!(is_marked, kind == "gemini" && number > 0, "{kind} in turn {number}: {sent}");
         assert!(!sent.contains("SEAL"), "{kind} gets the reasoning of another wire: {sent}");
         let is_warned = ran.warnings().iter().any(|warning| warning.contains("its reasoning is left out"));
-        let had_reasoning = number > 0 && !matches!(number, 3 | 6);
+        let had_reasoning = number > 0 && kinds[number - 1] != "responses";
         assert_eq!(is_warned, had_reasoning, "{kind} in turn {number}: {:?}", ran.warnings());
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::super::AnswerFormat;
 use super::super::writing::{
-    ANSWER_TOOL, ANSWER_TOOL_USE, call_id, element, members, separate, tool_name, write,
+    ANSWER_TOOL, ANSWER_TOOL_USE, MISSING_BEGINNING, call_id, element, members, separate, tool_name, write,
 };
 use super::shape::{MessagesShape, ThinkingForm};
 use crate::native::arguments::json_arguments;
@@ -21,9 +21,6 @@ const MAX_ID_BYTES: usize = 64;
 
 /// Smallest budget for thinking. Source: the API reference.
 const LEAST_BUDGET: u64 = 1_024;
-
-/// Text of the user in a conversation that begins with the model.
-const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
 /// Writer of requests.
 #[derive(Debug)]
