@@ -102,6 +102,18 @@ pub enum SandboxError {
         /// True if processes, memory or descriptors ran out.
         is_scarcity: bool,
     },
+    /// No program is known that can open the network.
+    #[error(
+        "this program cannot open the network of a sandbox: its `main` has to call \
+         `nexus_process::sandbox::open_if_asked` first"
+    )]
+    NoNetworkOpener,
+    /// The network could not be opened.
+    #[error("the network of the sandbox could not be opened: {said}")]
+    NetworkNotOpened {
+        /// Output of the program that opens it.
+        said: String,
+    },
     /// The process that creates the sandbox could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),

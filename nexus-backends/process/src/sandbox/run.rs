@@ -6,6 +6,8 @@ use super::command::SandboxCommand;
 use super::error::SandboxError;
 use super::launch::{Launch, STAGE_SAYS};
 use super::limits::SandboxLimit;
+use super::network::opener::OPENER_SAYS;
+use super::network::relay::Relay;
 use super::outcome::{SandboxEnd, SandboxOutcome};
 use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
@@ -105,14 +107,18 @@ impl SandboxRun {
                 self.running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
             }
         };
+        if let Some(mut relay) = self.running.relay.take() {
+            relay.end().await;
+        }
         self.running.outcome(&self.command, exit, is_cancelled)
     }
 }
 
-/// Running program. Its process is dropped before its files.
+/// Running program. Its process is dropped before its relay and its files.
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
+    relay: Option<Relay>,
     reached: Reached,
     limited_by: super::LimitedBy,
     launch: Launch,
@@ -120,6 +126,8 @@ struct RunningProgram {
 
 impl RunningProgram {
     fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
+        let unwatched = |source| SandboxError::Prepare { folder: launch.folder.path().to_owned(), source };
+        let relay = launch.relay.take().map(|relay| relay.start()).transpose().map_err(unwatched)?;
         let limits = &sandbox.limits;
         let mut meter = Meter::new(limits.clone(), launch.cgroup.take(), launch.disk.take());
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
@@ -137,7 +145,7 @@ impl RunningProgram {
             invocation = invocation.entry(entry);
         }
         let process = invocation.spawn()?;
-        Ok(Self { process, reached, limited_by, launch })
+        Ok(Self { process, relay, reached, limited_by, launch })
     }
 
     fn outcome(
@@ -212,6 +220,9 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| said.contains(phrase));
     if has(&WANTS) {
         return SandboxError::Unusable { said: line, is_scarcity: true };
+    }
+    if let Some(said) = said.lines().find_map(|line| line.strip_prefix(OPENER_SAYS)) {
+        return SandboxError::NetworkNotOpened { said: said.chars().take(SAID_CHARACTERS).collect() };
     }
     if line.starts_with(STAGE_SAYS)
         || said.lines().any(|line| line.contains("not found")) && !said.contains("bwrap: ")

@@ -1,0 +1,151 @@
+//! Head of an HTTP/1 request. Source: RFC 9112, sections 2 to 5 and 3.2; RFC 9110, section 7.2.
+
+use super::target::Target;
+
+/// Maximum size of a head, in bytes.
+pub(super) const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum size of the line before a connection is known to use HTTP, in bytes.
+const MAX_LINE_BYTES: usize = 8 << 10;
+/// Port of `http:` URLs.
+const HTTP_PORT: u16 = 80;
+/// Headers that belong to one connection. The relay closes the connection after one request, since the next one on it could
+/// name another server.
+const CONNECTION_HEADERS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade"];
+
+/// Result of reading the beginning of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum HttpHead {
+    /// The head, or the protocol, is not complete.
+    Incomplete,
+    /// The head of a request.
+    Complete(RequestHead),
+    /// The protocol is HTTP, but the head is not valid, is ambiguous, or is too long.
+    Malformed,
+    /// The protocol is another one.
+    NotHttp,
+}
+
+/// Head of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestHead {
+    pub(super) method: String,
+    /// Target in the request line.
+    pub(super) target: String,
+    /// The `Host` header.
+    pub(super) host: Option<String>,
+    version: String,
+    /// All headers that do not belong to the connection.
+    headers: Vec<String>,
+    /// Number of bytes that the head had.
+    pub(super) bytes: usize,
+}
+
+impl RequestHead {
+    /// Returns the server that the request names, if the target and the header agree. `scheme` is the beginning of a target with a
+    /// server in it.
+    pub(super) fn server(&self) -> Option<Target> {
+        let header = Target::of_authority(self.host.as_deref()?, Some(HTTP_PORT))?;
+        match self.absolute() {
+            Some((authority, _)) => Target::of_authority(authority, Some(HTTP_PORT)).filter(|named| *named == header),
+            None => (self.target.starts_with('/') || self.target == "*").then_some(header),
+        }
+    }
+
+    /// Returns the authority and the path of a target that is an `http:` URL.
+    pub(super) fn absolute(&self) -> Option<(&str, &str)> {
+        let (scheme, rest) = self.target.split_at_checked(7)?;
+        if !scheme.eq_ignore_ascii_case("http://") {
+            return None;
+        }
+        Some(rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len())))
+    }
+
+    /// Returns the head for the server: with the path alone in the first line, and for one request on the connection.
+    pub(super) fn for_server(&self) -> Vec<u8> {
+        let target = match self.absolute() {
+            Some((_, path)) if path.starts_with('/') => path.to_owned(),
+            Some((_, path)) => format!("/{path}"),
+            None => self.target.clone(),
+        };
+        let mut text = format!("{} {target} {}\r\n", self.method, self.version);
+        for header in &self.headers {
+            text.push_str(header);
+            text.push_str("\r\n");
+        }
+        text.push_str("Connection: close\r\n\r\n");
+        text.into_bytes()
+    }
+}
+
+/// Reads the beginning of a connection.
+pub(super) fn read(bytes: &[u8]) -> HttpHead {
+    // Servers skip empty lines before a request.
+    let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let content = &bytes[blank..];
+    let word = content.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+    // Only the first word decides early. A server may accept a request line with other bytes in its target.
+    if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
+        return HttpHead::NotHttp;
+    }
+    let Some(line_end) = content.iter().position(|byte| *byte == b'\n') else {
+        return if bytes.len() < MAX_LINE_BYTES { HttpHead::Incomplete } else { HttpHead::Malformed };
+    };
+    let line = content[..line_end].strip_suffix(b"\r").unwrap_or(&content[..line_end]);
+    // Servers differ in what they accept, so anything that ends like a request line is HTTP.
+    let is_http = line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
+    if !is_http {
+        return HttpHead::NotHttp;
+    }
+    let Some(end) = end_of_head(content) else {
+        return if bytes.len() < MAX_HEAD_BYTES { HttpHead::Incomplete } else { HttpHead::Malformed };
+    };
+    if blank + end > MAX_HEAD_BYTES {
+        return HttpHead::Malformed;
+    }
+    head(&content[..end], blank + end).map_or(HttpHead::Malformed, HttpHead::Complete)
+}
+
+/// Returns the number of bytes up to and with the first empty line.
+fn end_of_head(content: &[u8]) -> Option<usize> {
+    let breaks = content.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(place, _)| place);
+    let is_empty_after = |place: &usize| {
+        let rest = &content[place + 1..];
+        rest.starts_with(b"\n") || rest.starts_with(b"\r\n")
+    };
+    let last = breaks.into_iter().find(is_empty_after)?;
+    Some(last + if content[last + 1] == b'\n' { 2 } else { 3 })
+}
+
+/// Parses a whole head. `None` if it is malformed or ambiguous.
+fn head(content: &[u8], bytes: usize) -> Option<RequestHead> {
+    let text = std::str::from_utf8(content).ok()?;
+    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let mut words = lines.next()?.split(' ');
+    let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+    let is_version = version == "HTTP/1.1" || version == "HTTP/1.0";
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if words.next().is_some() || !is_version || !is_plain(method) || !is_plain(target) {
+        return None;
+    }
+    let (mut host, mut headers) = (None, Vec::new());
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':')?;
+        // Servers differ in how they read a folded line, a space before the colon, or a lone line break.
+        let is_name = is_plain(name) && !line.contains(['\r', '\0']);
+        if !is_name {
+            return None;
+        }
+        let name = name.to_ascii_lowercase();
+        if name == "host" && host.replace(value.trim_matches([' ', '\t']).to_owned()).is_some() {
+            return None;
+        }
+        if !CONNECTION_HEADERS.contains(&name.as_str()) {
+            headers.push(line.to_owned());
+        }
+    }
+    let [method, target, version] = [method, target, version].map(str::to_owned);
+    Some(RequestHead { method, target, host, version, headers, bytes })
+}
+
+#[cfg(test)]
+mod tests;

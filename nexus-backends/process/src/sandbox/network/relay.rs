@@ -1,0 +1,166 @@
+//! Relay outside of the sandbox: accepts the connections of one run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use tokio::io::Interest;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::SandboxNetwork;
+use super::connection::Connection;
+use super::opener::{PLAN, SOCKET, SOCKETS_PER_MESSAGE};
+use super::plan::{Listener, NetworkPlan};
+use crate::private_home::PrivateHome;
+
+/// Maximum number of connections of one run at the same time. Further ones wait.
+const MAX_CONNECTIONS: usize = 128;
+/// Pause after a failed accept, such as for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Flags for receiving sockets. No child inherits them.
+#[cfg(target_os = "linux")]
+const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE: RecvFlags = RecvFlags::empty();
+
+/// Socket of a run that the listening sockets arrive at.
+#[derive(Debug)]
+pub(in crate::sandbox) struct RelaySocket {
+    listener: std::os::unix::net::UnixListener,
+    plan: NetworkPlan,
+    network: SandboxNetwork,
+}
+
+impl RelaySocket {
+    /// Writes the files for the opener to the folder of a run. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Any error of the file system.
+    pub(in crate::sandbox) fn prepare(network: &SandboxNetwork, folder: &PrivateHome) -> io::Result<Self> {
+        let plan = NetworkPlan::new(&network.hosts);
+        folder.write(PLAN, serde_json::to_vec(&plan.opening())?)?;
+        // The address of a socket has at most 107 bytes, so it is named below an open folder.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(folder.path(), flags, Mode::empty())?;
+        let path = format!("/proc/self/fd/{}/{SOCKET}", opened.as_raw_fd());
+        let listener = std::os::unix::net::UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, plan, network: network.clone() })
+    }
+
+    /// Starts to serve the connections. Must be called within a Tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// The runtime cannot watch the socket.
+    pub(in crate::sandbox) fn start(self) -> io::Result<Relay> {
+        let listener = UnixListener::from_std(self.listener)?;
+        Ok(Relay(tokio::spawn(serve(listener, self.plan, self.network))))
+    }
+}
+
+/// Relay of a running program. Dropping it ends all connections.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Relay(JoinHandle<()>);
+
+impl Relay {
+    /// Ends all connections, and waits until they are closed.
+    pub(in crate::sandbox) async fn end(&mut self) {
+        self.0.abort();
+        if !self.0.is_finished() {
+            let _ = (&mut self.0).await;
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn serve(socket: UnixListener, plan: NetworkPlan, network: SandboxNetwork) {
+    let listeners = match receive(socket).await {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            tracing::warn!(%error, "the network of a sandbox cannot be used");
+            return;
+        }
+    };
+    let (network, permits) = (Arc::new(network), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    // Dropping the set ends its tasks.
+    let mut accepting = JoinSet::new();
+    for (address, listener) in listeners {
+        if let Some(purpose) = plan.listener(address) {
+            accepting.spawn(accept(listener, purpose.clone(), Arc::clone(&network), Arc::clone(&permits)));
+        }
+    }
+    while accepting.join_next().await.is_some() {}
+}
+
+/// Receives the listening sockets from the opener.
+async fn receive(socket: UnixListener) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
+    let (opener, _) = socket.accept().await?;
+    let mut found = Vec::new();
+    loop {
+        let (bytes, sockets) = opener.async_io(Interest::READABLE, || receive_some(&opener)).await?;
+        for socket in sockets {
+            let listener = std::net::TcpListener::from(socket);
+            listener.set_nonblocking(true)?;
+            found.push((listener.local_addr()?, TcpListener::from_std(listener)?));
+        }
+        if bytes == 0 {
+            return Ok(found);
+        }
+    }
+}
+
+fn receive_some(opener: &tokio::net::UnixStream) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_PER_MESSAGE))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let received = recvmsg(opener, &mut [io::IoSliceMut::new(&mut byte)], &mut control, RECEIVE)?;
+    let sockets = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+        _ => None,
+    });
+    Ok((received.bytes, sockets.flatten().collect()))
+}
+
+async fn accept(
+    listener: TcpListener,
+    purpose: Listener,
+    network: Arc<SandboxNetwork>,
+    permits: Arc<Semaphore>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((client, _)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        // Connections that wait here are not accepted, so the kernel limits their number.
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let (connection, purpose) = (Connection::new(client, Arc::clone(&network)), purpose.clone());
+        connections.spawn(async move {
+            match purpose {
+                Listener::Proxy => connection.proxy().await,
+                Listener::Server(target) => connection.direct(target).await,
+            }
+            drop(permit);
+        });
+    }
+}
