@@ -45,7 +45,7 @@ impl ModelServer {
             max_event_bytes: settings.max_event_bytes,
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
-            surroundings: ToolSurroundings::new(context, settings.project_text),
+            surroundings: ToolSurroundings::new(context, settings.project_text, &settings.command_hosts),
         }
     }
 }

@@ -104,8 +104,8 @@ pub enum SandboxError {
     },
     /// No program is known that can open the network.
     #[error(
-        "this program cannot open the network of a sandbox: its `main` has to call \
-         `nexus_process::sandbox::open_if_asked` first"
+        "this program cannot open the network of a sandbox: its `main` has to call `sandbox::open_if_asked` of \
+         `nexus_process` first"
     )]
     NoNetworkOpener,
     /// The network could not be opened.

@@ -18,7 +18,8 @@
 //!
 //! - An allowed host can pass data on to any other host.
 //! - In an encrypted connection, a request can name another server of the same operator.
-//! - A plain HTTP connection carries one request; an upgrade of it, such as to a WebSocket, is not possible.
+//! - On a plain HTTP connection, the server is asked to close it after one request, so an upgrade to a WebSocket is not
+//!   possible. A server that goes on all the same may be sent a request with another name.
 
 mod addresses;
 mod client_hello;
@@ -26,6 +27,7 @@ mod connection;
 mod gate;
 mod hosts;
 mod http_head;
+#[cfg(target_os = "linux")]
 mod netlink;
 pub(in crate::sandbox) mod opener;
 mod plan;
@@ -92,6 +94,12 @@ impl SandboxNetwork {
     #[must_use]
     pub fn record(&self) -> &NetworkRecord {
         &self.record
+    }
+
+    /// Returns the same network with an empty record.
+    #[must_use]
+    pub fn with_new_record(&self) -> Self {
+        Self { record: NetworkRecord::default(), ..self.clone() }
     }
 
     pub(super) fn opener(&self) -> Option<&NetworkOpener> {

@@ -17,7 +17,6 @@ use std::sync::OnceLock;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::netlink::LoopbackSetup;
 use super::plan::OpeningPlan;
 
 /// First argument of this program if it is started to open a network.
@@ -79,19 +78,11 @@ pub fn open_if_asked() -> Option<u8> {
 ///
 /// The failed step, and its cause.
 pub fn open_network(folder: &Path) -> Result<(), String> {
-    let failed = |step: &str| {
-        let step = step.to_owned();
-        move |error: io::Error| format!("{step}: {error}")
-    };
     // The address of a socket has at most 107 bytes, so its path is relative.
     std::env::set_current_dir(folder).map_err(failed("the folder of the run"))?;
     let text = std::fs::read(PLAN).map_err(failed("the plan"))?;
     let plan: OpeningPlan = serde_json::from_slice(&text).map_err(|error| format!("the plan: {error}"))?;
-    let loopback = LoopbackSetup::open().map_err(failed("netlink"))?;
-    loopback.start().map_err(failed("the loopback interface"))?;
-    for address in &plan.addresses {
-        loopback.add(*address).map_err(failed(&format!("address {address}")))?;
-    }
+    set_up_loopback(&plan)?;
     let mut listeners = Vec::new();
     for address in &plan.listeners {
         match TcpListener::bind(address) {
@@ -106,6 +97,26 @@ pub fn open_network(folder: &Path) -> Result<(), String> {
         send(&relay, part).map_err(failed("the relay"))?;
     }
     Ok(())
+}
+
+/// Starts the loopback interface, and gives it the addresses of the plan.
+#[cfg(target_os = "linux")]
+fn set_up_loopback(plan: &OpeningPlan) -> Result<(), String> {
+    let loopback = super::netlink::LoopbackSetup::open().map_err(failed("netlink"))?;
+    loopback.start().map_err(failed("the loopback interface"))?;
+    for address in &plan.addresses {
+        loopback.add(*address).map_err(|error| format!("the address {address}: {error}"))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_up_loopback(_plan: &OpeningPlan) -> Result<(), String> {
+    Err("only Linux has network namespaces".to_owned())
+}
+
+fn failed(step: &'static str) -> impl Fn(io::Error) -> String {
+    move |error| format!("{step}: {error}")
 }
 
 fn send(relay: &UnixStream, listeners: &[TcpListener]) -> io::Result<()> {

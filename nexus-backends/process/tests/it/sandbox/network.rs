@@ -12,7 +12,6 @@ use nexus_process::sandbox::{
 use nexus_testkit::child_test;
 
 use super::support::{has_sandbox, ran, refused, sandbox, shell};
-use crate::program;
 
 /// Names the folder of a run to the test that opens its network.
 const FOLDER: &str = "NEXUS_TEST_OPENS_NETWORK";
@@ -35,9 +34,7 @@ impl Network {
     fn new(entries: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let opener = folder.path().join("opener");
-        let this = std::env::current_exe().unwrap();
-        let arguments = child_test::arguments(a_network_is_opened).join(" ");
-        program::write(&opener, &format!("#!/bin/sh\n{FOLDER}=\"$2\" exec '{}' {arguments}\n", this.display()));
+        child_test::install(&opener, a_network_is_opened, FOLDER);
         let network = SandboxNetwork::new(AllowedHosts::parse(entries.iter().copied()).unwrap());
         Self { network: network.opened_by(opener, "open"), _folder: folder }
     }
