@@ -124,8 +124,10 @@ pub fn arguments<T>(_test: T) -> [String; 5] {
 pub fn install<T>(path: &std::path::Path, test: T, name: &str) {
     let arguments = arguments(test).join(" ");
     let program = program();
-    let text =
-        format!("#!/bin/sh\nfor last; do :; done\n{name}=\"$last\" exec '{}' {arguments}\n", program.display());
+    let text = format!(
+        "#!/bin/sh\nfor last; do :; done\n{name}=\"$last\" exec '{}' {arguments}\n",
+        program.display()
+    );
     let mut writer = Command::new("/bin/sh");
     writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(path).arg(text);
     let written = writer.status();

@@ -61,8 +61,8 @@ pub use error::SandboxError;
 pub use layout::Layout;
 pub use limits::{LimitedBy, SandboxLimit, SandboxLimits};
 pub use network::{
-    AllowedHost, AllowedHostError, AllowedHosts, NetworkRecord, RefusalReason, RefusedConnection, SandboxNetwork,
-    open_if_asked, open_network,
+    AllowedHost, AllowedHostError, AllowedHosts, NetworkRecord, RefusalReason, RefusedConnection,
+    SandboxNetwork, open_if_asked, open_network,
 };
 pub use outcome::{SandboxEnd, SandboxOutcome};
 pub use root::Sandbox;

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn a_name_is_folded_and_a_fault_is_named_with_its_entry() {
-        let parsed = hosts(&["B\u{fc}cher.example", "*.B\u{fc}cher.example:8443", "PyPI.org"]).parsed().unwrap();
+        let parsed =
+            hosts(&["B\u{fc}cher.example", "*.B\u{fc}cher.example:8443", "PyPI.org"]).parsed().unwrap();
         assert_eq!(parsed.to_string(), "xn--bcher-kva.example, *.xn--bcher-kva.example:8443, pypi.org");
         for wrong in ["*", "https://pypi.org", "\u{fc} \u{fc}", ""] {
             let error = hosts(&["pypi.org", wrong]).check().unwrap_err();

@@ -103,7 +103,14 @@ fn prepare(
         let environment = Environment::from_host(host).pass(["HOME", "USER", "LOGNAME", "TMPDIR", "TERM"]);
         let environment = environment.pass(ToolChains::VARIABLES).pass(names).build();
         let environment = environment.map_err(|error| error.to_string())?;
-        return Ok(CommandRunner { shell, folder, environment, sandbox: None, network: None, without_git: Vec::new() });
+        return Ok(CommandRunner {
+            shell,
+            folder,
+            environment,
+            sandbox: None,
+            network: None,
+            without_git: Vec::new(),
+        });
     }
     let chains = ToolChains::find(host.clone());
     let mut sandbox = Sandbox::new();

@@ -23,7 +23,8 @@ const NOT_PUBLIC_V4: [([u8; 4], u32); 15] = [
 ];
 /// Networks within `2000::/3` that do not belong to the public Internet: first 32 bits and length of the prefix. Teredo and
 /// 6to4 (`2002::/16`) contain IPv4 addresses. Source: IANA IPv6 Special-Purpose Address Registry.
-const NOT_PUBLIC_V6: [(u32, u32); 4] = [(0x2001_0000, 23), (0x2001_0db8, 32), (0x2002_0000, 16), (0x3fff_0000, 20)];
+const NOT_PUBLIC_V6: [(u32, u32); 4] =
+    [(0x2001_0000, 23), (0x2001_0db8, 32), (0x2002_0000, 16), (0x3fff_0000, 20)];
 /// First 96 bits of an address that a NAT64 translates to the IPv4 address in its last 32 bits. Source: RFC 6052.
 const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
 
@@ -38,9 +39,8 @@ pub(super) fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let bits = address.to_bits();
-    let is_in = |(network, length): ([u8; 4], u32)| {
-        (bits ^ u32::from_be_bytes(network)).leading_zeros() >= length
-    };
+    let is_in =
+        |(network, length): ([u8; 4], u32)| (bits ^ u32::from_be_bytes(network)).leading_zeros() >= length;
     !NOT_PUBLIC_V4.into_iter().any(is_in)
 }
 

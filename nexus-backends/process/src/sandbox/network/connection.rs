@@ -151,16 +151,19 @@ impl Connection {
             }
             TargetHost::Name(name) => name,
         };
-        let given = self.network.resolved.iter().filter(|(known, _)| known == name).map(|(_, address)| address.ip());
+        let given =
+            self.network.resolved.iter().filter(|(known, _)| known == name).map(|(_, address)| address.ip());
         let mut resolved: Vec<IpAddr> = given.collect();
         if resolved.is_empty() {
             let unresolved = |reason: String| Failed::Unreachable(format!("{name} has no address: {reason}"));
             let found = timeout(CONNECT_TIME, lookup_host((name.as_str(), target.port))).await;
             let found = found.map_err(|_| unresolved("the time is over".to_owned()))?;
-            resolved.extend(found.map_err(|error| unresolved(error.to_string()))?.map(|address| address.ip()));
+            resolved
+                .extend(found.map_err(|error| unresolved(error.to_string()))?.map(|address| address.ip()));
         }
-        let (allowed, other): (Vec<IpAddr>, Vec<IpAddr>) =
-            resolved.into_iter().partition(|address| self.network.hosts.allows_resolved(*address, target.port));
+        let (allowed, other): (Vec<IpAddr>, Vec<IpAddr>) = resolved
+            .into_iter()
+            .partition(|address| self.network.hosts.allows_resolved(*address, target.port));
         match (allowed.is_empty(), other.first()) {
             (true, Some(address)) => {
                 Err(self.refused(target, RefusalReason::NotPublic(address.to_canonical())))
@@ -176,14 +179,17 @@ impl Connection {
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.into_split();
         let up = async {
-            let first = judged(&mut from_client, target, seen).await.map_err(|judgement| match judgement {
-                Some(Judgement::OtherServer(other)) => {
-                    let reason = RefusalReason::OtherName { connected_to: target.host.to_string() };
-                    Failed::Refused(network.record.refuse(&network.hosts, &other, reason))
-                }
-                Some(_) => Failed::Refused(network.record.refuse(&network.hosts, target, RefusalReason::NoName)),
-                None => Failed::Broken,
-            })?;
+            let first =
+                judged(&mut from_client, target, seen).await.map_err(|judgement| match judgement {
+                    Some(Judgement::OtherServer(other)) => {
+                        let reason = RefusalReason::OtherName { connected_to: target.host.to_string() };
+                        Failed::Refused(network.record.refuse(&network.hosts, &other, reason))
+                    }
+                    Some(_) => {
+                        Failed::Refused(network.record.refuse(&network.hosts, target, RefusalReason::NoName))
+                    }
+                    None => Failed::Broken,
+                })?;
             to_server.write_all(&first).await?;
             network.record.sent(first.len());
             copy(&mut from_client, &mut to_server, |bytes| network.record.sent(bytes)).await
@@ -220,7 +226,9 @@ impl Connection {
                 format!("the sandbox refused this: {refused}. Allowed hosts: {}", self.network.hosts),
             ),
             Failed::Unreachable(reason) => ("502 Bad Gateway", reason.clone()),
-            Failed::Broken => ("400 Bad Request", "this is no request for a server on the network".to_owned()),
+            Failed::Broken => {
+                ("400 Bad Request", "this is no request for a server on the network".to_owned())
+            }
         };
         let answer = format!(
             "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{text}\n",

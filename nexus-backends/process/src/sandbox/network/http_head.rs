@@ -10,7 +10,8 @@ const MAX_LINE_BYTES: usize = 8 << 10;
 const HTTP_PORT: u16 = 80;
 /// Headers that belong to one connection. The relay closes the connection after one request, since the next one on it could
 /// name another server.
-const CONNECTION_HEADERS: [&str; 5] = ["connection", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade"];
+const CONNECTION_HEADERS: [&str; 5] =
+    ["connection", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade"];
 
 /// Result of reading the beginning of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +47,9 @@ impl RequestHead {
     pub(super) fn server(&self) -> Option<Target> {
         let header = Target::of_authority(self.host.as_deref()?, Some(HTTP_PORT))?;
         match self.absolute() {
-            Some((authority, _)) => Target::of_authority(authority, Some(HTTP_PORT)).filter(|named| *named == header),
+            Some((authority, _)) => {
+                Target::of_authority(authority, Some(HTTP_PORT)).filter(|named| *named == header)
+            }
             None => (self.target.starts_with('/') || self.target == "*").then_some(header),
         }
     }

@@ -63,7 +63,13 @@ pub fn open_if_asked() -> Option<u8> {
             (Some(folder), None) => open_network(Path::new(&folder)),
             _ => Err("it is started by Nexus alone, with the folder of a run".to_owned()),
         };
-        return Some(opened.map_or_else(|error| { complain(&error); 125 }, |()| 0));
+        return Some(opened.map_or_else(
+            |error| {
+                complain(&error);
+                125
+            },
+            |()| 0,
+        ));
     }
     if let Ok(program) = std::env::current_exe() {
         let _ = THIS_PROGRAM.set(program);

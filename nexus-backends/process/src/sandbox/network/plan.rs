@@ -59,7 +59,9 @@ impl NetworkPlan {
                     vec![IpAddr::V4(address)]
                 }
             };
-            for (address, port) in addresses.iter().flat_map(|address| host.ports().into_iter().map(|port| (*address, port))) {
+            for (address, port) in
+                addresses.iter().flat_map(|address| host.ports().into_iter().map(|port| (*address, port)))
+            {
                 let target = Target { host: named.clone(), port };
                 // `127.0.0.1` and `localhost` lead to the same server.
                 listeners.entry(SocketAddr::new(address, port)).or_insert(Listener::Server(target));
@@ -110,7 +112,15 @@ mod tests {
 
     #[test]
     fn each_entry_has_its_listeners() {
-        let entries = ["pypi.org", "git.test:22", "git.test", "*.crates.io", "localhost:8080", "127.0.0.1:8080", "10.0.0.5:80"];
+        let entries = [
+            "pypi.org",
+            "git.test:22",
+            "git.test",
+            "*.crates.io",
+            "localhost:8080",
+            "127.0.0.1:8080",
+            "10.0.0.5:80",
+        ];
         let plan = NetworkPlan::new(&AllowedHosts::parse(entries).unwrap());
         assert_eq!(plan.host_lines(), "127.0.8.3 git.test\n127.0.8.2 pypi.org\n");
         let opening = plan.opening();

@@ -92,7 +92,12 @@ impl NetworkRecord {
     }
 
     /// Adds a refused connection to `target`, the server that the client asked for.
-    pub(super) fn refuse(&self, hosts: &AllowedHosts, target: &Target, reason: RefusalReason) -> RefusedConnection {
+    pub(super) fn refuse(
+        &self,
+        hosts: &AllowedHosts,
+        target: &Target,
+        reason: RefusalReason,
+    ) -> RefusedConnection {
         let entry = match &reason {
             // A client that names an allowed server has to connect to that one.
             RefusalReason::OtherName { .. } if hosts.allows(target) => None,
@@ -124,7 +129,9 @@ impl fmt::Display for RefusedConnection {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, port, reason, .. } = self;
         match reason {
-            RefusalReason::NotListed => write!(formatter, "{host}:{port} is not in the list of allowed hosts"),
+            RefusalReason::NotListed => {
+                write!(formatter, "{host}:{port} is not in the list of allowed hosts")
+            }
             RefusalReason::NotPublic(address) => {
                 write!(formatter, "{host}:{port} has the address {address}, which is not public")
             }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::os::fd::AsRawFd as _;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 

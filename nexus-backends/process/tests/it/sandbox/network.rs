@@ -103,7 +103,8 @@ fn serve(mut stream: TcpStream, send: &Sender<String>) {
     let count = stream.read(&mut bytes).unwrap_or(0);
     let _ = send.send(String::from_utf8_lossy(&bytes[..count]).into_owned());
     if count > 0 {
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\ncanary\n");
+        let _ =
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nConnection: close\r\n\r\ncanary\n");
     }
 }
 
@@ -131,7 +132,8 @@ async fn an_allowed_host_is_reached_by_its_name_and_nothing_else_is() {
     }
     let (server, other) = (Server::new(), Server::new());
     let (port, other_port) = (server.port, other.port);
-    let network = Network::new(&[&format!("pages.test:{port}"), &format!("127.0.0.1:{port}")]).here("pages.test");
+    let network =
+        Network::new(&[&format!("pages.test:{port}"), &format!("127.0.0.1:{port}")]).here("pages.test");
     let text = network.said(&format!("ask pages.test {port} '{}'", get(&format!("pages.test:{port}")))).await;
     assert!(text.contains("canary"), "{text}");
     let request = server.request();
@@ -159,13 +161,24 @@ async fn a_client_that_names_another_server_is_refused() {
     }
     let server = Server::new();
     let port = server.port;
-    let network = Network::new(&[&format!("pages.test:{port}"), &format!("127.0.0.1:{port}")]).here("pages.test");
+    let network =
+        Network::new(&[&format!("pages.test:{port}"), &format!("127.0.0.1:{port}")]).here("pages.test");
     let ask = |bytes: &str| format!("ask pages.test {port} '{bytes}'");
     let text = network.said(&ask(&get("evil.test"))).await;
     assert!(text.starts_with("HTTP/1.1 403") && text.contains("named the server evil.test"), "{text}");
     assert_eq!(network.said(&ask(&hello("evil.test"))).await, "");
-    assert_eq!(network.said(&ask(&format!("{}{}", hello("pages.test"), "x"))).await.matches("canary").count(), 1);
-    assert!(server.requests.iter().take(3).filter(|request| !request.is_empty()).all(|request| !request.contains("evil")));
+    assert_eq!(
+        network.said(&ask(&format!("{}{}", hello("pages.test"), "x"))).await.matches("canary").count(),
+        1
+    );
+    assert!(
+        server
+            .requests
+            .iter()
+            .take(3)
+            .filter(|request| !request.is_empty())
+            .all(|request| !request.contains("evil"))
+    );
     let evil = (format!("evil.test:{port}"), Some(format!("evil.test:{port}")));
     assert!(network.refusals().contains(&evil), "{:?}", network.refusals());
 }
@@ -219,10 +232,7 @@ async fn a_name_does_not_lead_to_a_private_address() {
     let text = network.said(&format!("ask pages.test {port} '{}'", get("pages.test"))).await;
     assert!(text.starts_with("HTTP/1.1 403 ") && text.contains("127.0.0.1, which is not public"), "{text}");
     assert!(server.requests.try_recv().is_err());
-    assert_eq!(
-        network.refusals(),
-        [(format!("pages.test:{port}"), Some(format!("127.0.0.1:{port}")))]
-    );
+    assert_eq!(network.refusals(), [(format!("pages.test:{port}"), Some(format!("127.0.0.1:{port}")))]);
     let reason = network.network.record().refused().remove(0).reason;
     assert_eq!(reason, RefusalReason::NotPublic(Ipv4Addr::LOCALHOST.into()));
 }
@@ -309,7 +319,9 @@ async fn two_runs_at_once_have_each_its_own_hosts() {
     let (one, two) = (Server::new(), Server::new());
     let run = |own: u16, other: u16| async move {
         let network = Network::new(&[&format!("localhost:{own}")]);
-        let script = format!("ask localhost {own} x; sleep 0.5; (exec 3<>/dev/tcp/localhost/{other}) 2>/dev/null || echo refused");
+        let script = format!(
+            "ask localhost {own} x; sleep 0.5; (exec 3<>/dev/tcp/localhost/{other}) 2>/dev/null || echo refused"
+        );
         network.said(&script).await
     };
     let (first, second) = tokio::join!(run(one.port, two.port), run(two.port, one.port));

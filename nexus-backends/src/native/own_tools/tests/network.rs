@@ -16,14 +16,16 @@ const FOLDER: &str = "NEXUS_TEST_OPENS_NETWORK";
 const TRIES: [&str; 12] = [
     "exec 3<>/dev/tcp/127.0.0.1/$S; echo >&3; cat <&3",
     "exec 3<>/dev/tcp/localhost/$S; echo >&3; cat <&3",
-    "exec 3<>/dev/tcp/pages.test/$S; echo >&3; cat <&3",
-    "exec 3<>/dev/tcp/127.0.8.2/$S; echo >&3; cat <&3",
-    "ask $P \"CONNECT 127.0.0.1:$S HTTP/1.1\r\n\r\n\"",
-    "ask $P \"CONNECT localhost:$S HTTP/1.1\r\n\r\n\"",
-    "ask $P \"CONNECT [::ffff:127.0.0.1]:$S HTTP/1.1\r\n\r\n\"",
-    "ask $P \"CONNECT 2130706433:$S HTTP/1.1\r\n\r\n\"",
-    "ask $P \"CONNECT pages.test:$S HTTP/1.1\r\n\r\nx\"",
+    "ask pages.test/$S \"GET / HTTP/1.1\r\nHost: pages.test:$S\r\n\r\n\"",
+    "ask 127.0.8.2/$S \"GET / HTTP/1.1\r\nHost: pages.test:$S\r\n\r\n\"",
+    "ask $P \"CONNECT 127.0.0.1:$S HTTP/1.1\r\n\r\nx\"",
+    "ask $P \"CONNECT localhost:$S HTTP/1.1\r\n\r\nx\"",
+    "ask $P \"CONNECT [::ffff:127.0.0.1]:$S HTTP/1.1\r\n\r\nx\"",
+    // Resolvers read this as an address. It is never allowed.
+    "ask $P \"CONNECT 2130706433:$S HTTP/1.1\r\n\r\nx\"",
+    "ask $P \"CONNECT pages.test:$S HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nHost: pages.test:$S\r\n\r\n\"",
     "ask $P \"GET http://localhost:$S/ HTTP/1.1\r\nHost: localhost:$S\r\n\r\n\"",
+    // A request must not name two servers.
     "ask $P \"GET http://localhost:$S/ HTTP/1.1\r\nHost: pages.test:$A\r\n\r\n\"",
     "ask 127.0.8.2/$A \"GET http://localhost:$S/ HTTP/1.1\r\nHost: pages.test:$A\r\n\r\n\"",
 ];
@@ -43,7 +45,8 @@ fn server(word: &'static str) -> u16 {
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
             let _ = stream.read(&mut [0; 1024]);
-            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{word}\n").as_bytes());
+            let _ =
+                stream.write_all(format!("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{word}\n").as_bytes());
         }
     });
     port
@@ -69,15 +72,23 @@ async fn commands_reach_the_listed_hosts_and_each_refusal_is_reported_once() {
             return;
         }
         let allowed = format!("reaches localhost:{port}, *.crates.io and nothing else");
-        assert!(tools.system.contains(&allowed) && !tools.system.contains("without a network"), "{}", tools.system);
+        assert!(
+            tools.system.contains(&allowed) && !tools.system.contains("without a network"),
+            "{}",
+            tools.system
+        );
         let own = tools.session().definitions().iter().find(|tool| tool.name == "run_command").unwrap();
         assert!(own.description.contains(&allowed), "{}", own.description);
         let text = run(&tools, &format!("exec 3<>/dev/tcp/localhost/{port}; echo >&3; cat <&3")).await;
         assert!(text.starts_with("exit code 0") && text.contains("served"), "{text}");
         assert!(tools.network_warnings().is_empty());
-        let ask = "exec 3<>/dev/tcp/127.0.8.1/3128; printf 'CONNECT pypi.org:443 HTTP/1.1\r\n\r\n' >&3; cat <&3";
+        let ask =
+            "exec 3<>/dev/tcp/127.0.8.1/3128; printf 'CONNECT pypi.org:443 HTTP/1.1\r\n\r\n' >&3; cat <&3";
         let text = run(&tools, ask).await;
-        assert!(text.contains("403") && text.contains("the network refused: pypi.org:443 is not in the list"), "{text}");
+        assert!(
+            text.contains("403") && text.contains("the network refused: pypi.org:443 is not in the list"),
+            "{text}"
+        );
         let again = run(&tools, ask).await;
         assert!(!again.contains("the network refused"), "{again}");
         let line = format!("`command_hosts: [\"localhost:{port}\", \"*.crates.io\", pypi.org]` allows it");
@@ -87,23 +98,35 @@ async fn commands_reach_the_listed_hosts_and_each_refusal_is_reported_once() {
     }
 }
 
-#[tokio::test]
-async fn no_command_gets_past_the_list_of_hosts() {
-    let (machine, allowed, other) = (Machine::new(), server("served"), server("canary"));
-    let (network, _folder) = network(&[format!("pages.test:{allowed}"), format!("127.0.0.1:{allowed}")]);
+/// Runs all tries with these entries. Returns the number of those that succeeded, or nothing without a sandbox.
+async fn successes(entries: &[String], allowed: u16, other: u16) -> Option<usize> {
+    let machine = Machine::new();
+    let (network, _folder) = network(entries);
     let tools = machine.tools_with(ToolAccess::WorkspaceWrite, Some(network)).await;
     if !has_commands(&tools) {
-        return;
+        return None;
     }
     let mut script = format!(
         "S={other} A={allowed} P=127.0.8.1/3128\nask() {{ exec 3<>/dev/tcp/$1; printf %b \"$2\" >&3; timeout 5 cat <&3; }}\n\
-         (ask pages.test/$A \"GET / HTTP/1.1\r\nHost: pages.test:$A\r\n\r\n\")\n"
+         (ask pages.test/$A \"GET / HTTP/1.1\\r\\nHost: pages.test:$A\\r\\n\\r\\n\")\n"
     );
     for attempt in TRIES {
         script.push_str(&format!("( {attempt} ) 2> /dev/null\n"));
     }
     let text = run(&tools, &script).await;
-    assert!(text.contains("served") && !text.contains("canary"), "{text}");
+    assert!(text.contains("served"), "{text}");
+    Some(text.matches("canary").count())
+}
+
+#[tokio::test]
+async fn no_command_gets_past_the_list_of_hosts() {
+    let (allowed, other) = (server("served"), server("canary"));
+    let mut entries = vec![format!("pages.test:{allowed}"), format!("127.0.0.1:{allowed}")];
+    let Some(found) = successes(&entries, allowed, other).await else { return };
+    assert_eq!(found, 0);
+    // The same tries succeed where the list allows them, so they test the list and nothing else.
+    entries.extend(["pages.test", "127.0.0.1", "localhost"].map(|host| format!("{host}:{other}")));
+    assert_eq!(successes(&entries, allowed, other).await, Some(TRIES.len() - 3));
 }
 
 #[tokio::test]
@@ -114,7 +137,11 @@ async fn without_an_opener_commands_have_no_network_and_the_turn_says_why() {
     if !has_commands(&tools) {
         return;
     }
-    assert!(tools.warnings[0].starts_with("commands have no network: this program cannot open"), "{:?}", tools.warnings);
+    assert!(
+        tools.warnings[0].starts_with("commands have no network: this program cannot open"),
+        "{:?}",
+        tools.warnings
+    );
     assert!(tools.system.contains("without a network"), "{}", tools.system);
     assert!(run(&tools, "getent hosts pypi.org || echo none").await.contains("none"));
 }

@@ -7,7 +7,8 @@ fn target(port: u16) -> Target {
 
 #[test]
 fn a_client_must_name_the_server_that_it_connects_to() {
-    let other = |name: &str, port| Judgement::OtherServer(Target { host: TargetHost::Name(name.to_owned()), port });
+    let other =
+        |name: &str, port| Judgement::OtherServer(Target { host: TargetHost::Name(name.to_owned()), port });
     for (port, bytes, expected) in [
         (443, hello("pypi.org"), None),
         (443, hello("evil.test"), Some(other("evil.test", 443))),

@@ -48,7 +48,8 @@ fn an_entry_allows_what_it_names_and_nothing_else() {
     ] {
         assert!(!allows(&hosts, refused), "{refused}");
     }
-    let text = "pypi.org, *.crates.io, git.example.com:22, localhost:8080, 10.0.0.5, [2001:db8::1]:8443, 10.0.0.6";
+    let text =
+        "pypi.org, *.crates.io, git.example.com:22, localhost:8080, 10.0.0.5, [2001:db8::1]:8443, 10.0.0.6";
     assert_eq!(hosts.to_string(), text);
     assert_eq!(AllowedHosts::parse(text.split(", ")).unwrap(), hosts);
 }
@@ -88,9 +89,13 @@ fn a_wrong_entry_is_named_with_its_fault() {
 #[test]
 fn a_name_leads_to_public_and_named_addresses_alone() {
     let hosts = hosts(&["registry.corp", "10.0.0.5"]);
-    for (address, expected) in
-        [("1.1.1.1", true), ("10.0.0.5", true), ("::ffff:10.0.0.5", true), ("10.0.0.6", false), ("127.0.0.1", false)]
-    {
+    for (address, expected) in [
+        ("1.1.1.1", true),
+        ("10.0.0.5", true),
+        ("::ffff:10.0.0.5", true),
+        ("10.0.0.6", false),
+        ("127.0.0.1", false),
+    ] {
         assert_eq!(hosts.allows_resolved(address.parse().unwrap(), 443), expected, "{address}");
     }
     assert!(!hosts.allows_resolved("10.0.0.5".parse().unwrap(), 22));

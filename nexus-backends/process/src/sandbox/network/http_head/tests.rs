@@ -49,7 +49,13 @@ fn an_ambiguous_head_is_malformed() {
 
 #[test]
 fn another_protocol_is_recognised_and_a_partial_head_is_not_judged() {
-    for bytes in [&b"SSH-2.0-OpenSSH_9.2\r\n"[..], b"EHLO me\r\n", b"\0\0\0\x08", b"*1\r\n$4\r\nPING\r\n", b"GET /\r\n"] {
+    for bytes in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"EHLO me\r\n",
+        b"\0\0\0\x08",
+        b"*1\r\n$4\r\nPING\r\n",
+        b"GET /\r\n",
+    ] {
         assert_eq!(read(bytes), HttpHead::NotHttp, "{bytes:?}");
     }
     let text = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
