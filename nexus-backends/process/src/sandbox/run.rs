@@ -7,7 +7,7 @@ use super::error::SandboxError;
 use super::launch::{Launch, STAGE_SAYS};
 use super::limits::SandboxLimit;
 use super::network::opener::OPENER_SAYS;
-use super::network::relay::Relay;
+use super::network::relay::SandboxRelay;
 use super::outcome::{SandboxEnd, SandboxOutcome};
 use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
@@ -107,9 +107,7 @@ impl SandboxRun {
                 self.running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
             }
         };
-        if let Some(mut relay) = self.running.relay.take() {
-            relay.end().await;
-        }
+        drop(self.running.relay.take());
         self.running.outcome(&self.command, exit, is_cancelled)
     }
 }
@@ -118,7 +116,7 @@ impl SandboxRun {
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
-    relay: Option<Relay>,
+    relay: Option<SandboxRelay>,
     reached: Reached,
     limited_by: super::LimitedBy,
     launch: Launch,

@@ -29,7 +29,7 @@ impl CommandHosts {
         self.parsed().map(drop).map_err(|error| SettingsError::new(KEY, error.to_string()))
     }
 
-    /// Returns the network of these hosts, unless there is none.
+    /// Returns the network of these hosts. `None` for an empty list.
     pub(super) fn network(&self) -> Option<SandboxNetwork> {
         let hosts = self.parsed().ok().filter(|hosts| !hosts.is_empty())?;
         Some(SandboxNetwork::new(hosts))

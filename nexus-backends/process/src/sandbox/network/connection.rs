@@ -10,10 +10,10 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::SandboxNetwork;
-use super::gate::{Judgement, judge};
-use super::http_head::{self, HttpHead, RequestHead};
+use super::gate::{GateDecision, judge};
+use super::http_head::{self, HttpHead, HttpRequestHead};
 use super::record::{RefusalReason, RefusedConnection};
-use super::target::{Target, TargetHost};
+use super::target::{RelayTarget, TargetHost};
 
 /// Longest time from the first byte of a client to the end of its handshake message or its request's head.
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -28,14 +28,14 @@ const BUFFER_BYTES: usize = 16 << 10;
 
 /// One connection, until it is closed.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct RelayedConnection {
     client: TcpStream,
     network: Arc<SandboxNetwork>,
 }
 
 /// Reason why a connection ended before both sides closed it.
 #[derive(Debug)]
-enum Failed {
+enum RelayFailure {
     Refused(RefusedConnection),
     /// No server was reached.
     Unreachable(String),
@@ -43,19 +43,19 @@ enum Failed {
     Broken,
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for RelayFailure {
     fn from(_: io::Error) -> Self {
         Self::Broken
     }
 }
 
-impl Connection {
+impl RelayedConnection {
     pub(super) fn new(client: TcpStream, network: Arc<SandboxNetwork>) -> Self {
         Self { client, network }
     }
 
     /// Connects the client to the server that its address stands for.
-    pub(super) async fn direct(mut self, target: Target) {
+    pub(super) async fn direct(mut self, target: RelayTarget) {
         let mut seen = Vec::new();
         if let Err(failed) = self.pass_direct(&target, &mut seen).await {
             // Only a client that speaks HTTP can read the reason.
@@ -69,7 +69,7 @@ impl Connection {
         }
     }
 
-    async fn pass_direct(&mut self, target: &Target, seen: &mut Vec<u8>) -> Result<(), Failed> {
+    async fn pass_direct(&mut self, target: &RelayTarget, seen: &mut Vec<u8>) -> Result<(), RelayFailure> {
         let server = self.connect(target).await?;
         self.pass(server, target, seen).await
     }
@@ -81,14 +81,14 @@ impl Connection {
         }
     }
 
-    async fn pass_proxied(&mut self) -> Result<(), Failed> {
+    async fn pass_proxied(&mut self) -> Result<(), RelayFailure> {
         let (head, rest) = self.read_head().await?;
         let is_tunnel = head.method == "CONNECT";
         let target = match is_tunnel {
-            true => Target::of_authority(&head.target, None),
+            true => RelayTarget::of_authority(&head.target, None),
             false => head.absolute().and_then(|_| head.server()),
         };
-        let target = target.ok_or(Failed::Broken)?;
+        let target = target.ok_or(RelayFailure::Broken)?;
         if !self.network.hosts.allows(&target) {
             return Err(self.refused(&target, RefusalReason::NotListed));
         }
@@ -104,12 +104,12 @@ impl Connection {
         Ok(())
     }
 
-    async fn read_head(&mut self) -> Result<(RequestHead, Vec<u8>), Failed> {
+    async fn read_head(&mut self) -> Result<(HttpRequestHead, Vec<u8>), RelayFailure> {
         let (mut bytes, until) = (Vec::new(), Instant::now() + HEAD_TIME);
         loop {
             let read = timeout_at(until, self.client.read_buf(&mut bytes)).await;
-            if read.map_err(|_| Failed::Broken)?? == 0 {
-                return Err(Failed::Broken);
+            if read.map_err(|_| RelayFailure::Broken)?? == 0 {
+                return Err(RelayFailure::Broken);
             }
             match http_head::read(&bytes) {
                 HttpHead::Incomplete => {}
@@ -117,14 +117,14 @@ impl Connection {
                     let rest = bytes.split_off(head.bytes);
                     return Ok((head, rest));
                 }
-                HttpHead::Malformed | HttpHead::NotHttp => return Err(Failed::Broken),
+                HttpHead::Malformed | HttpHead::NotHttp => return Err(RelayFailure::Broken),
             }
         }
     }
 
     /// Connects to an address that was checked. The name is resolved only once, so a second answer of its server cannot lead
     /// elsewhere.
-    async fn connect(&self, target: &Target) -> Result<TcpStream, Failed> {
+    async fn connect(&self, target: &RelayTarget) -> Result<TcpStream, RelayFailure> {
         let mut last = "it has no address".to_owned();
         for address in self.addresses(target).await?.into_iter().take(MAX_ADDRESSES) {
             match timeout(CONNECT_TIME, TcpStream::connect(address)).await {
@@ -138,11 +138,11 @@ impl Connection {
                 Err(_) => last = "the time is over".to_owned(),
             }
         }
-        Err(Failed::Unreachable(format!("{target} cannot be reached: {last}")))
+        Err(RelayFailure::Unreachable(format!("{target} cannot be reached: {last}")))
     }
 
     /// Returns the addresses of a server that the list allows.
-    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Failed> {
+    async fn addresses(&self, target: &RelayTarget) -> Result<Vec<SocketAddr>, RelayFailure> {
         let at = |address: IpAddr| SocketAddr::new(address, target.port);
         let name = match &target.host {
             TargetHost::Address(address) => return Ok(vec![at(*address)]),
@@ -155,7 +155,8 @@ impl Connection {
             self.network.resolved.iter().filter(|(known, _)| known == name).map(|(_, address)| address.ip());
         let mut resolved: Vec<IpAddr> = given.collect();
         if resolved.is_empty() {
-            let unresolved = |reason: String| Failed::Unreachable(format!("{name} has no address: {reason}"));
+            let unresolved =
+                |reason: String| RelayFailure::Unreachable(format!("{name} has no address: {reason}"));
             let found = timeout(CONNECT_TIME, lookup_host((name.as_str(), target.port))).await;
             let found = found.map_err(|_| unresolved("the time is over".to_owned()))?;
             resolved
@@ -172,23 +173,30 @@ impl Connection {
         }
     }
 
-    /// Passes bytes in both directions, those of the client only after the first ones are judged. `seen` has the bytes of the
+    /// Passes bytes in both directions. Judges the first bytes of the client before it passes them. `seen` has the bytes of the
     /// client that were read already, and retains those that led to a refusal.
-    async fn pass(&mut self, server: TcpStream, target: &Target, seen: &mut Vec<u8>) -> Result<(), Failed> {
+    async fn pass(
+        &mut self,
+        server: TcpStream,
+        target: &RelayTarget,
+        seen: &mut Vec<u8>,
+    ) -> Result<(), RelayFailure> {
         let Self { client, network } = self;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.into_split();
         let up = async {
             let first =
                 judged(&mut from_client, target, seen).await.map_err(|judgement| match judgement {
-                    Some(Judgement::OtherServer(other)) => {
+                    Some(GateDecision::OtherServer(other)) => {
                         let reason = RefusalReason::OtherName { connected_to: target.host.to_string() };
-                        Failed::Refused(network.record.refuse(&network.hosts, &other, reason))
+                        RelayFailure::Refused(network.record.refuse(&network.hosts, &other, reason))
                     }
-                    Some(_) => {
-                        Failed::Refused(network.record.refuse(&network.hosts, target, RefusalReason::NoName))
-                    }
-                    None => Failed::Broken,
+                    Some(_) => RelayFailure::Refused(network.record.refuse(
+                        &network.hosts,
+                        target,
+                        RefusalReason::NoName,
+                    )),
+                    None => RelayFailure::Broken,
                 })?;
             to_server.write_all(&first).await?;
             network.record.sent(first.len());
@@ -199,7 +207,7 @@ impl Connection {
     }
 
     /// Passes bytes in both directions, `first` before all others.
-    async fn copy(&mut self, server: TcpStream, first: Vec<u8>) -> Result<(), Failed> {
+    async fn copy(&mut self, server: TcpStream, first: Vec<u8>) -> Result<(), RelayFailure> {
         let Self { client, network } = self;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.into_split();
@@ -214,19 +222,19 @@ impl Connection {
         Ok(())
     }
 
-    fn refused(&self, target: &Target, reason: RefusalReason) -> Failed {
-        Failed::Refused(self.network.record.refuse(&self.network.hosts, target, reason))
+    fn refused(&self, target: &RelayTarget, reason: RefusalReason) -> RelayFailure {
+        RelayFailure::Refused(self.network.record.refuse(&self.network.hosts, target, reason))
     }
 
     /// Sends the reason to a client that speaks HTTP.
-    async fn refuse(&mut self, failed: &Failed) {
+    async fn refuse(&mut self, failed: &RelayFailure) {
         let (status, text) = match failed {
-            Failed::Refused(refused) => (
+            RelayFailure::Refused(refused) => (
                 "403 Forbidden",
                 format!("the sandbox refused this: {refused}. Allowed hosts: {}", self.network.hosts),
             ),
-            Failed::Unreachable(reason) => ("502 Bad Gateway", reason.clone()),
-            Failed::Broken => {
+            RelayFailure::Unreachable(reason) => ("502 Bad Gateway", reason.clone()),
+            RelayFailure::Broken => {
                 ("400 Bad Request", "this is no request for a server on the network".to_owned())
             }
         };
@@ -250,14 +258,14 @@ impl Connection {
 /// without one if the connection broke.
 async fn judged(
     client: &mut (impl AsyncRead + Unpin),
-    target: &Target,
+    target: &RelayTarget,
     seen: &mut Vec<u8>,
-) -> Result<Vec<u8>, Option<Judgement>> {
+) -> Result<Vec<u8>, Option<GateDecision>> {
     let mut until = None;
     loop {
         match judge(target, seen) {
-            Judgement::Incomplete => {}
-            Judgement::Pass(bytes) => return Ok(bytes),
+            GateDecision::Incomplete => {}
+            GateDecision::Pass(bytes) => return Ok(bytes),
             refused => return Err(Some(refused)),
         }
         let read = match seen.is_empty() {
@@ -270,7 +278,7 @@ async fn judged(
         };
         match read {
             Ok(0) if seen.is_empty() => return Ok(Vec::new()),
-            Ok(0) => return Err(Some(Judgement::NoServer)),
+            Ok(0) => return Err(Some(GateDecision::NoServer)),
             Ok(_) => {}
             Err(_) => return Err(None),
         }
@@ -282,7 +290,7 @@ async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     count: impl Fn(usize),
-) -> Result<(), Failed> {
+) -> Result<(), RelayFailure> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let read = from.read(&mut buffer).await?;

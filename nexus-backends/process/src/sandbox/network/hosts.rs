@@ -7,7 +7,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::addresses;
-use super::target::{Target, TargetHost, fold_name};
+use super::target::{RelayTarget, TargetHost, fold_name};
 
 /// Ports of an entry without a port.
 const DEFAULT_PORTS: [u16; 2] = [443, 80];
@@ -138,7 +138,7 @@ impl AllowedHost {
         }
     }
 
-    fn allows(&self, target: &Target) -> bool {
+    fn allows(&self, target: &RelayTarget) -> bool {
         let is_host = match (&self.pattern, &target.host) {
             (HostPattern::One(host), wanted) => host == wanted,
             (HostPattern::Below(suffix), TargetHost::Name(name)) => {
@@ -200,14 +200,15 @@ impl AllowedHosts {
     }
 
     /// Returns true if an entry covers the target.
-    pub(super) fn allows(&self, target: &Target) -> bool {
+    pub(super) fn allows(&self, target: &RelayTarget) -> bool {
         self.0.iter().any(|host| host.allows(target))
     }
 
     /// Returns true if a name may lead to this address: it belongs to the public Internet, or an entry names it.
     pub(super) fn allows_resolved(&self, address: IpAddr, port: u16) -> bool {
         let address = address.to_canonical();
-        addresses::is_public(address) || self.allows(&Target { host: TargetHost::Address(address), port })
+        addresses::is_public(address)
+            || self.allows(&RelayTarget { host: TargetHost::Address(address), port })
     }
 }
 

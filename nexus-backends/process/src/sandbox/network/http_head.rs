@@ -1,6 +1,6 @@
 //! Head of an HTTP/1 request. Source: RFC 9112, sections 2 to 5 and 3.2; RFC 9110, section 7.2.
 
-use super::target::Target;
+use super::target::RelayTarget;
 
 /// Maximum size of a head, in bytes.
 pub(super) const MAX_HEAD_BYTES: usize = 16 << 10;
@@ -19,7 +19,7 @@ pub(super) enum HttpHead {
     /// The head, or the protocol, is not complete.
     Incomplete,
     /// The head of a request.
-    Complete(RequestHead),
+    Complete(HttpRequestHead),
     /// The protocol is HTTP, but the head is not valid, is ambiguous, or is too long.
     Malformed,
     /// The protocol is another one.
@@ -28,9 +28,9 @@ pub(super) enum HttpHead {
 
 /// Head of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RequestHead {
+pub(super) struct HttpRequestHead {
     pub(super) method: String,
-    /// Target in the request line.
+    /// RelayTarget in the request line.
     pub(super) target: String,
     /// The `Host` header.
     pub(super) host: Option<String>,
@@ -41,14 +41,14 @@ pub(super) struct RequestHead {
     pub(super) bytes: usize,
 }
 
-impl RequestHead {
+impl HttpRequestHead {
     /// Returns the server that the request names, if the target and the header agree. `scheme` is the beginning of a target with a
     /// server in it.
-    pub(super) fn server(&self) -> Option<Target> {
-        let header = Target::of_authority(self.host.as_deref()?, Some(HTTP_PORT))?;
+    pub(super) fn server(&self) -> Option<RelayTarget> {
+        let header = RelayTarget::of_authority(self.host.as_deref()?, Some(HTTP_PORT))?;
         match self.absolute() {
             Some((authority, _)) => {
-                Target::of_authority(authority, Some(HTTP_PORT)).filter(|named| *named == header)
+                RelayTarget::of_authority(authority, Some(HTTP_PORT)).filter(|named| *named == header)
             }
             None => (self.target.starts_with('/') || self.target == "*").then_some(header),
         }
@@ -120,7 +120,7 @@ fn end_of_head(content: &[u8]) -> Option<usize> {
 }
 
 /// Parses a whole head. `None` if it is malformed or ambiguous.
-fn head(content: &[u8], bytes: usize) -> Option<RequestHead> {
+fn head(content: &[u8], bytes: usize) -> Option<HttpRequestHead> {
     let text = std::str::from_utf8(content).ok()?;
     let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
     let mut words = lines.next()?.split(' ');
@@ -147,7 +147,7 @@ fn head(content: &[u8], bytes: usize) -> Option<RequestHead> {
         }
     }
     let [method, target, version] = [method, target, version].map(str::to_owned);
-    Some(RequestHead { method, target, host, version, headers, bytes })
+    Some(HttpRequestHead { method, target, host, version, headers, bytes })
 }
 
 #[cfg(test)]

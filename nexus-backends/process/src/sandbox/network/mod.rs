@@ -19,7 +19,8 @@
 //! - An allowed host can pass data on to any other host.
 //! - In an encrypted connection, a request can name another server of the same operator.
 //! - On a plain HTTP connection, the server is asked to close it after one request, so an upgrade to a WebSocket is not
-//!   possible. A server that goes on all the same may be sent a request with another name.
+//!   possible. A server that ignores this may get a
+//!   second request, with another name.
 
 mod addresses;
 mod client_hello;
@@ -38,21 +39,29 @@ mod target;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use hosts::{AllowedHost, AllowedHostError, AllowedHosts};
 pub use opener::{open_if_asked, open_network};
 pub use record::{NetworkRecord, RefusalReason, RefusedConnection};
 
+use tokio::sync::Semaphore;
+
 use opener::NetworkOpener;
 use plan::NetworkPlan;
 
+/// Maximum number of connections at the same time, in all runs with one network. Further ones wait. Each takes two descriptors
+/// of the host.
+const MAX_CONNECTIONS: usize = 64;
+
 /// Network of the programs in a [`Sandbox`](super::Sandbox): the hosts that they may reach. Clones share one
-/// [record](Self::record).
+/// [record](Self::record), and at most 64 connections at the same time.
 #[derive(Clone, Debug)]
 pub struct SandboxNetwork {
     pub(super) hosts: AllowedHosts,
     opener: Option<NetworkOpener>,
     record: NetworkRecord,
+    permits: Arc<Semaphore>,
     resolved: Vec<(String, SocketAddr)>,
 }
 
@@ -61,7 +70,8 @@ impl SandboxNetwork {
     #[must_use]
     pub fn new(hosts: AllowedHosts) -> Self {
         let opener = NetworkOpener::this_program();
-        Self { hosts, opener, record: NetworkRecord::default(), resolved: Vec::new() }
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { hosts, opener, record: NetworkRecord::default(), permits, resolved: Vec::new() }
     }
 
     /// Sets the program that opens the network: it calls [`open_network`] with its last argument, after `argument`.
@@ -96,10 +106,11 @@ impl SandboxNetwork {
         &self.record
     }
 
-    /// Returns the same network with an empty record.
+    /// Returns the same network with an empty record, and with its own connections.
     #[must_use]
     pub fn with_new_record(&self) -> Self {
-        Self { record: NetworkRecord::default(), ..self.clone() }
+        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { record: NetworkRecord::default(), permits, ..self.clone() }
     }
 
     pub(super) fn opener(&self) -> Option<&NetworkOpener> {

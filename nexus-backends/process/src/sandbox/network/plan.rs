@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::{Deserialize, Serialize};
 
 use super::hosts::{AllowedHosts, MAPPED};
-use super::target::{Target, TargetHost};
+use super::target::{RelayTarget, TargetHost};
 
 /// Address of the proxy.
 const PROXY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 8, 1)), 3128);
@@ -18,17 +18,17 @@ const LOOPBACK: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6A
 /// Listeners of a sandbox, and the server behind each.
 #[derive(Clone, Debug)]
 pub(super) struct NetworkPlan {
-    listeners: BTreeMap<SocketAddr, Listener>,
+    listeners: BTreeMap<SocketAddr, ListenerPurpose>,
     names: BTreeMap<String, Ipv4Addr>,
 }
 
 /// Purpose of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Listener {
+pub(super) enum ListenerPurpose {
     /// An HTTP proxy, whose clients name the server.
     Proxy,
     /// Every connection leads to this server.
-    Server(Target),
+    Server(RelayTarget),
 }
 
 /// Part of the plan for the program that opens the network.
@@ -42,7 +42,7 @@ pub(super) struct OpeningPlan {
 impl NetworkPlan {
     pub(super) fn new(hosts: &AllowedHosts) -> Self {
         let mut names: BTreeMap<String, Ipv4Addr> = BTreeMap::new();
-        let mut listeners = BTreeMap::from([(PROXY, Listener::Proxy)]);
+        let mut listeners = BTreeMap::from([(PROXY, ListenerPurpose::Proxy)]);
         for host in hosts.iter() {
             // Names below a wildcard are reached through the proxy alone.
             let Some(named) = host.host() else { continue };
@@ -62,9 +62,9 @@ impl NetworkPlan {
             for (address, port) in
                 addresses.iter().flat_map(|address| host.ports().into_iter().map(|port| (*address, port)))
             {
-                let target = Target { host: named.clone(), port };
+                let target = RelayTarget { host: named.clone(), port };
                 // `127.0.0.1` and `localhost` lead to the same server.
-                listeners.entry(SocketAddr::new(address, port)).or_insert(Listener::Server(target));
+                listeners.entry(SocketAddr::new(address, port)).or_insert(ListenerPurpose::Server(target));
             }
         }
         Self { listeners, names }
@@ -81,7 +81,7 @@ impl NetworkPlan {
     }
 
     /// Returns the purpose of the listener at an address.
-    pub(super) fn listener(&self, address: SocketAddr) -> Option<&Listener> {
+    pub(super) fn listener(&self, address: SocketAddr) -> Option<&ListenerPurpose> {
         self.listeners.get(&address)
     }
 
@@ -143,8 +143,8 @@ mod tests {
         let text = serde_json::to_string(&opening).unwrap();
         assert_eq!(serde_json::from_str::<OpeningPlan>(&text).unwrap(), opening);
         let server = |address: &str| plan.listener(address.parse().unwrap());
-        assert_eq!(server("127.0.8.1:3128"), Some(&Listener::Proxy));
-        assert_eq!(server("[::1]:8080").map(|one| matches!(one, Listener::Server(_))), Some(true));
+        assert_eq!(server("127.0.8.1:3128"), Some(&ListenerPurpose::Proxy));
+        assert_eq!(server("[::1]:8080").map(|one| matches!(one, ListenerPurpose::Server(_))), Some(true));
         assert_eq!(server("127.0.8.9:443"), None);
     }
 }

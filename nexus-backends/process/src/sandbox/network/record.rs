@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::hosts::AllowedHosts;
-use super::target::{Target, TargetHost};
+use super::target::{RelayTarget, TargetHost};
 
 /// Maximum number of refused hosts in a record.
 const MAX_REFUSED: usize = 100;
@@ -33,7 +33,7 @@ pub struct RefusedConnection {
     pub port: u16,
     /// Reason of the refusal.
     pub reason: RefusalReason,
-    /// Entry of the list of allowed hosts that would allow it, if there is one.
+    /// Entry of the list of allowed hosts that would allow it. `None` if no entry would.
     pub entry: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl NetworkRecord {
     pub(super) fn refuse(
         &self,
         hosts: &AllowedHosts,
-        target: &Target,
+        target: &RelayTarget,
         reason: RefusalReason,
     ) -> RefusedConnection {
         let entry = match &reason {
@@ -103,7 +103,7 @@ impl NetworkRecord {
             RefusalReason::OtherName { .. } if hosts.allows(target) => None,
             RefusalReason::NotListed | RefusalReason::OtherName { .. } => Some(entry_for(target)),
             RefusalReason::NotPublic(address) => {
-                Some(entry_for(&Target { host: TargetHost::Address(*address), port: target.port }))
+                Some(entry_for(&RelayTarget { host: TargetHost::Address(*address), port: target.port }))
             }
             RefusalReason::NoName => None,
         };
@@ -118,7 +118,7 @@ impl NetworkRecord {
 }
 
 /// Returns the entry that allows a target, without the ports that an entry has by default.
-fn entry_for(target: &Target) -> String {
+fn entry_for(target: &RelayTarget) -> String {
     match target.port {
         80 | 443 => target.host.to_string(),
         _ => target.to_string(),

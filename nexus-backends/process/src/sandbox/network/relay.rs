@@ -1,27 +1,29 @@
 //! Relay outside of the sandbox: accepts the connections of one run.
+//!
+//! It has a thread of its own. So it serves a program while the caller's runtime rests, and all connections are closed when the
+//! drop of a run returns.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use super::SandboxNetwork;
-use super::connection::Connection;
+use super::connection::RelayedConnection;
 use super::opener::{PLAN, SOCKET, SOCKETS_PER_MESSAGE};
-use super::plan::{Listener, NetworkPlan};
+use super::plan::{ListenerPurpose, NetworkPlan};
 use crate::private_home::PrivateHome;
 
-/// Maximum number of connections of one run at the same time. Further ones wait.
-const MAX_CONNECTIONS: usize = 128;
 /// Pause after a failed accept, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -57,38 +59,47 @@ impl RelaySocket {
         Ok(Self { listener, plan, network: network.clone() })
     }
 
-    /// Starts to serve the connections. Must be called within a Tokio runtime.
+    /// Starts to serve the connections.
     ///
     /// # Errors
     ///
-    /// The runtime cannot watch the socket.
-    pub(in crate::sandbox) fn start(self) -> io::Result<Relay> {
-        let listener = UnixListener::from_std(self.listener)?;
-        Ok(Relay(tokio::spawn(serve(listener, self.plan, self.network))))
+    /// Threads, memory or descriptors ran out.
+    pub(in crate::sandbox) fn start(self) -> io::Result<SandboxRelay> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    _ = stopped => {}
+                    () = serve(self.listener, self.plan, self.network) => {}
+                }
+            });
+            // A resolver that does not answer must not delay the end.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("nexus-relay".to_owned()).spawn(serve)?;
+        Ok(SandboxRelay { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-/// Relay of a running program. Dropping it ends all connections.
+/// Relay of a running program. Dropping it ends all connections before the drop returns.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Relay(JoinHandle<()>);
+pub(in crate::sandbox) struct SandboxRelay {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
 
-impl Relay {
-    /// Ends all connections, and waits until they are closed.
-    pub(in crate::sandbox) async fn end(&mut self) {
-        self.0.abort();
-        if !self.0.is_finished() {
-            let _ = (&mut self.0).await;
+impl Drop for SandboxRelay {
+    fn drop(&mut self) {
+        // Dropping the sender wakes the thread.
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-async fn serve(socket: UnixListener, plan: NetworkPlan, network: SandboxNetwork) {
+async fn serve(socket: std::os::unix::net::UnixListener, plan: NetworkPlan, network: SandboxNetwork) {
     let listeners = match receive(socket).await {
         Ok(listeners) => listeners,
         Err(error) => {
@@ -96,20 +107,20 @@ async fn serve(socket: UnixListener, plan: NetworkPlan, network: SandboxNetwork)
             return;
         }
     };
-    let (network, permits) = (Arc::new(network), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+    let network = Arc::new(network);
     // Dropping the set ends its tasks.
     let mut accepting = JoinSet::new();
     for (address, listener) in listeners {
         if let Some(purpose) = plan.listener(address) {
-            accepting.spawn(accept(listener, purpose.clone(), Arc::clone(&network), Arc::clone(&permits)));
+            accepting.spawn(accept(listener, purpose.clone(), Arc::clone(&network)));
         }
     }
     while accepting.join_next().await.is_some() {}
 }
 
 /// Receives the listening sockets from the opener.
-async fn receive(socket: UnixListener) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
-    let (opener, _) = socket.accept().await?;
+async fn receive(socket: std::os::unix::net::UnixListener) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
+    let (opener, _) = UnixListener::from_std(socket)?.accept().await?;
     let mut found = Vec::new();
     loop {
         let (bytes, sockets) = opener.async_io(Interest::READABLE, || receive_some(&opener)).await?;
@@ -136,12 +147,7 @@ fn receive_some(opener: &tokio::net::UnixStream) -> io::Result<(usize, Vec<Owned
     Ok((received.bytes, sockets.flatten().collect()))
 }
 
-async fn accept(
-    listener: TcpListener,
-    purpose: Listener,
-    network: Arc<SandboxNetwork>,
-    permits: Arc<Semaphore>,
-) {
+async fn accept(listener: TcpListener, purpose: ListenerPurpose, network: Arc<SandboxNetwork>) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -153,12 +159,12 @@ async fn accept(
             continue;
         };
         // Connections that wait here are not accepted, so the kernel limits their number.
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        let (connection, purpose) = (Connection::new(client, Arc::clone(&network)), purpose.clone());
+        let Ok(permit) = Arc::clone(&network.permits).acquire_owned().await else { return };
+        let (connection, purpose) = (RelayedConnection::new(client, Arc::clone(&network)), purpose.clone());
         connections.spawn(async move {
             match purpose {
-                Listener::Proxy => connection.proxy().await,
-                Listener::Server(target) => connection.direct(target).await,
+                ListenerPurpose::Proxy => connection.proxy().await,
+                ListenerPurpose::Server(target) => connection.direct(target).await,
             }
             drop(permit);
         });

@@ -11,7 +11,7 @@ const MAX_LABEL_BYTES: usize = 63;
 
 /// Host and port of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
+pub(super) struct RelayTarget {
     pub(super) host: TargetHost,
     pub(super) port: u16,
 }
@@ -47,7 +47,7 @@ impl fmt::Display for TargetHost {
     }
 }
 
-impl Target {
+impl RelayTarget {
     /// Parses `host:port`, as it stands in a `CONNECT` request, in a URL or in a `Host` header. Without a port it is
     /// `default_port`.
     pub(super) fn of_authority(authority: &str, default_port: Option<u16>) -> Option<Self> {
@@ -69,7 +69,7 @@ impl Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for RelayTarget {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
             TargetHost::Address(IpAddr::V6(address)) => write!(formatter, "[{address}]:{}", self.port),

@@ -5,7 +5,7 @@ fn hosts(entries: &[&str]) -> AllowedHosts {
 }
 
 fn allows(hosts: &AllowedHosts, authority: &str) -> bool {
-    hosts.allows(&Target::of_authority(authority, None).unwrap())
+    hosts.allows(&RelayTarget::of_authority(authority, None).unwrap())
 }
 
 #[test]

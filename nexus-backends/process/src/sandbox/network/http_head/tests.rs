@@ -1,6 +1,6 @@
 use super::*;
 
-fn complete(text: &str) -> RequestHead {
+fn complete(text: &str) -> HttpRequestHead {
     match read(text.as_bytes()) {
         HttpHead::Complete(head) => head,
         other => panic!("{text:?}: {other:?}"),
