@@ -126,6 +126,22 @@ impl TurnNetwork {
     }
 }
 
+impl Drop for TurnNetwork {
+    fn drop(&mut self) {
+        let record = self.network.record();
+        let (connections, sent_bytes, received_bytes) =
+            (record.connections(), record.sent_bytes(), record.received_bytes());
+        if connections > 0 {
+            tracing::debug!(
+                connections,
+                sent_bytes,
+                received_bytes,
+                "the commands of a turn used the network"
+            );
+        }
+    }
+}
+
 /// Quotes an entry that is not a plain word in YAML.
 fn quoted(entry: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');

@@ -85,20 +85,18 @@ impl Commands {
     /// Returns the three tools.
     pub(super) fn tools(&self) -> [Tool; 3] {
         let shell = self.0.runner.shell;
-        let surroundings = match (self.0.access, &self.0.runner.network) {
-            (ToolAccess::Unrestricted, _) => "It runs as this user.".to_owned(),
-            (access, network) => {
-                let (without, network) = match network {
-                    Some(network) => ("", format!(" {}", network.description())),
-                    None => (" without a network", String::new()),
-                };
-                let folder = match access {
-                    ToolAccess::ReadOnly => ", which shows the working folder read-only.",
-                    _ => ". It can write in the working folder, except in .git.",
-                };
-                format!("It runs in a sandbox{without}{folder}{network}")
+        let network = self.0.runner.network.as_ref().map(|network| format!(" {}", network.description()));
+        let without = if network.is_some() { "" } else { " without a network" };
+        let surroundings = match self.0.access {
+            ToolAccess::Unrestricted => "It runs as this user.".to_owned(),
+            ToolAccess::ReadOnly => {
+                format!("It runs in a sandbox{without}, which shows the working folder read-only.")
+            }
+            _ => {
+                format!("It runs in a sandbox{without}. It can write in the working folder, except in .git.")
             }
         };
+        let surroundings = surroundings + &network.unwrap_or_default();
         let description = format!(
             "Runs a command line with {shell}, and returns its exit code and its output. {surroundings} Of long output, the \
              beginning and the end are returned."

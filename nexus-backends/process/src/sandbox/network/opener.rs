@@ -136,7 +136,6 @@ fn send(relay: &UnixStream, listeners: &[TcpListener]) -> io::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stderr, reason = "the launcher's own messages are on standard error")]
 fn complain(error: &str) {
     eprintln!("{OPENER_SAYS}{error}");
 }
