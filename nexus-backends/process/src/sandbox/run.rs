@@ -220,7 +220,12 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
         return SandboxError::Unusable { said: line, is_scarcity: true };
     }
     if let Some(said) = said.lines().find_map(|line| line.strip_prefix(OPENER_SAYS)) {
-        return SandboxError::NetworkNotOpened { said: said.chars().take(SAID_CHARACTERS).collect() };
+        let said = said.chars().take(SAID_CHARACTERS).collect();
+        // A security module can allow a namespace, and then deny its owner the rights in it.
+        return match has(&["Operation not permitted"]) {
+            true => SandboxError::NamespacesForbidden { way_out: what_forbids(), said },
+            false => SandboxError::NetworkNotOpened { said },
+        };
     }
     if line.starts_with(STAGE_SAYS)
         || said.lines().any(|line| line.contains("not found")) && !said.contains("bwrap: ")

@@ -173,8 +173,8 @@ impl RelayedConnection {
         }
     }
 
-    /// Passes bytes in both directions. Judges the first bytes of the client before it passes them. `seen` has the bytes of the
-    /// client that were read already, and retains those that led to a refusal.
+    /// Passes bytes in both directions. Judges the first bytes of the client before it passes them. `seen` has the
+    /// client's bytes so far. After a refusal, it has the refused bytes.
     async fn pass(
         &mut self,
         server: TcpStream,

@@ -42,8 +42,7 @@ pub(super) struct HttpRequestHead {
 }
 
 impl HttpRequestHead {
-    /// Returns the server that the request names, if the target and the header agree. `scheme` is the beginning of a target with a
-    /// server in it.
+    /// Returns the server that the request names, if the target and the header agree.
     pub(super) fn server(&self) -> Option<RelayTarget> {
         let header = RelayTarget::of_authority(self.host.as_deref()?, Some(HTTP_PORT))?;
         match self.absolute() {
@@ -85,7 +84,7 @@ pub(super) fn read(bytes: &[u8]) -> HttpHead {
     // Servers skip empty lines before a request.
     let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let content = &bytes[blank..];
-    let word = content.split(|byte| matches!(byte, b' ' | b'\r' | b'\n')).next().unwrap_or_default();
+    let word = content.split(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).next().unwrap_or_default();
     // Only the first word decides early. A server may accept a request line with other bytes in its target.
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
         return HttpHead::NotHttp;

@@ -10,17 +10,16 @@
 //! | `localhost`, at the ports of the list | this machine's loopback interface |
 //! | `http://127.0.8.1:3128` | a proxy, which `HTTP_PROXY` and `HTTPS_PROXY` name; it also reaches the names below a wildcard |
 //!
-//! For each connection, the relay resolves the name itself, refuses addresses that do not belong to the public Internet unless
-//! an entry names them, connects to the address that it checked, and compares the name in the TLS handshake or the `Host`
-//! header. No resolver can be reached, and UDP leads nowhere.
+//! For each connection, the relay resolves the name itself. It refuses addresses that do not belong to the public Internet,
+//! unless an entry names them, and connects to the address that it checked. It compares the name in the TLS handshake or the
+//! `Host` header. No resolver can be reached, and UDP leads nowhere.
 //!
 //! The relay does **not** prevent the following:
 //!
 //! - An allowed host can pass data on to any other host.
 //! - In an encrypted connection, a request can name another server of the same operator.
-//! - On a plain HTTP connection, the server is asked to close it after one request, so an upgrade to a WebSocket is not
-//!   possible. A server that ignores this may get a
-//!   second request, with another name.
+//! - The relay tells the server of a plain HTTP connection to close it after one request, so an upgrade to a WebSocket is
+//!   not possible. A server that ignores this may get a second request, with another name.
 
 mod addresses;
 mod client_hello;

@@ -77,7 +77,7 @@ impl RelaySocket {
             // A resolver that does not answer must not delay the end.
             runtime.shutdown_background();
         };
-        let thread = std::thread::Builder::new().name("nexus-relay".to_owned()).spawn(serve)?;
+        let thread = std::thread::Builder::new().name("sandbox-relay".to_owned()).spawn(serve)?;
         Ok(SandboxRelay { stop: Some(stop), thread: Some(thread) })
     }
 }

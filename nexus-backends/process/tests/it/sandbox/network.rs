@@ -307,7 +307,7 @@ async fn nothing_of_the_network_outlives_the_run() {
     // The caller's runtime does not run in between.
     assert_eq!(server.request(), "");
     let is_relay = |thread: std::fs::DirEntry| {
-        std::fs::read(thread.path().join("comm")).is_ok_and(|name| name == b"nexus-relay\n")
+        std::fs::read(thread.path().join("comm")).is_ok_and(|name| name == b"sandbox-relay\n")
     };
     let relays =
         || std::fs::read_dir("/proc/self/task").unwrap().flatten().map(is_relay).filter(|is| *is).count();

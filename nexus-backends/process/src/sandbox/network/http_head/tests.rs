@@ -37,6 +37,8 @@ fn an_ambiguous_head_is_malformed() {
         "GET / HTTP/1.1 \r\nHost: a.test\r\n\r\n",
         "GET /a b HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET\t/\tHTTP/1.1\r\nHost: a.test\r\n\r\n",
+        " GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "GET /\u{1} HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "GET /\u{e9} HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "get / http/1.1\r\nHost: a.test\r\n\r\n",
