@@ -108,6 +108,16 @@ pub enum SandboxError {
          `nexus_process` first"
     )]
     NoNetworkOpener,
+    /// This user must not create the namespaces that a network needs.
+    #[error(
+        "the network of the sandbox needs `unshare` and rights in a new namespace, which this user lacks: {way_out} (reported: {said})"
+    )]
+    NetworkForbidden {
+        /// Setting that forbids it, and the command that allows it.
+        way_out: &'static str,
+        /// Output of `unshare`, or of the program that opens the network.
+        said: String,
+    },
     /// The network could not be opened.
     #[error("the network of the sandbox could not be opened: {said}")]
     NetworkNotOpened {

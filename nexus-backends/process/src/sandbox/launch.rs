@@ -106,6 +106,7 @@ pub(super) struct Launch {
     pub(super) cgroup: Option<Cgroup>,
     pub(super) disk: Option<DiskWatch>,
     pub(super) relay: Option<RelaySocket>,
+    pub(super) has_network: bool,
 }
 
 impl Launch {
@@ -163,7 +164,8 @@ impl Launch {
         let relay = sandbox.network.as_ref().map(|network| RelaySocket::prepare(network, &folder));
         let relay = relay.transpose().map_err(unwritten)?;
         let arguments = arguments_of_stage(&shell, &folder, cgroup.as_ref(), sandbox, &bubblewrap, command);
-        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk, relay })
+        let has_network = relay.is_some();
+        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk, relay, has_network })
     }
 
     /// Returns bubblewrap's own status messages.

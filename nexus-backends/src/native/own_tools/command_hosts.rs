@@ -14,6 +14,9 @@ const KEY: &str = "command_hosts";
 /// Maximum size of the words for the model, in bytes. They are added to an answer that may be as long as an answer can be.
 const MAX_NOTICE_BYTES: usize = 300;
 
+/// Maximum number of refused hosts that a turn reports to the caller by name. A command can ask for any number of names.
+const MAX_WARNINGS: usize = 5;
+
 /// The setting `command_hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -96,33 +99,37 @@ impl TurnNetwork {
         (!new.is_empty()).then_some(text)
     }
 
-    /// Returns a warning for the caller about each host that was refused since the last call, with the setting that allows it.
+    /// Returns a warning for the caller about each host that was refused since the last call, with the entry that allows it. After a few
+    /// hosts of the turn, a last warning has the number of the others so far.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = self.network.record().refused();
-        let mut warnings = Vec::new();
+        let (mut warnings, known) = (Vec::new(), reported.len());
         for one in &refused {
-            if reported.insert(one.entry.clone().unwrap_or_else(|| one.host.clone())) {
-                warnings.push(self.warning(one));
+            let is_new = reported.insert(one.entry.clone().unwrap_or_else(|| one.host.clone()));
+            if is_new && reported.len() <= MAX_WARNINGS {
+                warnings.push(warning(one));
             }
+        }
+        if known <= MAX_WARNINGS && reported.len() > MAX_WARNINGS {
+            warnings.push(format!(
+                "commands were refused connections to {} more hosts; this turn reports no further ones",
+                reported.len() - MAX_WARNINGS
+            ));
         }
         warnings
     }
+}
 
-    fn warning(&self, refused: &RefusedConnection) -> String {
-        match &refused.entry {
-            Some(entry) => {
-                // YAML reads a leading bracket or asterisk, and a colon in brackets, as something else.
-                let all = self.network.hosts().iter().map(ToString::to_string).chain([entry.clone()]);
-                let all: Vec<String> = all.map(|one| quoted(&one)).collect();
-                format!(
-                    "a command was refused a connection: {refused}; in the entry of this backend in nexus.yaml, \
-                     `{KEY}: [{}]` allows it",
-                    all.join(", ")
-                )
-            }
-            None => format!("a command was refused a connection: {refused}"),
-        }
+/// Returns the warning about one refusal. The host can be the choice of an attacker, so the advice names the reason to add it.
+fn warning(refused: &RefusedConnection) -> String {
+    match &refused.entry {
+        Some(entry) => format!(
+            "a command was refused a connection: {refused}; if you trust that host, add {} to `{KEY}` in the entry of \
+             this backend in nexus.yaml",
+            quoted(entry)
+        ),
+        None => format!("a command was refused a connection: {refused}"),
     }
 }
 
@@ -142,7 +149,7 @@ impl Drop for TurnNetwork {
     }
 }
 
-/// Quotes an entry that is not a plain word in YAML.
+/// Quotes an entry that is not a plain word in YAML, which reads a bracket, an asterisk or a colon as something else.
 fn quoted(entry: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     match entry.chars().all(is_plain) {
@@ -169,6 +176,8 @@ mod tests {
             assert_eq!(error.path, [KEY]);
             assert!(error.reason.contains(&format!("{wrong:?}")), "{error}");
         }
+        let error = hosts(&["https://me:c\u{e4}nary@pypi.org"]).check().unwrap_err();
+        assert!(!error.reason.contains("nary") && error.reason.contains("@pypi.org"), "{error}");
         assert!(hosts(&[]).network().is_none());
     }
 

@@ -79,14 +79,21 @@ impl ToolSurroundings {
         let prepared = run_blocking(move || prepare(host, &workspace, &names)).await;
         let mut runner = prepared.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()))?;
         let Some(sandbox) = runner.sandbox.take() else { return Ok((runner, None)) };
-        let (network, fault) = self.turn_network();
-        let sandbox = match &network {
-            Some(network) => sandbox.network(network.sandbox_network()),
-            None => sandbox,
-        };
+        let (network, mut fault) = self.turn_network();
+        if let Some(network) = network {
+            let connected = sandbox.clone().network(network.sandbox_network());
+            match connected.check().await {
+                Ok(()) => {
+                    (runner.sandbox, runner.network) = (Some(connected), Some(network));
+                    return Ok((runner, None));
+                }
+                // Commands without a network are better than none.
+                Err(error) => fault = Some(error.to_string()),
+            }
+        }
         // Each layout can fail by itself, so success of one is not remembered for another.
         sandbox.check().await.map_err(|error| error.to_string())?;
-        (runner.sandbox, runner.network) = (Some(sandbox), network);
+        runner.sandbox = Some(sandbox);
         Ok((runner, fault))
     }
 }

@@ -3,12 +3,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Networks that do not belong to the public Internet: first address and length of the prefix. Source: IANA IPv4 Special-Purpose
-/// Address Registry; the cloud metadata service is in `169.254.0.0/16`.
-const NOT_PUBLIC_V4: [([u8; 4], u32); 15] = [
+/// Address Registry; the cloud metadata service is in `169.254.0.0/16`, and `168.63.129.16` leads to the host of a virtual machine
+/// in Azure (Source: Azure documentation, "What is IP address 168.63.129.16?").
+const NOT_PUBLIC_V4: [([u8; 4], u32); 16] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
     ([100, 64, 0, 0], 10),
     ([127, 0, 0, 0], 8),
+    ([168, 63, 129, 16], 32),
     ([169, 254, 0, 0], 16),
     ([172, 16, 0, 0], 12),
     ([192, 0, 0, 0], 24),
@@ -31,9 +33,20 @@ const NAT64: [u16; 6] = [0x64, 0xff9b, 0, 0, 0, 0];
 /// Returns true if the address belongs to the public Internet: it is not private, loopback, link-local, shared, reserved or a
 /// multicast group. An IPv4 address in an IPv6 address is judged as such.
 pub(super) fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
+    match translated(address) {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+/// Returns the IPv4 address in an IPv6 address that contains one. Another address stays as it is.
+pub(super) fn translated(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if address.segments()[..6] == NAT64 => {
+            let [.., third, fourth] = address.segments();
+            Ipv4Addr::from_bits(u32::from(third) << 16 | u32::from(fourth)).into()
+        }
+        address => address,
     }
 }
 
@@ -46,10 +59,6 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
-    if segments[..6] == NAT64 {
-        let bits = u32::from(segments[6]) << 16 | u32::from(segments[7]);
-        return is_public_v4(Ipv4Addr::from_bits(bits));
-    }
     let bits = u32::from(segments[0]) << 16 | u32::from(segments[1]);
     let is_in = |(network, length): (u32, u32)| (bits ^ network).leading_zeros() >= length;
     // All addresses that are assigned to hosts of the Internet are in `2000::/3`.
@@ -75,6 +84,8 @@ mod tests {
             ("100.64.0.1", false),
             ("127.0.0.1", false),
             ("169.254.169.254", false),
+            ("168.63.129.16", false),
+            ("168.63.129.17", true),
             ("172.31.255.255", false),
             ("192.168.1.1", false),
             ("198.19.0.1", false),

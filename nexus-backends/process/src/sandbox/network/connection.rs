@@ -7,16 +7,25 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::SandboxNetwork;
-use super::gate::{GateDecision, judge};
+use super::gate::{GateDecision, judge, judge_second};
 use super::http_head::{self, HttpHead, HttpRequestHead};
+use super::own_networks::OwnNetworks;
 use super::record::{RefusalReason, RefusedConnection};
+use super::server_answer::{self, ServerAnswer};
 use super::target::{RelayTarget, TargetHost};
 
 /// Longest time from the first byte of a client to the end of its handshake message or its request's head.
 const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Longest time without a byte of the client, if a name is compared. It limits how long an idle connection keeps its slot.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+/// Longest time from a client's TLS handshake message to the server's answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Maximum number of pieces in which a head or a handshake message arrives. All bytes are parsed again after each.
+const MAX_PIECES: usize = 512;
 /// Longest time to resolve a name, and to connect to one address.
 const CONNECT_TIME: Duration = Duration::from_secs(15);
 /// Longest time to deliver a refusal.
@@ -39,6 +48,8 @@ enum RelayFailure {
     Refused(RefusedConnection),
     /// No server was reached.
     Unreachable(String),
+    /// The client sent nothing for too long.
+    Idle,
     /// A side closed the connection, or sent something that is not a request.
     Broken,
 }
@@ -60,6 +71,7 @@ impl RelayedConnection {
         if let Err(failed) = self.pass_direct(&target, &mut seen).await {
             // Only a client that speaks HTTP can read the reason.
             let speaks_http = match seen.is_empty() {
+                true if matches!(failed, RelayFailure::Idle) => false,
                 true => self.read_head().await.is_ok(),
                 false => matches!(http_head::read(&seen), HttpHead::Complete(_)),
             };
@@ -106,7 +118,7 @@ impl RelayedConnection {
 
     async fn read_head(&mut self) -> Result<(HttpRequestHead, Vec<u8>), RelayFailure> {
         let (mut bytes, until) = (Vec::new(), Instant::now() + HEAD_TIME);
-        loop {
+        for _ in 0..MAX_PIECES {
             let read = timeout_at(until, self.client.read_buf(&mut bytes)).await;
             if read.map_err(|_| RelayFailure::Broken)?? == 0 {
                 return Err(RelayFailure::Broken);
@@ -120,6 +132,7 @@ impl RelayedConnection {
                 HttpHead::Malformed | HttpHead::NotHttp => return Err(RelayFailure::Broken),
             }
         }
+        Err(RelayFailure::Broken)
     }
 
     /// Connects to an address that was checked. The name is resolved only once, so a second answer of its server cannot lead
@@ -162,9 +175,12 @@ impl RelayedConnection {
             resolved
                 .extend(found.map_err(|error| unresolved(error.to_string()))?.map(|address| address.ip()));
         }
+        let own = OwnNetworks::find().map_err(|error| {
+            RelayFailure::Unreachable(format!("the addresses of this machine cannot be read: {error}"))
+        })?;
         let (allowed, other): (Vec<IpAddr>, Vec<IpAddr>) = resolved
             .into_iter()
-            .partition(|address| self.network.hosts.allows_resolved(*address, target.port));
+            .partition(|address| self.network.hosts.allows_resolved(*address, target.port, &own));
         match (allowed.is_empty(), other.first()) {
             (true, Some(address)) => {
                 Err(self.refused(target, RefusalReason::NotPublic(address.to_canonical())))
@@ -184,25 +200,36 @@ impl RelayedConnection {
         let Self { client, network } = self;
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.into_split();
+        let network: &SandboxNetwork = network;
+        let (tell, answered) = oneshot::channel();
         let up = async {
-            let first =
-                judged(&mut from_client, target, seen).await.map_err(|judgement| match judgement {
-                    Some(GateDecision::OtherServer(other)) => {
-                        let reason = RefusalReason::OtherName { connected_to: target.host.to_string() };
-                        RelayFailure::Refused(network.record.refuse(&network.hosts, &other, reason))
+            let mut first = judged(&mut from_client, seen, |bytes| judge(target, bytes)).await;
+            if let Ok(JudgedBytes::Hello(hello)) = &first {
+                to_server.write_all(hello).await?;
+                network.record.sent(hello.len());
+                let mut rest = seen.split_off(hello.len());
+                let answer = timeout(ANSWER_TIME, answered).await;
+                first = match answer.map_err(|_| RelayFailure::Broken)?.map_err(|_| RelayFailure::Broken)? {
+                    // The second message could name another server.
+                    ServerAnswer::RetryRequest => {
+                        judged(&mut from_client, &mut rest, |bytes| judge_second(target, bytes))
+                            .await
+                            .map(|_| JudgedBytes::All(rest))
                     }
-                    Some(_) => RelayFailure::Refused(network.record.refuse(
-                        &network.hosts,
-                        target,
-                        RefusalReason::NoName,
-                    )),
-                    None => RelayFailure::Broken,
-                })?;
+                    ServerAnswer::Other | ServerAnswer::Incomplete => Ok(JudgedBytes::All(rest)),
+                };
+            }
+            let (JudgedBytes::All(first) | JudgedBytes::Hello(first)) =
+                first.map_err(|failed| failed.recorded(network, target))?;
             to_server.write_all(&first).await?;
             network.record.sent(first.len());
-            copy(&mut from_client, &mut to_server, |bytes| network.record.sent(bytes)).await
+            copy(&mut from_client, &mut to_server, |bytes| network.record.sent(bytes.len())).await
         };
-        let down = copy(&mut from_server, &mut to_client, |bytes| network.record.received(bytes));
+        let mut watch = AnswerWatch { seen: Vec::new(), tell: Some(tell) };
+        let down = copy(&mut from_server, &mut to_client, move |bytes| {
+            network.record.received(bytes.len());
+            watch.look(bytes);
+        });
         tokio::try_join!(up, down).map(drop)
     }
 
@@ -214,9 +241,9 @@ impl RelayedConnection {
         let up = async {
             to_server.write_all(&first).await?;
             network.record.sent(first.len());
-            copy(&mut from_client, &mut to_server, |bytes| network.record.sent(bytes)).await
+            copy(&mut from_client, &mut to_server, |bytes| network.record.sent(bytes.len())).await
         };
-        let down = copy(&mut from_server, &mut to_client, |bytes| network.record.received(bytes));
+        let down = copy(&mut from_server, &mut to_client, |bytes| network.record.received(bytes.len()));
         // Bytes may have reached the client, so it gets no reason.
         let _ = tokio::try_join!(up, down);
         Ok(())
@@ -234,7 +261,7 @@ impl RelayedConnection {
                 format!("the sandbox refused this: {refused}. Allowed hosts: {}", self.network.hosts),
             ),
             RelayFailure::Unreachable(reason) => ("502 Bad Gateway", reason.clone()),
-            RelayFailure::Broken => {
+            RelayFailure::Broken | RelayFailure::Idle => {
                 ("400 Bad Request", "this is no request for a server on the network".to_owned())
             }
         };
@@ -254,42 +281,94 @@ impl RelayedConnection {
     }
 }
 
-/// Reads the client's first bytes until they are judged, and returns the bytes for the server. Fails with the judgement, or
-/// without one if the connection broke.
+/// First bytes of a client after their judgement.
+enum JudgedBytes {
+    /// All bytes so far, in the form for the server.
+    All(Vec<u8>),
+    /// A TLS handshake message. The server's answer decides about the bytes after it.
+    Hello(Vec<u8>),
+}
+
+/// Reason why no bytes of a client are passed on.
+enum JudgementFailure {
+    Refused(GateDecision),
+    Idle,
+    Broken,
+}
+
+impl JudgementFailure {
+    /// Adds a refusal to the record.
+    fn recorded(self, network: &SandboxNetwork, target: &RelayTarget) -> RelayFailure {
+        let (named, reason) = match self {
+            Self::Idle => return RelayFailure::Idle,
+            Self::Broken => return RelayFailure::Broken,
+            Self::Refused(GateDecision::OtherServer(other)) => {
+                (other, RefusalReason::OtherName { connected_to: target.host.to_string() })
+            }
+            Self::Refused(GateDecision::HiddenName) => (target.clone(), RefusalReason::HiddenName),
+            Self::Refused(_) => (target.clone(), RefusalReason::NoName),
+        };
+        RelayFailure::Refused(network.record.refuse(&network.hosts, &named, reason))
+    }
+}
+
+/// Looks at the first bytes of a server, and reports its answer once.
+struct AnswerWatch {
+    seen: Vec<u8>,
+    tell: Option<oneshot::Sender<ServerAnswer>>,
+}
+
+impl AnswerWatch {
+    fn look(&mut self, bytes: &[u8]) {
+        let Some(tell) = self.tell.take() else { return };
+        self.seen.extend_from_slice(bytes);
+        match server_answer::read(&self.seen) {
+            ServerAnswer::Incomplete => self.tell = Some(tell),
+            // The receiver is gone if the client uses another protocol.
+            answer => drop(tell.send(answer)),
+        }
+    }
+}
+
+/// Reads the client's first bytes until they are judged. `seen` has those so far.
 async fn judged(
     client: &mut (impl AsyncRead + Unpin),
-    target: &RelayTarget,
     seen: &mut Vec<u8>,
-) -> Result<Vec<u8>, Option<GateDecision>> {
+    judge: impl Fn(&[u8]) -> GateDecision,
+) -> Result<JudgedBytes, JudgementFailure> {
     let mut until = None;
-    loop {
-        match judge(target, seen) {
+    for _ in 0..MAX_PIECES {
+        match judge(seen) {
             GateDecision::Incomplete => {}
-            GateDecision::Pass(bytes) => return Ok(bytes),
-            refused => return Err(Some(refused)),
+            GateDecision::Pass(bytes) => return Ok(JudgedBytes::All(bytes)),
+            GateDecision::PassHello { bytes } => {
+                return Ok(JudgedBytes::Hello(seen.get(..bytes).unwrap_or_default().to_owned()));
+            }
+            refused => return Err(JudgementFailure::Refused(refused)),
         }
         let read = match seen.is_empty() {
             // A client of some protocols waits for the server's first message.
-            true => client.read_buf(seen).await,
+            true => timeout(IDLE_TIME, client.read_buf(seen)).await.map_err(|_| JudgementFailure::Idle)?,
             false => {
                 let until = *until.get_or_insert_with(|| Instant::now() + HEAD_TIME);
                 timeout_at(until, client.read_buf(seen)).await.unwrap_or(Ok(0))
             }
         };
         match read {
-            Ok(0) if seen.is_empty() => return Ok(Vec::new()),
-            Ok(0) => return Err(Some(GateDecision::NoServer)),
+            Ok(0) if seen.is_empty() => return Ok(JudgedBytes::All(Vec::new())),
+            Ok(0) => break,
             Ok(_) => {}
-            Err(_) => return Err(None),
+            Err(_) => return Err(JudgementFailure::Broken),
         }
     }
+    Err(JudgementFailure::Refused(GateDecision::NoServer))
 }
 
 /// Copies bytes until their end, and passes the end on.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    count: impl Fn(usize),
+    mut count: impl FnMut(&[u8]),
 ) -> Result<(), RelayFailure> {
     let mut buffer = vec![0; BUFFER_BYTES];
     loop {
@@ -299,6 +378,9 @@ async fn copy(
             return Ok(());
         }
         to.write_all(&buffer[..read]).await?;
-        count(read);
+        count(&buffer[..read]);
     }
 }
+
+#[cfg(test)]
+mod tests;

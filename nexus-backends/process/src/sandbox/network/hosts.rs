@@ -7,12 +7,13 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use super::addresses;
+use super::own_networks::OwnNetworks;
 use super::target::{RelayTarget, TargetHost, fold_name};
 
 /// Ports of an entry without a port.
 const DEFAULT_PORTS: [u16; 2] = [443, 80];
-/// Maximum number of entries. Each run holds two listeners for each.
-const MAX_ENTRIES: usize = 64;
+/// Maximum number of entries. Each run has at least two listeners for each, and a process often has only 1024 descriptors.
+const MAX_ENTRIES: usize = 32;
 /// Third byte of the addresses `127.0.8.0/24`, which the names of a sandbox are mapped to.
 pub(super) const MAPPED: [u8; 3] = [127, 0, 8];
 
@@ -43,7 +44,7 @@ enum HostPattern {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{entry:?} {reason}")]
 pub struct AllowedHostError {
-    /// The entry as given.
+    /// The entry without the parts that can be secret: a user, a password, a path and a query.
     pub entry: String,
     /// Fault and advice.
     pub reason: &'static str,
@@ -53,8 +54,26 @@ impl FromStr for AllowedHost {
     type Err = AllowedHostError;
 
     fn from_str(entry: &str) -> Result<Self, AllowedHostError> {
-        read(entry).map_err(|reason| AllowedHostError { entry: entry.to_owned(), reason })
+        read(entry).map_err(|reason| AllowedHostError { entry: shown(entry), reason })
     }
+}
+
+/// Returns an entry without the parts that can be secret.
+fn shown(entry: &str) -> String {
+    if !entry.contains(['/', '@', '?', '#']) {
+        return entry.to_owned();
+    }
+    let (user, rest) = entry.rsplit_once('@').map_or(("", entry), |(_, rest)| ("…@", rest));
+    let (scheme, rest) = match rest.split_once("://") {
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphabetic()) => (scheme, rest),
+        _ => ("", rest),
+    };
+    let (host, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    // An `@` may also stand in a path or a query.
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_*:[]".contains(&byte);
+    let host = if host.bytes().all(is_host) { host } else { "…" };
+    let scheme = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    format!("{scheme}{user}{host}{}", if tail.is_empty() { "" } else { "/…" })
 }
 
 fn read(entry: &str) -> Result<AllowedHost, &'static str> {
@@ -172,13 +191,13 @@ impl AllowedHosts {
     ///
     /// # Errors
     ///
-    /// The first entry that is not valid, or the first one beyond 64.
+    /// The first entry that is not valid, or the first one beyond 32.
     pub fn parse<'e>(entries: impl IntoIterator<Item = &'e str>) -> Result<Self, AllowedHostError> {
         let mut hosts: Vec<AllowedHost> = Vec::new();
         for entry in entries {
             let host = entry.parse()?;
             if hosts.len() == MAX_ENTRIES && !hosts.contains(&host) {
-                let reason = "is one entry too many: a list has at most 64, and a wildcard covers many names";
+                let reason = "is one entry too many: a list has at most 32, and a wildcard covers many names";
                 return Err(AllowedHostError { entry: entry.to_owned(), reason });
             }
             if !hosts.contains(&host) {
@@ -204,10 +223,11 @@ impl AllowedHosts {
         self.0.iter().any(|host| host.allows(target))
     }
 
-    /// Returns true if a name may lead to this address: it belongs to the public Internet, or an entry names it.
-    pub(super) fn allows_resolved(&self, address: IpAddr, port: u16) -> bool {
+    /// Returns true if a name may lead to this address: it belongs to the public Internet and not to a network of this machine, or an
+    /// entry names it.
+    pub(super) fn allows_resolved(&self, address: IpAddr, port: u16, own: &OwnNetworks) -> bool {
         let address = address.to_canonical();
-        addresses::is_public(address)
+        (addresses::is_public(address) && !own.contains(address))
             || self.allows(&RelayTarget { host: TargetHost::Address(address), port })
     }
 }

@@ -6,6 +6,12 @@ use super::target::RelayTarget;
 pub(super) const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Maximum size of the line before a connection is known to use HTTP, in bytes.
 const MAX_LINE_BYTES: usize = 8 << 10;
+/// Methods that servers of HTTP know. A line that begins with one is a request even without a version, because some servers accept
+/// that. Source: RFC 9110, section 9; RFC 5789.
+const METHODS: [&[u8]; 9] =
+    [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
+/// Beginnings of other versions that the parser of Node.js accepts. Source: llhttp 9, versions of a request.
+const OTHER_VERSIONS: [&[u8]; 2] = [b"RTSP/", b"ICE/"];
 /// Port of `http:` URLs.
 const HTTP_PORT: u16 = 80;
 /// Headers that belong to one connection. The relay closes the connection after one request, since the next one on it could
@@ -30,7 +36,7 @@ pub(super) enum HttpHead {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HttpRequestHead {
     pub(super) method: String,
-    /// RelayTarget in the request line.
+    /// Target in the request line.
     pub(super) target: String,
     /// The `Host` header.
     pub(super) host: Option<String>,
@@ -84,17 +90,24 @@ pub(super) fn read(bytes: &[u8]) -> HttpHead {
     // Servers skip empty lines before a request.
     let blank = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
     let content = &bytes[blank..];
-    let word = content.split(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).next().unwrap_or_default();
-    // Only the first word decides early. A server may accept a request line with other bytes in its target.
+    let line_end = content.iter().position(|byte| *byte == b'\n');
+    let line = &content[..line_end.unwrap_or(content.len())];
+    let word = words(line).next().unwrap_or_default();
+    // A server may accept a request line with other bytes in its target, so these do not decide.
     if !word.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)) {
         return HttpHead::NotHttp;
     }
-    let Some(line_end) = content.iter().position(|byte| *byte == b'\n') else {
-        return if bytes.len() < MAX_LINE_BYTES { HttpHead::Incomplete } else { HttpHead::Malformed };
-    };
-    let line = content[..line_end].strip_suffix(b"\r").unwrap_or(&content[..line_end]);
-    // Servers differ in what they accept, so anything that ends like a request line is HTTP.
-    let is_http = line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
+    let is_http = is_request_line(line);
+    if line_end.is_none() {
+        // Some binary protocols have no line break. No method has a digit, and a line of text has no control character.
+        let is_method = word.iter().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_'));
+        let is_binary = line.iter().any(|byte| byte.is_ascii_control() && !is_space(*byte));
+        return match bytes.len() < MAX_LINE_BYTES {
+            _ if !is_http && !is_method && is_binary => HttpHead::NotHttp,
+            true => HttpHead::Incomplete,
+            false => HttpHead::Malformed,
+        };
+    }
     if !is_http {
         return HttpHead::NotHttp;
     }
@@ -105,6 +118,32 @@ pub(super) fn read(bytes: &[u8]) -> HttpHead {
         return HttpHead::Malformed;
     }
     head(&content[..end], blank + end).map_or(HttpHead::Malformed, HttpHead::Complete)
+}
+
+/// Returns true if a server could read the line as the first one of a request. Servers differ in what they accept: Python's
+/// accepts a line without a version, and Node's accepts versions of other protocols.
+fn is_request_line(line: &[u8]) -> bool {
+    let starts = |word: &[u8], start: &[u8]| {
+        word.get(..start.len()).is_some_and(|found| found.eq_ignore_ascii_case(start))
+    };
+    let has_other_version =
+        || words(line).any(|word| OTHER_VERSIONS.iter().any(|version| starts(word, version)));
+    let has_target = || {
+        let mut words = words(line);
+        let (Some(method), Some(target)) = (words.next(), words.next()) else { return false };
+        METHODS.contains(&method)
+            || [&b"/"[..], b"http:", b"https:"].iter().any(|start| starts(target, start))
+    };
+    line.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/")) || has_other_version() || has_target()
+}
+
+/// Returns the words of a line. Source of the separators: Python's `str.split`, after decoding as Latin-1.
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| is_space(*byte)).filter(|word| !word.is_empty())
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r' | 0x1c..=0x1f | 0x85 | 0xa0)
 }
 
 /// Returns the number of bytes up to and with the first empty line.

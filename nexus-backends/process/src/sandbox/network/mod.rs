@@ -10,14 +10,16 @@
 //! | `localhost`, at the ports of the list | this machine's loopback interface |
 //! | `http://127.0.8.1:3128` | a proxy, which `HTTP_PROXY` and `HTTPS_PROXY` name; it also reaches the names below a wildcard |
 //!
-//! For each connection, the relay resolves the name itself. It refuses addresses that do not belong to the public Internet,
-//! unless an entry names them, and connects to the address that it checked. It compares the name in the TLS handshake or the
+//! For each connection, the relay resolves the name itself. It refuses addresses that do not belong to the public Internet, and those
+//! in the networks of this machine's interfaces, unless an entry names them, and connects to the address that it checked. It compares the name in the TLS handshake or the
 //! `Host` header. No resolver can be reached, and UDP leads nowhere.
 //!
 //! The relay does **not** prevent the following:
 //!
 //! - An allowed host can pass data on to any other host.
 //! - In an encrypted connection, a request can name another server of the same operator.
+//! - A public address that a router or a cloud maps to this machine is not known as its own.
+//! - Copying and checking bytes takes time of the host, outside of the sandbox's limits: at most one thread for each run.
 //! - The relay tells the server of a plain HTTP connection to close it after one request, so an upgrade to a WebSocket is
 //!   not possible. A server that ignores this may get a second request, with another name.
 
@@ -25,42 +27,37 @@ mod addresses;
 mod client_hello;
 mod connection;
 mod gate;
+mod git_request;
 mod hosts;
 mod http_head;
 #[cfg(target_os = "linux")]
 mod netlink;
 pub(in crate::sandbox) mod opener;
+mod own_networks;
 mod plan;
 mod record;
 pub(in crate::sandbox) mod relay;
+mod server_answer;
 mod target;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub use hosts::{AllowedHost, AllowedHostError, AllowedHosts};
 pub use opener::{open_if_asked, open_network};
 pub use record::{NetworkRecord, RefusalReason, RefusedConnection};
 
-use tokio::sync::Semaphore;
-
 use opener::NetworkOpener;
 use plan::NetworkPlan;
 
-/// Maximum number of connections at the same time, in all runs with one network. Further ones wait. Each takes two descriptors
-/// of the host.
-const MAX_CONNECTIONS: usize = 64;
-
 /// Network of the programs in a [`Sandbox`](super::Sandbox): the hosts that they may reach. Clones share one
-/// [record](Self::record), and at most 64 connections at the same time.
+/// [record](Self::record). Each run has at most 24 connections at the same time; further ones wait.
 #[derive(Clone, Debug)]
 pub struct SandboxNetwork {
     pub(super) hosts: AllowedHosts,
     opener: Option<NetworkOpener>,
     record: NetworkRecord,
-    permits: Arc<Semaphore>,
     resolved: Vec<(String, SocketAddr)>,
 }
 
@@ -69,8 +66,7 @@ impl SandboxNetwork {
     #[must_use]
     pub fn new(hosts: AllowedHosts) -> Self {
         let opener = NetworkOpener::this_program();
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { hosts, opener, record: NetworkRecord::default(), permits, resolved: Vec::new() }
+        Self { hosts, opener, record: NetworkRecord::default(), resolved: Vec::new() }
     }
 
     /// Sets the program that opens the network: it calls [`open_network`] with its last argument, after `argument`.
@@ -105,11 +101,10 @@ impl SandboxNetwork {
         &self.record
     }
 
-    /// Returns the same network with an empty record, and with its own connections.
+    /// Returns the same network with an empty record.
     #[must_use]
     pub fn with_new_record(&self) -> Self {
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { record: NetworkRecord::default(), permits, ..self.clone() }
+        Self { record: NetworkRecord::default(), ..self.clone() }
     }
 
     pub(super) fn opener(&self) -> Option<&NetworkOpener> {

@@ -8,8 +8,8 @@
 //! at ports below 1024.
 
 use std::ffi::OsString;
-use std::io::{self, IoSlice};
-use std::net::TcpListener;
+use std::io::{self, IoSlice, Read as _};
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::plan::OpeningPlan;
+use super::plan::{OpeningPlan, is_optional};
 
 /// First argument of this program if it is started to open a network.
 const ARGUMENT: &str = "open-sandbox-network";
@@ -27,6 +27,10 @@ pub(super) const PLAN: &str = "network";
 pub(super) const SOCKET: &str = "network-socket";
 /// Number of sockets in one message. The kernel's maximum is 253. Source: `unix(7)`, SCM_RIGHTS.
 pub(super) const SOCKETS_PER_MESSAGE: usize = 64;
+/// Answer of the relay that has all sockets.
+pub(super) const OPENED: &str = "opened";
+/// Maximum size of an answer, in bytes.
+const MAX_ANSWER_BYTES: u64 = 1 << 10;
 /// Prefix of the opener's messages.
 pub(in crate::sandbox) const OPENER_SAYS: &str = "nexus-sandbox-network: ";
 
@@ -93,8 +97,7 @@ pub fn open_network(folder: &Path) -> Result<(), String> {
     for address in &plan.listeners {
         match TcpListener::bind(address) {
             Ok(listener) => listeners.push(listener),
-            // A machine without IPv6 has no `::1`; `localhost` then has only its other address.
-            Err(_) if address.is_ipv6() && address.ip().is_loopback() => {}
+            Err(_) if is_optional(*address) => {}
             Err(error) => return Err(format!("a listener at {address}: {error}")),
         }
     }
@@ -102,7 +105,15 @@ pub fn open_network(folder: &Path) -> Result<(), String> {
     for part in listeners.chunks(SOCKETS_PER_MESSAGE) {
         send(&relay, part).map_err(failed("the relay"))?;
     }
-    Ok(())
+    // A program with only a part of its network would fail in strange ways.
+    relay.shutdown(Shutdown::Write).map_err(failed("the relay"))?;
+    let mut answer = String::new();
+    relay.take(MAX_ANSWER_BYTES).read_to_string(&mut answer).map_err(failed("the relay"))?;
+    match answer.as_str() {
+        OPENED => Ok(()),
+        "" => Err("the relay: it ended".to_owned()),
+        fault => Err(format!("the relay: {fault}")),
+    }
 }
 
 /// Starts the loopback interface, and gives it the addresses of the plan.

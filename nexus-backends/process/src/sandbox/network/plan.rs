@@ -80,6 +80,11 @@ impl NetworkPlan {
         OpeningPlan { addresses, listeners: self.listeners.keys().copied().collect() }
     }
 
+    /// Returns the addresses without which a program must not start. A machine without IPv6 has no `::1`.
+    pub(super) fn required(&self) -> impl Iterator<Item = SocketAddr> {
+        self.listeners.keys().copied().filter(|address| !is_optional(*address))
+    }
+
     /// Returns the purpose of the listener at an address.
     pub(super) fn listener(&self, address: SocketAddr) -> Option<&ListenerPurpose> {
         self.listeners.get(&address)
@@ -104,6 +109,11 @@ impl NetworkPlan {
             ("NODE_USE_ENV_PROXY", "1".to_owned()),
         ]
     }
+}
+
+/// Returns true if the address may be missing: a machine without IPv6 has no `::1`, and `localhost` then has only its other address.
+pub(super) fn is_optional(address: SocketAddr) -> bool {
+    address.is_ipv6() && address.ip().is_loopback()
 }
 
 #[cfg(test)]

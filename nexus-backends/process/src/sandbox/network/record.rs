@@ -43,13 +43,16 @@ pub struct RefusedConnection {
 pub enum RefusalReason {
     /// No entry covers the host and the port.
     NotListed,
-    /// The name resolves to an address that does not belong to the public Internet, and no entry names the address.
+    /// The name resolves to an address that does not belong to the public Internet, or to a network of this machine's interfaces.
+    /// No entry names the address.
     NotPublic(IpAddr),
     /// The client named another server in its TLS handshake or in its `Host` header than the one it connected to.
     OtherName {
         /// The host that it connected to.
         connected_to: String,
     },
+    /// The client's TLS handshake has another name in encrypted form (ECH), or pretends to.
+    HiddenName,
     /// The client named no server, neither in a TLS handshake nor in a `Host` header, or the name could not be read.
     NoName,
 }
@@ -105,7 +108,7 @@ impl NetworkRecord {
             RefusalReason::NotPublic(address) => {
                 Some(entry_for(&RelayTarget { host: TargetHost::Address(*address), port: target.port }))
             }
-            RefusalReason::NoName => None,
+            RefusalReason::HiddenName | RefusalReason::NoName => None,
         };
         let refused = RefusedConnection { host: target.host.to_string(), port: target.port, reason, entry };
         let mut all = self.0.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,11 +136,19 @@ impl fmt::Display for RefusedConnection {
                 write!(formatter, "{host}:{port} is not in the list of allowed hosts")
             }
             RefusalReason::NotPublic(address) => {
-                write!(formatter, "{host}:{port} has the address {address}, which is not public")
+                write!(
+                    formatter,
+                    "{host}:{port} has the address {address}, which is not public or is in a network of this machine"
+                )
             }
             RefusalReason::OtherName { connected_to } => {
                 write!(formatter, "a connection to {connected_to}:{port} named the server {host}")
             }
+            RefusalReason::HiddenName => write!(
+                formatter,
+                "a connection to {host}:{port} hides a server name (ECH), which cannot be checked: switch ECH off in the client, also \
+                 its GREASE"
+            ),
             RefusalReason::NoName => write!(
                 formatter,
                 "a connection to {host}:{port} named no server, neither in a TLS handshake nor in a Host header"

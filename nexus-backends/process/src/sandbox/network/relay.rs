@@ -12,18 +12,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use tokio::io::Interest;
+use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use super::SandboxNetwork;
 use super::connection::RelayedConnection;
-use super::opener::{PLAN, SOCKET, SOCKETS_PER_MESSAGE};
+use super::opener::{OPENED, PLAN, SOCKET, SOCKETS_PER_MESSAGE};
 use super::plan::{ListenerPurpose, NetworkPlan};
 use crate::private_home::PrivateHome;
 
+/// Maximum number of connections of one run at the same time. Further ones wait. Each takes two descriptors of the host. With the
+/// maximum number of entries, eight runs at once take less than 1024.
+const MAX_CONNECTIONS: usize = 24;
 /// Pause after a failed accept, such as for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -100,30 +104,47 @@ impl Drop for SandboxRelay {
 }
 
 async fn serve(socket: std::os::unix::net::UnixListener, plan: NetworkPlan, network: SandboxNetwork) {
-    let listeners = match receive(socket).await {
+    let listeners = match receive(socket, &plan).await {
         Ok(listeners) => listeners,
         Err(error) => {
             tracing::warn!(%error, "the network of a sandbox cannot be used");
             return;
         }
     };
-    let network = Arc::new(network);
+    let (network, permits) = (Arc::new(network), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
     // Dropping the set ends its tasks.
     let mut accepting = JoinSet::new();
     for (address, listener) in listeners {
         if let Some(purpose) = plan.listener(address) {
-            accepting.spawn(accept(listener, purpose.clone(), Arc::clone(&network)));
+            accepting.spawn(accept(listener, purpose.clone(), Arc::clone(&network), Arc::clone(&permits)));
         }
     }
     while accepting.join_next().await.is_some() {}
 }
 
-/// Receives the listening sockets from the opener.
-async fn receive(socket: std::os::unix::net::UnixListener) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
-    let (opener, _) = UnixListener::from_std(socket)?.accept().await?;
+/// Receives the listening sockets from the opener. Tells it the result, because without all of them the program must not start.
+async fn receive(
+    socket: std::os::unix::net::UnixListener,
+    plan: &NetworkPlan,
+) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
+    let (mut opener, _) = UnixListener::from_std(socket)?.accept().await?;
+    let received = receive_all(&opener).await.and_then(|found| {
+        // The kernel drops sockets for which the host has no free descriptor.
+        let is_missing = |address| !found.iter().any(|(known, _)| *known == address);
+        match plan.required().any(is_missing) {
+            true => Err(Errno::MFILE.into()),
+            false => Ok(found),
+        }
+    });
+    let answer = received.as_ref().map_or_else(ToString::to_string, |_| OPENED.to_owned());
+    opener.write_all(answer.as_bytes()).await?;
+    received
+}
+
+async fn receive_all(opener: &tokio::net::UnixStream) -> io::Result<Vec<(SocketAddr, TcpListener)>> {
     let mut found = Vec::new();
     loop {
-        let (bytes, sockets) = opener.async_io(Interest::READABLE, || receive_some(&opener)).await?;
+        let (bytes, sockets) = opener.async_io(Interest::READABLE, || receive_some(opener)).await?;
         for socket in sockets {
             let listener = std::net::TcpListener::from(socket);
             listener.set_nonblocking(true)?;
@@ -147,7 +168,12 @@ fn receive_some(opener: &tokio::net::UnixStream) -> io::Result<(usize, Vec<Owned
     Ok((received.bytes, sockets.flatten().collect()))
 }
 
-async fn accept(listener: TcpListener, purpose: ListenerPurpose, network: Arc<SandboxNetwork>) {
+async fn accept(
+    listener: TcpListener,
+    purpose: ListenerPurpose,
+    network: Arc<SandboxNetwork>,
+    permits: Arc<Semaphore>,
+) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -159,7 +185,7 @@ async fn accept(listener: TcpListener, purpose: ListenerPurpose, network: Arc<Sa
             continue;
         };
         // Connections that wait here are not accepted, so the kernel limits their number.
-        let Ok(permit) = Arc::clone(&network.permits).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let (connection, purpose) = (RelayedConnection::new(client, Arc::clone(&network)), purpose.clone());
         connections.spawn(async move {
             match purpose {
@@ -170,3 +196,6 @@ async fn accept(listener: TcpListener, purpose: ListenerPurpose, network: Arc<Sa
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! Hosts that a program in a sandbox reaches, and tries to reach others.
 
+mod abuse;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -355,6 +357,14 @@ async fn a_network_that_cannot_be_opened_is_an_error() {
         assert!(matches!(error, SandboxError::NetworkNotOpened { .. }), "{error:?}");
         assert!(error.to_string().contains(program), "{error}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let opener = folder.path().join("opener");
+    let said = "nexus-sandbox-network: netlink: Operation not permitted";
+    crate::program::write(&opener, &format!("#!/bin/sh\necho '{said}' >&2; exit 1\n"));
+    let network = SandboxNetwork::new(hosts.clone()).opened_by(opener, "open");
+    let error = refused(&sandbox().network(network), shell(":")).await;
+    assert!(matches!(error, SandboxError::NetworkForbidden { .. }), "{error:?}");
+    assert!(error.to_string().contains("`unshare`"), "{error}");
     // An empty list is no network, which needs no opener.
     let empty = sandbox().network(SandboxNetwork::new(AllowedHosts::default()));
     assert!(ran(&empty, shell(":")).await.is_success());

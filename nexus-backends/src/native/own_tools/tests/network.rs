@@ -91,9 +91,18 @@ async fn commands_reach_the_listed_hosts_and_each_refusal_is_reported_once() {
         );
         let again = run(&tools, ask).await;
         assert!(!again.contains("the network refused"), "{again}");
-        let line = format!("`command_hosts: [\"localhost:{port}\", \"*.crates.io\", pypi.org]` allows it");
+        let line = "if you trust that host, add pypi.org to `command_hosts`";
         let warnings = tools.network_warnings();
-        assert!(warnings.len() == 1 && warnings[0].contains(&line), "{warnings:?}");
+        assert!(warnings.len() == 1 && warnings[0].contains(line), "{warnings:?}");
+        assert!(tools.network_warnings().is_empty());
+        let many = "for n in $(seq 9); do (exec 3<>/dev/tcp/127.0.8.1/3128; printf \"CONNECT $n.evil.test:443 HTTP/1.1\r\n\r\n\" >&3; cat <&3); done";
+        run(&tools, many).await;
+        let warnings = tools.network_warnings();
+        assert!(
+            warnings.len() == 5 && warnings[4].contains("refused connections to 5 more hosts"),
+            "{warnings:?}"
+        );
+        run(&tools, &many.replace("evil", "worse")).await;
         assert!(tools.network_warnings().is_empty());
     }
 }
@@ -142,6 +151,27 @@ async fn without_an_opener_commands_have_no_network_and_the_turn_says_why() {
         "{:?}",
         tools.warnings
     );
+    assert!(tools.system.contains("without a network"), "{}", tools.system);
+    assert!(run(&tools, "getent hosts pypi.org || echo none").await.contains("none"));
+}
+
+#[tokio::test]
+async fn commands_remain_where_the_network_cannot_be_opened() {
+    let (machine, folder) = (Machine::new(), TempDir::new().unwrap());
+    let opener = folder.path().join("opener");
+    std::fs::write(
+        &opener,
+        "#!/bin/sh\necho 'nexus-sandbox-network: netlink: Operation not permitted' >&2; exit 1\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let network = SandboxNetwork::new(AllowedHosts::parse(["pypi.org"]).unwrap()).opened_by(opener, "open");
+    let tools = machine.tools_with(ToolAccess::WorkspaceWrite, Some(network)).await;
+    if !has_commands(&tools) {
+        return;
+    }
+    let warning = &tools.warnings[0];
+    assert!(warning.starts_with("commands have no network: ") && warning.contains("`unshare`"), "{warning}");
     assert!(tools.system.contains("without a network"), "{}", tools.system);
     assert!(run(&tools, "getent hosts pypi.org || echo none").await.contains("none"));
 }

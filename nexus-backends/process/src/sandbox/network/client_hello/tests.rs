@@ -31,24 +31,58 @@ pub(in crate::sandbox::network) fn hello(name: &str) -> Vec<u8> {
     hello_with(&extensions, MAX_RECORD_BYTES)
 }
 
+/// Returns the message of a client that names a server, and another one in encrypted form.
+pub(in crate::sandbox::network) fn hello_with_hidden_name(name: &str) -> Vec<u8> {
+    hello_with(&[name_extension(name), extension(0xfe0d, &[0; 40])].concat(), MAX_RECORD_BYTES)
+}
+
+fn complete(name: Option<&str>, bytes: usize) -> ClientHello {
+    ClientHello::Complete { name: name.map(str::to_owned), bytes }
+}
+
+#[test]
+fn a_hidden_name_is_recognised() {
+    assert_eq!(read(&hello_with_hidden_name("pypi.org")), ClientHello::Hidden);
+    assert_eq!(read(&hello_with(&extension(0xffce, &[0; 40]), 512)), ClientHello::Hidden);
+}
+
+#[test]
+fn a_second_message_is_read_behind_other_records() {
+    let second = hello("evil.test");
+    let before = [&[20, 3, 3, 0, 1, 1][..], &[23, 3, 3, 0, 2, 9, 9]].concat();
+    for bytes in [second.clone(), [&before[..], &second].concat()] {
+        assert_eq!(read_second(&bytes), complete(Some("evil.test"), bytes.len()));
+        for end in 0..bytes.len() {
+            assert_eq!(read_second(&bytes[..end]), ClientHello::Incomplete, "{end}");
+        }
+    }
+    assert_eq!(read_second(b"GET"), ClientHello::Malformed);
+    // Two messages in one record.
+    let message = &hello("pypi.org")[5..];
+    let twice = [&[HANDSHAKE, 3, 1][..], &sized(2, &message.repeat(2))].concat();
+    assert_eq!(read(&twice), ClientHello::Malformed);
+}
+
 #[test]
 fn the_name_is_read_however_the_message_is_split() {
     let extensions = [extension(16, b"\0\x02h2"), name_extension("PyPI.org")].concat();
     for record in [1, 2, 3, 5, 64, 1000] {
         let bytes = hello_with(&extensions, record);
-        assert_eq!(read(&bytes), ClientHello::Complete(Some("pypi.org".to_owned())), "{record}");
+        assert_eq!(read(&bytes), complete(Some("pypi.org"), bytes.len()), "{record}");
         for end in 0..bytes.len() {
             assert_eq!(read(&bytes[..end]), ClientHello::Incomplete, "{record}: {end}");
         }
         let longer = [&bytes[..], b"anything"].concat();
-        assert_eq!(read(&longer), ClientHello::Complete(Some("pypi.org".to_owned())));
+        assert_eq!(read(&longer), complete(Some("pypi.org"), bytes.len()));
     }
 }
 
 #[test]
 fn a_client_without_a_name_is_recognised() {
-    assert_eq!(read(&hello_with(&extension(16, &[]), 512)), ClientHello::Complete(None));
-    assert_eq!(read(&hello_with(&[], 512)), ClientHello::Complete(None));
+    for extensions in [extension(16, &[]), Vec::new()] {
+        let bytes = hello_with(&extensions, 512);
+        assert_eq!(read(&bytes), complete(None, bytes.len()));
+    }
 }
 
 #[test]

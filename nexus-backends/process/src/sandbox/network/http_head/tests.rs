@@ -42,6 +42,14 @@ fn an_ambiguous_head_is_malformed() {
         "GET /\u{1} HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "GET /\u{e9} HTTP/1.1\r\nHost: a.test\r\n\r\n",
         "get / http/1.1\r\nHost: a.test\r\n\r\n",
+        // Some servers read these as requests, and use the header.
+        "GET /\r\nHost: a.test\r\n\r\n",
+        "GET x\r\nHost: a.test\r\n\r\n",
+        " GET /\r\nHost: a.test\r\n\r\n",
+        "GET\u{1c}/\r\nHost: a.test\r\n\r\n",
+        "FOO HTTP://a.test/\r\nHost: a.test\r\n\r\n",
+        "GET / RTSP/1.0\r\nHost: a.test\r\n\r\n",
+        "SOURCE /x ICE/1.0\r\nHost: a.test\r\n\r\n",
     ] {
         assert_eq!(read(text.as_bytes()), HttpHead::Malformed, "{text:?}");
     }
@@ -56,7 +64,10 @@ fn another_protocol_is_recognised_and_a_partial_head_is_not_judged() {
         b"EHLO me\r\n",
         b"\0\0\0\x08",
         b"*1\r\n$4\r\nPING\r\n",
-        b"GET /\r\n",
+        // LDAP, with a space or a form feed as its length.
+        b"0\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\0\x80\0",
+        b"0 \x02\x01\x01",
+        b"get key\r\n",
     ] {
         assert_eq!(read(bytes), HttpHead::NotHttp, "{bytes:?}");
     }
@@ -65,6 +76,15 @@ fn another_protocol_is_recognised_and_a_partial_head_is_not_judged() {
         assert_eq!(read(&text.as_bytes()[..end]), HttpHead::Incomplete, "{end}");
     }
     assert_eq!(complete(text).bytes, text.len());
+}
+
+#[test]
+fn a_control_character_does_not_hide_a_request() {
+    for text in ["GET /\u{1}", "GET \u{1}", "FOO \u{1}", "1 /\u{1}"] {
+        assert_eq!(read(text.as_bytes()), HttpHead::Incomplete, "{text:?}");
+        let whole = format!("{text} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(read(whole.as_bytes()), HttpHead::Malformed, "{text:?}");
+    }
 }
 
 #[test]
