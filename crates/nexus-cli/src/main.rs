@@ -103,6 +103,9 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     core_dump::forbid();
+    if let Some(code) = nexus::process::sandbox::open_if_asked() {
+        return ExitCode::from(code);
+    }
     if completion::answer() {
         return ExitCode::SUCCESS;
     }

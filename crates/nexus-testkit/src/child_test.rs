@@ -111,6 +111,29 @@ pub fn arguments<T>(_test: T) -> [String; 5] {
     [name, exact, ignored, "--nocapture".to_owned(), "--test-threads=1".to_owned()]
 }
 
+/// Writes a program that runs `test` with the program's last argument in the environment variable `name`. For code under test
+/// that starts a program of the caller.
+///
+/// Another process writes the file. A child of this process could inherit a file that is open for writing, and such a file
+/// cannot be executed.
+///
+/// # Panics
+///
+/// If the file cannot be written, or like [`command`].
+#[track_caller]
+pub fn install<T>(path: &std::path::Path, test: T, name: &str) {
+    let arguments = arguments(test).join(" ");
+    let program = program();
+    let text = format!(
+        "#!/bin/sh\nfor last; do :; done\n{name}=\"$last\" exec '{}' {arguments}\n",
+        program.display()
+    );
+    let mut writer = Command::new("/bin/sh");
+    writer.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(path).arg(text);
+    let written = writer.status();
+    assert!(written.is_ok_and(|status| status.success()), "{} cannot be written", path.display());
+}
+
 /// Asserts that `output` comes from a process that ran exactly one test, which passed. For processes of [`command`] that
 /// end by themselves.
 ///

@@ -48,7 +48,7 @@ impl ModelServer {
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
             context_window: settings.context_window.map(std::num::NonZeroU64::get),
-            surroundings: ToolSurroundings::new(context, settings.project_text),
+            surroundings: ToolSurroundings::new(context, settings.project_text, &settings.command_hosts),
         }
     }
 }

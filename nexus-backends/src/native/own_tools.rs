@@ -7,9 +7,10 @@
 //! | [`WorkspaceWrite`](ToolAccess::WorkspaceWrite) | read and write there, except `.git` and the home of Nexus | in the sandbox, which shows them writable with the same exceptions |
 //! | [`Unrestricted`](ToolAccess::Unrestricted) | every file, without writing in `.git` | as this user, without a sandbox |
 //!
-//! Commands in the sandbox have no network. A session of its own decides on these tools, so the caller's session, its budget and its
+//! Commands in the sandbox reach the hosts of the setting `command_hosts` and no other. A session of its own decides on these tools, so the caller's session, its budget and its
 //! scope stay as they are. A tool of the caller replaces one of the loop with the same name.
 
+mod command_hosts;
 mod commands;
 mod project_text;
 mod surroundings;
@@ -25,6 +26,8 @@ use nexus_core::{
 };
 use tempfile::TempDir;
 
+pub(super) use self::command_hosts::CommandHosts;
+use self::command_hosts::TurnNetwork;
 use self::commands::Commands;
 pub(super) use self::surroundings::ToolSurroundings;
 
@@ -39,6 +42,8 @@ pub(super) struct OwnTools {
     pub(super) system: String,
     /// Warnings for the caller.
     pub(super) warnings: Vec<String>,
+    /// Network of commands in the sandbox.
+    network: Option<Arc<TurnNetwork>>,
     /// Working directory of a turn that names none.
     _private: Option<TempDir>,
 }
@@ -82,12 +87,16 @@ impl OwnTools {
         let mut toolbox = Toolbox::new();
         let files = FileTools::new(scope.files());
         let writes = access >= ToolAccess::WorkspaceWrite;
-        let mut warnings = Vec::new();
+        let (mut warnings, mut network) = (Vec::new(), None);
         let is_free = |name: &str| !caller.definitions().iter().any(|tool| tool.name == name);
         let writing = writes.then(|| files.writing()).into_iter().flatten();
         let mut tools: Vec<_> = files.reading().into_iter().chain(writing).collect();
         match surroundings.runner(&workspace, &request.environment).await {
-            Ok(runner) => tools.extend(Commands::new(runner, workspace.access).tools()),
+            Ok((runner, fault)) => {
+                warnings.extend(fault.map(|fault| format!("commands have no network: {fault}")));
+                network.clone_from(&runner.network);
+                tools.extend(Commands::new(runner, workspace.access).tools());
+            }
             Err(reason) => warnings.push(format!("run_command is not offered: {reason}")),
         }
         for tool in tools {
@@ -103,8 +112,13 @@ impl OwnTools {
             true => project_text::read(workspace.folder.clone()).await,
             false => None,
         };
-        let system = system_text(&workspace, session.definitions(), text.as_deref());
-        Ok(Some(Self { session, system, warnings, _private: private }))
+        let system = system_text(&workspace, session.definitions(), network.as_deref(), text.as_deref());
+        Ok(Some(Self { session, system, warnings, network, _private: private }))
+    }
+
+    /// Returns warnings about hosts that commands were refused since the last call.
+    pub(super) fn network_warnings(&self) -> Vec<String> {
+        self.network.as_ref().map(|network| network.warnings()).unwrap_or_default()
     }
 
     /// Returns the session that decides on these tools.
@@ -230,7 +244,12 @@ fn unusable(reason: &str) -> Failure {
 }
 
 /// Returns the instructions for these tools, followed by the project's own text.
-fn system_text(workspace: &TurnFolders, tools: &[ToolDefinition], project_text: Option<&str>) -> String {
+fn system_text(
+    workspace: &TurnFolders,
+    tools: &[ToolDefinition],
+    network: Option<&TurnNetwork>,
+    project_text: Option<&str>,
+) -> String {
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     let mut text =
         format!("You work in the folder {}. Relative paths are relative to it.", workspace.folder.display());
@@ -243,10 +262,13 @@ fn system_text(workspace: &TurnFolders, tools: &[ToolDefinition], project_text: 
         _ => " You may read and change files below it, except .git.",
     });
     if has("run_command") {
-        text.push_str(match workspace.access {
-            ToolAccess::Unrestricted => " Commands run as this user.",
-            _ => " Commands run in a sandbox without a network.",
-        });
+        match (workspace.access, network) {
+            (ToolAccess::Unrestricted, _) => text.push_str(" Commands run as this user."),
+            (_, None) => text.push_str(" Commands run in a sandbox without a network."),
+            (_, Some(network)) => {
+                text.push_str(&format!(" Commands run in a sandbox. {}", network.description()));
+            }
+        }
     }
     if has("edit_file") {
         text.push_str(

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::own_tools::CommandHosts;
 use super::retry::RetryPolicy;
 use crate::http::Network;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
@@ -46,6 +47,9 @@ pub(crate) struct NativeSettings {
     pub(crate) context_window: Option<std::num::NonZeroU64>,
     /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
     pub(crate) project_text: bool,
+    /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry
+    /// allows the ports 443 and 80. Commands have no network if the list is empty.
+    pub(crate) command_hosts: CommandHosts,
     pub(crate) network: Network,
 }
 
@@ -76,6 +80,7 @@ impl Default for NativeSettings {
             repeated_calls: 10,
             context_window: None,
             project_text: true,
+            command_hosts: CommandHosts::default(),
             network: Network::default(),
         }
     }
@@ -118,6 +123,7 @@ impl NativeSettings {
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
         check_web_url("base_url", read.base_url.as_deref())?;
         read.extra_headers()?;
+        read.command_hosts.check()?;
         Ok(read)
     }
 
@@ -170,6 +176,8 @@ mod tests {
             (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
             (json!({ "headers": { "a b": "canary" } }), vec!["headers", "a b"]),
             (json!({ "headers": { "x": "canary\n" } }), vec!["headers", "x"]),
+            (json!({ "command_hosts": "pypi.org" }), vec!["command_hosts"]),
+            (json!({ "command_hosts": ["pypi.org", "*"] }), vec!["command_hosts"]),
         ] {
             let error = read(settings).unwrap_err();
             assert_eq!(error.path, path);

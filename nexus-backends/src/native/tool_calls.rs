@@ -78,6 +78,11 @@ impl ToolDispatcher {
         self.own.is_some()
     }
 
+    /// Returns warnings about the calls of the loop's own tools since the last call of this function.
+    pub(super) fn new_warnings(&self) -> Vec<String> {
+        self.own.as_ref().map(OwnTools::network_warnings).unwrap_or_default()
+    }
+
     /// Returns the number of calls in this turn, allowed and denied, without those of terminal tools.
     pub(super) fn calls_made(&self) -> u32 {
         let own =

@@ -161,7 +161,11 @@ impl<'a> TurnLoop<'a> {
             dispatcher.tell_apart(&mut reply.items);
             conversation.model(&reply.items);
             self.account(&reply)?;
-            match self.judge(&reply, &dispatcher, &mut repeats, conversation, events).await? {
+            let next = self.judge(&reply, &dispatcher, &mut repeats, conversation, events).await;
+            for warning in dispatcher.new_warnings() {
+                self.context.log.event(TurnEvent::warning(warning));
+            }
+            match next? {
                 AfterReply::Answer => has_answers = true,
                 AfterReply::Ask => has_answers = false,
                 AfterReply::Answered { finish, output } => return Ok((finish, output)),

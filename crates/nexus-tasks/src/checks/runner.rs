@@ -341,9 +341,8 @@ fn refused(error: SandboxError) -> Result<Ran, CheckError> {
         SandboxError::BubblewrapMissing
         | SandboxError::BubblewrapTooOld { .. }
         | SandboxError::ShellMissing { .. }
-        | SandboxError::NamespacesForbidden { .. } => {
-            Err(CheckError::NoSandbox { reason: error.to_string() })
-        }
+        | SandboxError::NamespacesForbidden { .. }
+        | SandboxError::NetworkForbidden { .. } => Err(CheckError::NoSandbox { reason: error.to_string() }),
         SandboxError::DidNotStart { program, .. } => {
             let program = program.to_string_lossy().into_owned();
             Ok(not_started(format!(

@@ -102,6 +102,28 @@ pub enum SandboxError {
         /// True if processes, memory or descriptors ran out.
         is_scarcity: bool,
     },
+    /// No program is known that can open the network.
+    #[error(
+        "this program cannot open the network of a sandbox: its `main` has to call `sandbox::open_if_asked` of \
+         `nexus_process` first"
+    )]
+    NoNetworkOpener,
+    /// This user must not create the namespaces that a network needs.
+    #[error(
+        "the network of the sandbox needs `unshare` and rights in a new namespace, which this user lacks: {way_out} (reported: {said})"
+    )]
+    NetworkForbidden {
+        /// Setting that forbids it, and the command that allows it.
+        way_out: &'static str,
+        /// Output of `unshare`, or of the program that opens the network.
+        said: String,
+    },
+    /// The network could not be opened.
+    #[error("the network of the sandbox could not be opened: {said}")]
+    NetworkNotOpened {
+        /// Output of the program that opens it.
+        said: String,
+    },
     /// The process that creates the sandbox could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),

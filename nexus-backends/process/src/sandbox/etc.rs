@@ -34,12 +34,17 @@ const SHARED: [&str; 17] = [
 /// Prefix of the folders with the settings of Debian's Java.
 const JAVA: &str = "java-";
 
-/// Adds `/etc` to a layout, and writes generated files to `folder`.
+/// Adds `/etc` to a layout, and writes generated files to `folder`. `host_lines` are lines for the file of host names.
 ///
 /// # Errors
 ///
 /// A file cannot be written.
-pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> io::Result<Layout> {
+pub(super) fn lay_out(
+    mut layout: Layout,
+    folder: &PrivateHome,
+    home: &Path,
+    host_lines: &str,
+) -> io::Result<Layout> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let name = |id: u32| match id {
         0 => "root",
@@ -56,7 +61,9 @@ pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> 
     if group != NOBODY {
         groups.push_str(&format!("nogroup:x:{NOBODY}:\n"));
     }
-    let hosts = format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost {HOST_NAME}\n");
+    // Programs use the first line with a name.
+    let hosts =
+        format!("{host_lines}127.0.0.1 localhost {HOST_NAME}\n::1 localhost ip6-localhost {HOST_NAME}\n");
     let generated = [
         ("passwd", &*users),
         ("group", &*groups),

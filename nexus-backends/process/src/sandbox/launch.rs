@@ -11,6 +11,8 @@ use super::command::SandboxCommand;
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
+use super::network::SandboxNetwork;
+use super::network::relay::RelaySocket;
 use super::root::{SYSTEM, Sandbox};
 use super::secrets::{self, HiddenCredential};
 use super::{etc, system_calls, usage};
@@ -51,16 +53,23 @@ unset PWD OLDPWD SHLVL
 exec "$@"
 "#;
 /// Arguments of `unshare` that run that script in separate namespaces, so that it affects nothing else.
-const ASIDE: [&str; 6] = ["--map-root-user", "--mount", "--propagation", "slave", "/bin/sh", "-c"];
+const ASIDE: [&str; 5] = ["--mount", "--propagation", "slave", "/bin/sh", "-c"];
+/// Script that opens the network before the rest. Its arguments: the program, the program's argument, the folder of the run, and
+/// the command.
+const OPENED_NETWORK: &str = r#"
+unset PWD OLDPWD SHLVL
+"$0" "$1" "$2" </dev/null >/dev/null || { echo "nexus-sandbox-network: $0 failed" >&2; exit 125; }
+shift 2
+exec "$@"
+"#;
 /// Prefix of the launcher's own messages.
 pub(super) const STAGE_SAYS: &str = "nexus-sandbox: ";
 /// Descriptors that the launcher leaves to bubblewrap, which closes them.
 const DESCRIPTORS: [&str; 4] = ["--args", "3", "--json-status-fd", "4"];
 /// Namespaces of a sandbox.
-const NAMESPACES: [&str; 13] = [
+const NAMESPACES: [&str; 12] = [
     "--unshare-user",
     "--unshare-pid",
-    "--unshare-net",
     "--unshare-ipc",
     "--unshare-uts",
     "--unshare-cgroup-try",
@@ -96,6 +105,8 @@ pub(super) struct Launch {
     pub(super) run: RunId,
     pub(super) cgroup: Option<Cgroup>,
     pub(super) disk: Option<DiskWatch>,
+    pub(super) relay: Option<RelaySocket>,
+    pub(super) has_network: bool,
 }
 
 impl Launch {
@@ -115,6 +126,9 @@ impl Launch {
                 folder,
                 said: "it is not an absolute path, as required".to_owned(),
             });
+        }
+        if sandbox.network.as_ref().is_some_and(|network| !network.can_open()) {
+            return Err(SandboxError::NoNetworkOpener);
         }
         let bubblewrap = sandbox.bubblewrap.clone().or_else(|| program_of_the_system("bwrap"));
         let bubblewrap =
@@ -147,8 +161,11 @@ impl Launch {
             true => None,
             false => Some(DiskWatch::start(trees, sandbox.limits.disk_bytes).map_err(unwritten)?),
         };
+        let relay = sandbox.network.as_ref().map(|network| RelaySocket::prepare(network, &folder));
+        let relay = relay.transpose().map_err(unwritten)?;
         let arguments = arguments_of_stage(&shell, &folder, cgroup.as_ref(), sandbox, &bubblewrap, command);
-        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk })
+        let has_network = relay.is_some();
+        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk, relay, has_network })
     }
 
     /// Returns bubblewrap's own status messages.
@@ -180,11 +197,22 @@ fn arguments_of_stage(
     let mut all: Vec<OsString> = vec!["-c".into(), STAGE.into(), folder.path().into()];
     all.push(cgroup.map(|cgroup| cgroup.path().into()).unwrap_or_default());
     all.extend([blocks.to_string().into(), seconds.to_string().into()]);
-    if rustix::process::geteuid().is_root() {
-        let tool = |name: &str| program_of_the_system(name).unwrap_or_else(|| Path::new("/bin").join(name));
-        all.push(tool("unshare").into());
+    let tool = |name: &str| program_of_the_system(name).unwrap_or_else(|| Path::new("/bin").join(name));
+    let is_root = rustix::process::geteuid().is_root();
+    let opener = sandbox.network.as_ref().and_then(SandboxNetwork::opener);
+    if is_root || opener.is_some() {
+        all.extend([tool("unshare").into(), "--map-root-user".into()]);
+    }
+    if opener.is_some() {
+        all.push("--net".into());
+    }
+    if is_root {
         all.extend(ASIDE.map(Into::into));
         all.extend([CLOSED_DEVICES.into(), tool("mount").into()]);
+    }
+    if let Some(opener) = opener {
+        all.extend(["/bin/sh", "-c", OPENED_NETWORK].map(Into::into));
+        all.extend([opener.program.clone().into(), opener.argument.clone(), folder.path().into()]);
     }
     all.push(bubblewrap.into());
     all.extend(DESCRIPTORS.map(Into::into));
@@ -203,6 +231,13 @@ fn lay_out(
     let unwritten = |source| SandboxError::Prepare { folder: folder.path().to_owned(), source };
     let empty = folder.write("empty", "").map_err(unwritten)?;
     let mut layout = Layout::empty().options(NAMESPACES);
+    if sandbox.network.is_none() {
+        layout = layout.options(["--unshare-net"]);
+    } else {
+        // The network belongs to a user namespace around this one, in which the user is root.
+        let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        layout = layout.options(["--uid", &user.to_string(), "--gid", &group.to_string()]);
+    }
     if system_calls::filter().is_some() {
         layout = layout.options(["--seccomp", "5"]);
     }
@@ -234,7 +269,8 @@ fn lay_out(
         layout = layout.options(["--perms", "0755", "--dir", folder]);
     }
     layout = layout.link("../tmp", "/var/tmp").link("../run", "/var/run");
-    layout = etc::lay_out(layout, folder, &sandbox.home).map_err(unwritten)?;
+    let host_lines = sandbox.network.as_ref().map(SandboxNetwork::host_lines).unwrap_or_default();
+    layout = etc::lay_out(layout, folder, &sandbox.home, &host_lines).map_err(unwritten)?;
     layout = sandbox.lay_out(layout, &empty, folder)?.closed("/");
 
     layout = layout.options(["--clearenv"]);
@@ -243,6 +279,10 @@ fn lay_out(
     let given = command.environment.iter();
     for (name, value) in given.chain(added.map(|(name, value)| (name.as_ref(), value))) {
         layout = layout.with(["--setenv".into(), name.into(), value.into()]);
+    }
+    for (name, value) in sandbox.network.iter().flat_map(|_| SandboxNetwork::variables()) {
+        // The caller's proxy cannot be reached.
+        layout = layout.options(["--setenv", name, &value]);
     }
     Ok(layout.with(["--chdir".into(), command.folder.clone().into()]))
 }

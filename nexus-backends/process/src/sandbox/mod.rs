@@ -1,5 +1,5 @@
 //! Runs one program that sees only what it was given: no other file, process, socket, variable or descriptor of this
-//! machine, and no network.
+//! machine, and no network except the hosts of a [`SandboxNetwork`].
 //!
 //! ```no_run
 //! # use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError};
@@ -20,6 +20,7 @@
 //! | files | the root is an allow-list: `/usr` with its links, `/nix/store` and `/gnu/store` if they exist, some files of `/etc` without names of persons, and generated files for the rest of it; tool chains and trees at the paths that the caller chose; all without set-user-id and devices |
 //! | writable space | an empty home, `/tmp`, `/run`, `/dev/shm` and [scratch folders](Sandbox::scratch), in memory and limited by [`SandboxLimits::scratch_bytes`]; growth of a writable tree is [limited](SandboxLimits::disk_bytes); everything else is read-only |
 //! | processes | separate namespaces for users, processes, network, IPC, host name and control groups; no capability, no new privileges, no further user namespace; a session without a terminal |
+//! | network | none, or the hosts of a [list](Sandbox::network) through a relay outside |
 //! | variables, descriptors | the variables of [`SandboxCommand::environment`], and `HOME`, `PATH` and `PWD`; descriptors 0 to 2, which are pipes |
 //! | the kernel | a system call filter rejects keyrings, `io_uring`, `bpf`, `perf_event_open`, `fallocate`, sockets other than IP, netlink and Unix, programs of another architecture, and set-user-id or set-group-id bits on files; devices such as `/dev/null` keep their modes and times, even for root |
 //! | the end | with the future, with this program, or with the main process: the kernel ends all processes as a whole, as described in [`containment`](crate::containment) |
@@ -46,6 +47,7 @@ mod etc;
 mod launch;
 mod layout;
 mod limits;
+mod network;
 mod outcome;
 mod root;
 mod run;
@@ -58,6 +60,10 @@ pub use command::SandboxCommand;
 pub use error::SandboxError;
 pub use layout::Layout;
 pub use limits::{LimitedBy, SandboxLimit, SandboxLimits};
+pub use network::{
+    AllowedHost, AllowedHostError, AllowedHosts, NetworkRecord, RefusalReason, RefusedConnection,
+    SandboxNetwork, open_if_asked, open_network,
+};
 pub use outcome::{SandboxEnd, SandboxOutcome};
 pub use root::Sandbox;
 pub use run::SandboxRun;

@@ -11,6 +11,7 @@ use self::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
+use super::network::SandboxNetwork;
 use super::secrets::{self, HiddenCredential};
 use crate::private_home::PrivateHome;
 
@@ -36,6 +37,7 @@ pub struct Sandbox {
     pub(super) bubblewrap: Option<PathBuf>,
     pub(super) home: PathBuf,
     pub(super) limits: SandboxLimits,
+    pub(super) network: Option<SandboxNetwork>,
     given: Vec<(PathBuf, Given)>,
 }
 
@@ -78,7 +80,13 @@ impl Sandbox {
     /// Creates a sandbox that shows only the system's folders.
     #[must_use]
     pub fn new() -> Self {
-        Self { bubblewrap: None, home: HOME.into(), limits: SandboxLimits::default(), given: Vec::new() }
+        Self {
+            bubblewrap: None,
+            home: HOME.into(),
+            limits: SandboxLimits::default(),
+            network: None,
+            given: Vec::new(),
+        }
     }
 
     /// Sets the path of bubblewrap, in place of the one in the system's folders for programs.
@@ -99,6 +107,13 @@ impl Sandbox {
     #[must_use]
     pub fn limits(mut self, limits: SandboxLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Lets programs reach the hosts of a list. Without this, or with an empty list, they have no network.
+    #[must_use]
+    pub fn network(mut self, network: SandboxNetwork) -> Self {
+        self.network = (!network.hosts().is_empty()).then_some(network);
         self
     }
 

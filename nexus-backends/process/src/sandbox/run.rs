@@ -6,6 +6,8 @@ use super::command::SandboxCommand;
 use super::error::SandboxError;
 use super::launch::{Launch, STAGE_SAYS};
 use super::limits::SandboxLimit;
+use super::network::opener::OPENER_SAYS;
+use super::network::relay::SandboxRelay;
 use super::outcome::{SandboxEnd, SandboxOutcome};
 use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
@@ -24,6 +26,12 @@ const UNSHARE_SAYS: [&[u8]; 4] = [
     b"unshare: sigprocmask unblock failed",
     b"unshare: ",
 ];
+/// Advice where AppArmor forbids namespaces to bubblewrap.
+const PROFILE: &str = "AppArmor forbids them: give /usr/bin/bwrap a profile with `userns,`, or allow them with \
+     `sysctl kernel.apparmor_restrict_unprivileged_userns=0`";
+/// Advice where AppArmor forbids namespaces, or the rights in them, to `unshare`. A profile for bubblewrap does not cover it.
+const NETWORK_PROFILE: &str = "AppArmor forbids them: give /usr/bin/unshare a profile with `userns,`, beside that of \
+     /usr/bin/bwrap, or allow them with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`";
 /// Maximum length of bubblewrap's messages in an error, in characters.
 const SAID_CHARACTERS: usize = 500;
 
@@ -105,14 +113,16 @@ impl SandboxRun {
                 self.running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
             }
         };
+        drop(self.running.relay.take());
         self.running.outcome(&self.command, exit, is_cancelled)
     }
 }
 
-/// Running program. Its process is dropped before its files.
+/// Running program. Its process is dropped before its relay and its files.
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
+    relay: Option<SandboxRelay>,
     reached: Reached,
     limited_by: super::LimitedBy,
     launch: Launch,
@@ -120,6 +130,8 @@ struct RunningProgram {
 
 impl RunningProgram {
     fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
+        let unwatched = |source| SandboxError::Prepare { folder: launch.folder.path().to_owned(), source };
+        let relay = launch.relay.take().map(|relay| relay.start()).transpose().map_err(unwatched)?;
         let limits = &sandbox.limits;
         let mut meter = Meter::new(limits.clone(), launch.cgroup.take(), launch.disk.take());
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
@@ -137,7 +149,7 @@ impl RunningProgram {
             invocation = invocation.entry(entry);
         }
         let process = invocation.spawn()?;
-        Ok(Self { process, reached, limited_by, launch })
+        Ok(Self { process, relay, reached, limited_by, launch })
     }
 
     fn outcome(
@@ -210,8 +222,19 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
     let line = said.lines().rev().find(|line| line.contains(": ")).unwrap_or(said);
     let line: String = line.strip_prefix("bwrap: ").unwrap_or(line).chars().take(SAID_CHARACTERS).collect();
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| said.contains(phrase));
+    let opener = said.lines().find_map(|line| line.strip_prefix(OPENER_SAYS));
+    let opener: Option<String> = opener.map(|said| said.chars().take(SAID_CHARACTERS).collect());
     if has(&WANTS) {
-        return SandboxError::Unusable { said: line, is_scarcity: true };
+        return SandboxError::Unusable { said: opener.unwrap_or(line), is_scarcity: true };
+    }
+    if let Some(said) = opener {
+        // A security module can allow a namespace, and then deny its owner the rights in it.
+        let is_denied =
+            ["Operation not permitted", "Permission denied"].iter().any(|denied| said.contains(denied));
+        return match is_denied {
+            true => SandboxError::NetworkForbidden { way_out: what_forbids(NETWORK_PROFILE), said },
+            false => SandboxError::NetworkNotOpened { said },
+        };
     }
     if line.starts_with(STAGE_SAYS)
         || said.lines().any(|line| line.contains("not found")) && !said.contains("bwrap: ")
@@ -228,14 +251,17 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
     if line.starts_with("Unknown option ") || line.contains("not permitted in setuid mode") {
         return SandboxError::BubblewrapTooOld { program: launch.bubblewrap.clone(), said: line };
     }
+    if launch.has_network && line.starts_with("unshare: ") && has(&FORBIDDEN) {
+        return SandboxError::NetworkForbidden { way_out: what_forbids(NETWORK_PROFILE), said: line };
+    }
     if has(&FORBIDDEN) {
-        return SandboxError::NamespacesForbidden { way_out: what_forbids(), said: line };
+        return SandboxError::NamespacesForbidden { way_out: what_forbids(PROFILE), said: line };
     }
     SandboxError::Unusable { said: line, is_scarcity: false }
 }
 
-/// Returns the setting that forbids namespaces to this user, as far as the system shows it.
-fn what_forbids() -> &'static str {
+/// Returns the setting that forbids namespaces to this user, as far as the system shows it. `profile` is the advice if AppArmor does.
+fn what_forbids(profile: &'static str) -> &'static str {
     let is = |setting: &str, value: &str| {
         std::fs::read_to_string(format!("/proc/sys/{setting}")).is_ok_and(|found| found.trim() == value)
     };
@@ -244,8 +270,7 @@ fn what_forbids() -> &'static str {
     } else if is("kernel/unprivileged_userns_clone", "0") {
         "allow them with `sysctl kernel.unprivileged_userns_clone=1`"
     } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        "AppArmor forbids them: give /usr/bin/bwrap a profile with `userns,`, or allow them with \
-         `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+        profile
     } else {
         "a container's filter of system calls or a security module forbids them; with Docker, \
          `--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined` allows them"

@@ -5,6 +5,7 @@ mod ends;
 mod failures;
 mod kernel;
 mod limits;
+mod network;
 mod places;
 mod projects;
 mod support;

@@ -85,15 +85,18 @@ impl Commands {
     /// Returns the three tools.
     pub(super) fn tools(&self) -> [Tool; 3] {
         let shell = self.0.runner.shell;
+        let network = self.0.runner.network.as_ref().map(|network| format!(" {}", network.description()));
+        let without = if network.is_some() { "" } else { " without a network" };
         let surroundings = match self.0.access {
-            ToolAccess::Unrestricted => "It runs as this user.",
+            ToolAccess::Unrestricted => "It runs as this user.".to_owned(),
             ToolAccess::ReadOnly => {
-                "It runs in a sandbox without a network, which shows the working folder read-only."
+                format!("It runs in a sandbox{without}, which shows the working folder read-only.")
             }
             _ => {
-                "It runs in a sandbox without a network. It can write in the working folder, except in .git."
+                format!("It runs in a sandbox{without}. It can write in the working folder, except in .git.")
             }
         };
+        let surroundings = surroundings + &network.unwrap_or_default();
         let description = format!(
             "Runs a command line with {shell}, and returns its exit code and its output. {surroundings} Of long output, the \
              beginning and the end are returned."
@@ -135,13 +138,14 @@ impl Commands {
         self.with_notice(ended)
     }
 
-    /// Moves repositories aside that a command created, and adds that to the answer.
+    /// Moves repositories aside that a command created. Adds that, and refused hosts, to the answer.
     fn with_notice(&self, ended: Result<String, String>) -> Result<String, String> {
-        match (set_repositories_aside(&self.0.runner.without_git), ended) {
-            (None, ended) => ended,
-            (Some(notice), Ok(text)) => Ok(format!("{text}\n{notice}")),
-            (Some(notice), Err(text)) => Err(format!("{text}\n{notice}")),
-        }
+        let refused = self.0.runner.network.as_ref().and_then(|network| network.notice());
+        let notices = [set_repositories_aside(&self.0.runner.without_git), refused];
+        notices.into_iter().flatten().fold(ended, |ended, notice| match ended {
+            Ok(text) => Ok(format!("{text}\n{notice}")),
+            Err(text) => Err(format!("{text}\n{notice}")),
+        })
     }
 
     async fn run_to_end(&self, arguments: RunArguments) -> Result<String, String> {

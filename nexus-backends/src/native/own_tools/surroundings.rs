@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nexus_core::harness::run_blocking;
 use nexus_core::{BuildContext, ToolAccess};
 use nexus_process::environment::Environment;
-use nexus_process::sandbox::{Sandbox, ToolChains};
+use nexus_process::sandbox::{Sandbox, SandboxError, SandboxNetwork, ToolChains};
 
 use super::TurnFolders;
+use super::command_hosts::{CommandHosts, TurnNetwork};
 
 /// Bounds of the search for repositories below a writable folder. Source: our own bounds.
 const MAX_ENTRIES: usize = 100_000;
@@ -25,6 +27,8 @@ pub(crate) struct ToolSurroundings {
     pub(super) nexus_home: PathBuf,
     /// True if `AGENTS.md` files of the project are part of the system text.
     pub(super) project_text: bool,
+    /// Network of commands in the sandbox.
+    pub(super) network: Option<SandboxNetwork>,
 }
 
 /// Way to run command lines in one turn.
@@ -35,32 +39,62 @@ pub(super) struct CommandRunner {
     pub(super) environment: Environment,
     /// The sandbox; `None` to run as this user.
     pub(super) sandbox: Option<Sandbox>,
+    /// Network of the sandbox.
+    pub(super) network: Option<Arc<TurnNetwork>>,
     /// Writable folders without a repository of their own, in which none may appear.
     pub(super) without_git: Vec<PathBuf>,
 }
 
 impl ToolSurroundings {
-    pub(crate) fn new(context: &BuildContext, project_text: bool) -> Self {
-        Self { environment: context.environment.clone(), nexus_home: context.home.clone(), project_text }
+    pub(crate) fn new(context: &BuildContext, project_text: bool, hosts: &CommandHosts) -> Self {
+        Self {
+            environment: context.environment.clone(),
+            nexus_home: context.home.clone(),
+            project_text,
+            network: hosts.network(),
+        }
     }
 
-    /// Prepares to run commands. `names` are the host's variables that commands may see. Fails with the reason and the advice if
-    /// this machine has no sandbox.
+    /// Returns the network of a turn's commands, with the reason if they have none in spite of the setting.
+    fn turn_network(&self) -> (Option<Arc<TurnNetwork>>, Option<String>) {
+        match &self.network {
+            Some(network) if network.can_open() => {
+                (Some(Arc::new(TurnNetwork::new(network.with_new_record()))), None)
+            }
+            Some(_) => (None, Some(SandboxError::NoNetworkOpener.to_string())),
+            None => (None, None),
+        }
+    }
+
+    /// Prepares to run commands. `names` are the host's variables that commands may see. Returns a warning if commands have no network
+    /// in spite of the setting. Fails with the reason and the advice if this machine has no sandbox.
     pub(super) async fn runner(
         &self,
         workspace: &TurnFolders,
         names: &[String],
-    ) -> Result<CommandRunner, String> {
+    ) -> Result<(CommandRunner, Option<String>), String> {
         let host: Vec<(OsString, OsString)> =
             self.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
         let (workspace, names) = (workspace.clone(), names.to_vec());
         let prepared = run_blocking(move || prepare(host, &workspace, &names)).await;
-        let runner = prepared.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()))?;
-        if let Some(sandbox) = &runner.sandbox {
-            // Each layout can fail by itself, so success of one is not remembered for another.
-            sandbox.check().await.map_err(|error| error.to_string())?;
+        let mut runner = prepared.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()))?;
+        let Some(sandbox) = runner.sandbox.take() else { return Ok((runner, None)) };
+        let (network, mut fault) = self.turn_network();
+        if let Some(network) = network {
+            let connected = sandbox.clone().network(network.sandbox_network());
+            match connected.check().await {
+                Ok(()) => {
+                    (runner.sandbox, runner.network) = (Some(connected), Some(network));
+                    return Ok((runner, None));
+                }
+                // Commands without a network are better than none.
+                Err(error) => fault = Some(error.to_string()),
+            }
         }
-        Ok(runner)
+        // Each layout can fail by itself, so success of one is not remembered for another.
+        sandbox.check().await.map_err(|error| error.to_string())?;
+        runner.sandbox = Some(sandbox);
+        Ok((runner, fault))
     }
 }
 
@@ -76,7 +110,14 @@ fn prepare(
         let environment = Environment::from_host(host).pass(["HOME", "USER", "LOGNAME", "TMPDIR", "TERM"]);
         let environment = environment.pass(ToolChains::VARIABLES).pass(names).build();
         let environment = environment.map_err(|error| error.to_string())?;
-        return Ok(CommandRunner { shell, folder, environment, sandbox: None, without_git: Vec::new() });
+        return Ok(CommandRunner {
+            shell,
+            folder,
+            environment,
+            sandbox: None,
+            network: None,
+            without_git: Vec::new(),
+        });
     }
     let chains = ToolChains::find(host.clone());
     let mut sandbox = Sandbox::new();
@@ -130,7 +171,7 @@ fn prepare(
         environment = environment.with(name, value);
     }
     let environment = environment.build().map_err(|error| error.to_string())?;
-    Ok(CommandRunner { shell, folder, environment, sandbox: Some(sandbox), without_git })
+    Ok(CommandRunner { shell, folder, environment, sandbox: Some(sandbox), network: None, without_git })
 }
 
 /// Finds `.git` in a folder and below it, without following links. Stops at the bounds, so a large tree may have more.

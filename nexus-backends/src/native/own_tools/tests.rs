@@ -1,9 +1,11 @@
 mod escapes;
+mod network;
 
 use std::fs;
 use std::path::PathBuf;
 
 use nexus_core::{BuildContext, ToolCall, ToolContent, ToolResult};
+use nexus_process::sandbox::SandboxNetwork;
 use serde_json::{Value, json};
 
 use super::*;
@@ -31,12 +33,17 @@ impl Machine {
     }
 
     async fn tools(&self, access: ToolAccess) -> OwnTools {
+        self.tools_with(access, None).await
+    }
+
+    async fn tools_with(&self, access: ToolAccess, network: Option<SandboxNetwork>) -> OwnTools {
         let mut context = BuildContext::in_home(self.project().join(".nexus-home"));
         context.environment.insert("PATH".to_owned(), "/usr/bin:/bin".to_owned());
         context.environment.insert("VENDOR_API_KEY".to_owned(), "canary".to_owned());
         let request = TurnRequest::new("x").in_directory(self.project()).with_tool_access(access);
         let caller = TurnHost::new().open_turn(&request);
-        let surroundings = ToolSurroundings::new(&context, true);
+        let mut surroundings = ToolSurroundings::new(&context, true, &CommandHosts::default());
+        surroundings.network = network;
         OwnTools::open(&surroundings, &request, &caller).await.unwrap().unwrap()
     }
 }
@@ -70,7 +77,7 @@ async fn each_level_offers_its_tools() {
     let machine = Machine::new();
     let request = TurnRequest::new("x");
     let caller = TurnHost::new().open_turn(&request);
-    let surroundings = ToolSurroundings::new(&BuildContext::in_home("/home"), true);
+    let surroundings = ToolSurroundings::new(&BuildContext::in_home("/home"), true, &CommandHosts::default());
     assert!(OwnTools::open(&surroundings, &request, &caller).await.unwrap().is_none());
     for (access, writes) in
         [(ToolAccess::ReadOnly, false), (ToolAccess::WorkspaceWrite, true), (ToolAccess::Unrestricted, true)]
