@@ -159,12 +159,18 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
                 let kind = SHOWN.iter().find(|(known, _)| known == key).map(|(_, kind)| *kind);
                 match kind.filter(|_| !value.is_null()) {
                     // A panel's seat or an agent of a section may have an entry with the name of a shown key.
-                    Some(kind) => found.push(ConfigUse {
-                        kind,
-                        key: path,
-                        value: shown_value(kind, value),
-                        is_in_folder: kind == ConfigUseKind::Program && is_in(folder, value),
-                    }),
+                    Some(kind) => {
+                        // A credential may be the output of a program, which is shown like any other program.
+                        if let Some(command) = value.get("command") {
+                            collect_program(command, format!("{path}.command"), folder, found);
+                        }
+                        found.push(ConfigUse {
+                            kind,
+                            key: path,
+                            value: shown_value(kind, value),
+                            is_in_folder: kind == ConfigUseKind::Program && is_in(folder, value),
+                        });
+                    }
                     None => collect(value, &path, folder, found),
                 }
             }
@@ -176,6 +182,12 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
         }
         _ => {}
     }
+}
+
+fn collect_program(command: &Value, key: String, folder: &Path, found: &mut Vec<ConfigUse>) {
+    let kind = ConfigUseKind::Program;
+    let (value, is_in_folder) = (shown_value(kind, command), is_in(folder, command));
+    found.push(ConfigUse { kind, key, value, is_in_folder });
 }
 
 /// Returns true if the program, or a file that its arguments name, is in the folder. A name without a separator is looked up on the
@@ -297,6 +309,20 @@ mod tests {
             uses.first()
         );
         assert_eq!(uses.to_string().lines().count(), 103);
+    }
+
+    #[test]
+    fn a_program_that_prints_a_credential_is_shown_whole() {
+        let uses = uses(&format!(
+            "backends: {{ a: {{ kind: chat, credential: {{ command: [./token, '{}evil'], ttl: 50m }} }} }}",
+            " ".repeat(300)
+        ));
+        assert!(uses.has_program_in_folder());
+        let text = uses.to_string();
+        assert!(
+            text.contains("program     [\"./token\"")
+                && text.contains("evil\"]  (backends.a.credential.command)")
+        );
     }
 
     #[test]
