@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, Forgotten, ResumeHandle,
-    TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, CostReport, Enforcement, EventSink, ExecutionBackend, ForgetError,
+    Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
@@ -26,6 +26,10 @@ impl ExecutionBackend for NativeBackend {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.0.dialect.capabilities();
         capabilities.server = self.0.transport.server();
+        if capabilities.cost == CostReport::Never && !self.0.prices.is_empty() {
+            capabilities.cost = CostReport::Estimated;
+            capabilities.limits = capabilities.limits.with_cost(Enforcement::Ours);
+        }
         capabilities
     }
 

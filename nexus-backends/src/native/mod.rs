@@ -14,6 +14,7 @@
 //! | `own_tools` | files and commands, as the access level allows |
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
+//! | `prices` | the cost of a reply whose server reports none |
 //! | `probe` | whether a turn would start |
 //! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
 
@@ -31,6 +32,7 @@ pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
 mod own_tools;
+pub(crate) mod prices;
 mod probe;
 pub(crate) mod reply;
 mod retry;

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::prices::Prices;
 use super::retry::RetryPolicy;
 use crate::http::Network;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
@@ -41,6 +42,9 @@ pub(crate) struct NativeSettings {
     pub(crate) repeated_calls: u32,
     /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
     pub(crate) project_text: bool,
+    /// Prices of models in US dollars for a million tokens, by the model's name, such as `{ gpt-x: { input: 2, output: 8 } }`.
+    /// They give the cost of a turn, marked as computed, where the server reports none.
+    pub(crate) prices: Prices,
     pub(crate) network: Network,
 }
 
@@ -70,6 +74,7 @@ impl Default for NativeSettings {
             parallel_tools: 8,
             repeated_calls: 10,
             project_text: true,
+            prices: Prices::default(),
             network: Network::default(),
         }
     }
@@ -108,6 +113,7 @@ impl NativeSettings {
 
     /// Parses the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
+        settings.get("prices").map_or(Ok(()), Prices::check)?;
         let mut read: Self = read_by_key(settings)?;
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
         check_web_url("base_url", read.base_url.as_deref())?;
@@ -160,6 +166,7 @@ mod tests {
             (json!({ "retrys": 2 }), vec!["retrys"]),
             (json!({ "retries": -1 }), vec!["retries"]),
             (json!({ "parallel_tools": 0 }), vec!["parallel_tools"]),
+            (json!({ "prices": { "a": { "input": -1, "output": 0 } } }), vec!["prices", "a", "input"]),
             (json!({ "base_url": "localhost" }), vec!["base_url"]),
             (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
             (json!({ "headers": { "a b": "canary" } }), vec!["headers", "a b"]),

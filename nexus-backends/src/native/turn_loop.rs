@@ -44,6 +44,7 @@ pub(crate) struct TurnLoop<'a> {
     /// True if the answer was submitted, which ends the turn.
     is_submitted: bool,
     has_warned_of_usage: bool,
+    has_warned_of_cost: bool,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -83,6 +84,7 @@ impl<'a> TurnLoop<'a> {
             continuations: 0,
             is_submitted: false,
             has_warned_of_usage: false,
+            has_warned_of_cost: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
@@ -207,6 +209,15 @@ impl<'a> TurnLoop<'a> {
             self.has_warned_of_usage = true;
             let text = "the server does not report its usage: the limit on output tokens applies to each reply \
                 separately";
+            self.context.log.event(TurnEvent::warning(text));
+        }
+        if reply.cost.is_none() && self.limits.cost.is_some() && !self.has_warned_of_cost {
+            self.has_warned_of_cost = true;
+            let model = self.context.log.provenance.model.as_ref().map_or("this model", ModelId::as_str);
+            let text = format!(
+                "the cost of a reply of {model} is not known, so the limit on cost does not count it: the server reports \
+                 none, and `prices` of this backend has no price for this model or the server reports no usage"
+            );
             self.context.log.event(TurnEvent::warning(text));
         }
         self.within_limits()
