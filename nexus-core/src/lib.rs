@@ -54,6 +54,7 @@ pub mod message_line;
 #[doc(hidden)]
 pub mod name_type;
 mod picture;
+mod providers;
 pub mod record;
 pub mod redact;
 pub mod registry;
@@ -97,6 +98,7 @@ pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use journal::log_unrecorded;
 pub use picture::MAX_PICTURE_BYTES;
+pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary, Providers};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };

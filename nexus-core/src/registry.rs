@@ -11,6 +11,7 @@ use crate::{
     credential_source::CredentialSource,
     detection::{Detection, Detector, Machine},
     id::{BackendId, VendorId},
+    providers::Providers,
 };
 
 /// A kind of backend, as `nexus.yaml` names it.
@@ -238,6 +239,7 @@ pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
     sections: Vec<Arc<dyn ConfigSection>>,
     pools: Option<Arc<dyn Pools>>,
+    providers: Option<Arc<dyn Providers>>,
     absent: BTreeMap<String, String>,
     start: Vec<fn(&BuildContext)>,
     detectors: Vec<Detector>,
@@ -296,6 +298,18 @@ impl Registry {
     /// Returns the builder of pooled backends. Without a builder a configuration must not have any.
     pub fn pools(&self) -> Option<&Arc<dyn Pools>> {
         self.pools.as_ref()
+    }
+
+    /// Sets the table of providers that backends name, and adds its section.
+    #[must_use]
+    pub fn with_providers(mut self, providers: Arc<dyn Providers>) -> Self {
+        self.providers = Some(Arc::clone(&providers));
+        self.with_section(providers)
+    }
+
+    /// Returns the table of providers. Without one a backend cannot name a provider.
+    pub fn providers(&self) -> Option<&Arc<dyn Providers>> {
+        self.providers.as_ref()
     }
 
     /// Adds work to do once when a program starts to use these kinds, with any configuration. An example is ending processes that a

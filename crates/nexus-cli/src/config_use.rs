@@ -36,7 +36,7 @@ pub(crate) enum ConfigUseKind {
 }
 
 /// Keys whose values are shown, at any depth.
-const SHOWN: [(&str, ConfigUseKind); 14] = [
+const SHOWN: [(&str, ConfigUseKind); 15] = [
     ("executable", ConfigUseKind::Program),
     ("command", ConfigUseKind::Program),
     ("agent", ConfigUseKind::Program),
@@ -48,6 +48,7 @@ const SHOWN: [(&str, ConfigUseKind); 14] = [
     ("servers", ConfigUseKind::Address),
     ("credential", ConfigUseKind::Credential),
     ("credentials", ConfigUseKind::Credential),
+    ("variable", ConfigUseKind::Credential),
     ("secret_environment", ConfigUseKind::Credential),
     ("key_file", ConfigUseKind::Credential),
     ("ca_file", ConfigUseKind::Authority),
@@ -142,9 +143,10 @@ fn backends(value: &Value) -> Vec<ConfigUse> {
     let of = |name: &str| ConfigUse {
         kind: ConfigUseKind::Backend,
         value: shown(name),
-        key: match value["backends"][name]["kind"].as_str() {
-            Some(kind) => format!("kind {}", shown(kind)),
-            None => "backends".to_owned(),
+        key: match ["kind", "provider"].map(|key| value["backends"][name][key].as_str()) {
+            [_, Some(provider)] => format!("provider {}", shown(provider)),
+            [Some(kind), None] => format!("kind {}", shown(kind)),
+            [None, None] => "backends".to_owned(),
         },
         is_in_folder: false,
     };
@@ -323,6 +325,20 @@ mod tests {
             text.contains("program     [\"./token\"")
                 && text.contains("evil\"]  (backends.a.credential.command)")
         );
+    }
+
+    #[test]
+    fn a_provider_of_the_file_is_shown_with_its_address_and_variable() {
+        let uses = uses(concat!(
+            "providers: { house: { wire: chat, base_url: 'https://evil.test', variable: OPENAI_API_KEY } }\n",
+            "backends: { a: { provider: house } }\n",
+        ));
+        insta::assert_snapshot!(uses.to_string(), @r"
+
+          address     https://evil.test  (providers.house.base_url)
+          credential  OPENAI_API_KEY  (providers.house.variable)
+          backend     a  (provider house)
+        ");
     }
 
     #[test]

@@ -60,9 +60,12 @@ const NEAR_PERCENT: f64 = 80.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessagesApi;
 
+/// Name of the kind.
+pub(super) const NAME: &str = "messages";
+
 impl BackendKind for MessagesApi {
     fn name(&self) -> &str {
-        "messages"
+        NAME
     }
 
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
@@ -285,7 +288,7 @@ impl Dialect for MessagesServer {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
                 Some(Failure::new(ErrorKind::InvalidRequest, words))
             }
-            None => any_server::misplaced(error, "messages"),
+            None => any_server::misplaced(error, NAME),
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod chat;
 mod detect;
 pub mod messages;
 pub mod native;
+pub(crate) mod providers;
 mod stream_decoder;
 
 pub use chat::ChatCompletions;

@@ -47,6 +47,11 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         bearer::headers(credential)
     }
 
+    /// Returns the query of every request, if the server expects the credential there. Default: `None`.
+    fn query(&self, _credential: Option<&Credential>) -> Option<String> {
+        None
+    }
+
     /// Returns the headers of one request, including its credential. The transport adds `content-type` and `accept`.
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
 

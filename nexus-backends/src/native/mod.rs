@@ -16,7 +16,7 @@
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
 //! | `prices` | the cost of a reply whose server reports none |
 //! | `probe` | whether a turn would start |
-//! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
+//! | `transport`, `bearer`, `key_placement`, `models` | HTTP, the credential in requests, a server's model list |
 
 pub(crate) mod arguments;
 mod backend;
@@ -24,6 +24,7 @@ pub(crate) mod bearer;
 pub(crate) mod dialect;
 mod item_transcript;
 pub(crate) mod items;
+pub(crate) mod key_placement;
 pub(crate) mod kind;
 pub(crate) mod lenient;
 mod model_call;

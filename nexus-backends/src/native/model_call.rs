@@ -105,10 +105,11 @@ impl TurnLoop<'_> {
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
         });
+        let query = backend.dialect.query(setup.borrowed.credential.as_ref());
         let body = conversation.request(self.output_tokens_left());
         // Box this large future, which completes before the response streams in. Otherwise every open turn would
         // contain it.
-        let post = Box::pin(backend.transport.post(&setup.plan.shape, headers, body));
+        let post = Box::pin(backend.transport.post(&setup.plan.shape, query.as_deref(), headers, body));
         let posted = self.context.attend(events, post).await?;
         let mut reader = wires::reader(self.requests, &backend.dialect, &setup.plan);
         let end = match posted {

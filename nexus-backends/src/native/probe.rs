@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::dialect::ProbedModel;
 use super::model_server::ModelServer;
-use super::transport::{Fetched, TransportError};
+use super::transport::{Fetched, TransportError, with_query};
 use crate::auth::Credential;
 
 /// Time limit of a probe for the server's response.
@@ -102,7 +102,9 @@ async fn fetch(
     path: &str,
     credential: Option<&Credential>,
 ) -> Result<Fetched, TransportError> {
-    server.transport.get_within(path, server.dialect.list_headers(credential), REACH_PATIENCE).await
+    let query = server.dialect.query(credential);
+    let path = with_query(path, query.as_deref());
+    server.transport.get_within(&path, server.dialect.list_headers(credential), REACH_PATIENCE).await
 }
 
 /// Judges the server by its list of models. `None` is a list in an unknown form.

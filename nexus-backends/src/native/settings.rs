@@ -81,7 +81,7 @@ impl Default for NativeSettings {
 }
 
 /// Headers that the configuration must not set, with advice.
-const RESERVED_HEADERS: [(&str, &str); 9] = [
+pub(crate) const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("authorization", "name the token under `credential`"),
     ("proxy-authorization", "write the name and the password into `network.proxy`"),
     ("host", "set `base_url`"),
