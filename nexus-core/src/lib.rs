@@ -51,6 +51,7 @@ mod journal;
 mod json_schema;
 pub mod lenient_json;
 pub mod message_line;
+mod model_list;
 #[doc(hidden)]
 pub mod name_type;
 mod picture;
@@ -97,6 +98,7 @@ pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use journal::log_unrecorded;
+pub use model_list::{ModelListError, OfferedModel};
 pub use picture::MAX_PICTURE_BYTES;
 pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary, Providers};
 pub use record::{

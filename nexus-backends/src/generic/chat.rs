@@ -262,6 +262,10 @@ impl Dialect for ChatServer {
         self.is_list_probed.then_some(probed)
     }
 
+    fn list_path(&self) -> Option<&'static str> {
+        Some("/models")
+    }
+
     fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         self.auth.headers(credential)
     }

@@ -246,6 +246,14 @@ impl Dialect for MessagesServer {
         self.is_list_probed.then_some(probed)
     }
 
+    // A page has 20 models by default, and 1000 at most. Source: API reference, "List Models".
+    fn list_path(&self) -> Option<&'static str> {
+        Some(match self.list_path {
+            "/models" => "/models?limit=1000",
+            _ => "/v1/models?limit=1000",
+        })
+    }
+
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         self.list_headers(call.credential)
     }

@@ -4,10 +4,11 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
     Availability, BackendId, Capabilities, CostReport, Enforcement, EventSink, ExecutionBackend, ForgetError,
-    Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Forgotten, ModelListError, OfferedModel, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
+use super::model_list;
 use super::model_server::ModelServer;
 use super::probe::probe;
 use super::turn_loop::TurnLoop;
@@ -35,6 +36,10 @@ impl ExecutionBackend for NativeBackend {
 
     async fn probe(&self) -> Availability {
         probe(&self.0).await
+    }
+
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+        model_list::offered(&self.0).await
     }
 
     // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.

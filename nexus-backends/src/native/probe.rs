@@ -24,7 +24,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
 /// Number of models that a message names.
 const MOST_NAMED: usize = 5;
 /// Validity that a key needs for the request of the probe.
-const KEY_LIFE: Duration = Duration::from_secs(60);
+pub(super) const KEY_LIFE: Duration = Duration::from_secs(60);
 
 /// Probes the server. Calls no model, and renews no login.
 pub(super) async fn probe(server: &ModelServer) -> Availability {
@@ -97,7 +97,7 @@ async fn list(server: &ModelServer, probed: ProbedModel<'_>) -> Availability {
     }
 }
 
-async fn fetch(
+pub(super) async fn fetch(
     server: &ModelServer,
     path: &str,
     credential: Option<&Credential>,

@@ -276,6 +276,10 @@ impl Dialect for Generic {
         self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref(), path: "/models" })
     }
 
+    fn list_path(&self) -> Option<&'static str> {
+        Some("/models")
+    }
+
     fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         self.auth.headers(credential)
     }
