@@ -100,11 +100,13 @@ pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use journal::log_unrecorded;
 pub use model_list::{ModelListError, OfferedModel};
 pub use picture::MAX_PICTURE_BYTES;
-pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary, Providers};
+pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };
-pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError, SharedLogins};
+pub use registry::{
+    BackendKind, BuildContext, ConfigSection, Pools, Providers, Registry, SettingsError, SharedLogins,
+};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
     PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionBounds,

@@ -1,30 +1,8 @@
-//! Providers by name: rows of data that complete an entry of a configuration.
+//! Providers by name, as data: the rows that [`Providers`](crate::Providers) lists, and the entries that it completes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::registry::{ConfigSection, SettingsError};
-
-/// Completes backends of `nexus.yaml` that name a `provider`. The section of this type has the rows that the file adds.
-///
-/// Its [`check`](ConfigSection::check) accepts the section's value before the other methods are called.
-pub trait Providers: ConfigSection {
-    /// Returns all providers, sorted by name. `section` is the value of the section, or `None` if the file has none.
-    fn list(&self, section: Option<&Value>) -> Vec<ProviderSummary>;
-
-    /// Completes the settings of an entry with this provider. The entry's own settings win.
-    ///
-    /// # Errors
-    ///
-    /// [`SettingsError`], which names a missing or invalid setting of the entry.
-    fn complete(
-        &self,
-        provider: &str,
-        entry: &Map<String, Value>,
-        section: Option<&Value>,
-    ) -> Result<CompletedEntry, SettingsError>;
-}
 
 /// An entry, after its provider's row was applied.
 #[derive(Clone, Debug, PartialEq)]

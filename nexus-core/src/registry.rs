@@ -11,7 +11,7 @@ use crate::{
     credential_source::CredentialSource,
     detection::{Detection, Detector, Machine},
     id::{BackendId, VendorId},
-    providers::Providers,
+    providers::{CompletedEntry, ProviderSummary},
 };
 
 /// A kind of backend, as `nexus.yaml` names it.
@@ -89,6 +89,26 @@ pub trait Pools: ConfigSection {
     ///
     /// [`SettingsError`], whose path leads into the section.
     fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError>;
+}
+
+/// Completes backends of `nexus.yaml` that name a `provider`. The section of this type has the rows that the file adds.
+///
+/// Its [`check`](ConfigSection::check) accepts the section's value before the other methods are called.
+pub trait Providers: ConfigSection {
+    /// Returns all providers, sorted by name. `section` is the value of the section, or `None` if the file has none.
+    fn list(&self, section: Option<&Value>) -> Vec<ProviderSummary>;
+
+    /// Completes the settings of an entry with this provider. The entry's own settings win.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], which names a missing or invalid setting of the entry.
+    fn complete(
+        &self,
+        provider: &str,
+        entry: &Map<String, Value>,
+        section: Option<&Value>,
+    ) -> Result<CompletedEntry, SettingsError>;
 }
 
 /// Sources of shared logins, by the login's name.

@@ -81,7 +81,7 @@ pub(crate) async fn models(
                 }
                 models.into_iter().for_each(|model| show(out, id, model));
             }
-            // Without a name, the backends that cannot list models are no news.
+            // Without a name, skip the backends that cannot list models: the others answer the question.
             Err(ModelListError::Unsupported { .. }) if args.backend.is_none() && backends.len() > 1 => {}
             Err(error) => complain(error),
         }

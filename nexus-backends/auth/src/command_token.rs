@@ -114,7 +114,7 @@ impl CommandToken {
 
     /// Returns true if the token may be lent for `life`.
     fn is_fresh(&self, printed: &PrintedToken, life: Duration) -> bool {
-        // A clock that was set back says nothing about the token's age.
+        // After a clock was set back, the age of the token is not known.
         let Ok(age) = printed.at.elapsed() else { return false };
         match self.lifetime {
             Some(lifetime) => lifetime.saturating_sub(age) > life.min(lifetime / 2),
@@ -224,10 +224,10 @@ impl CommandToken {
     }
 }
 
-/// Shortest word of the output that is removed from a quoted error. Shorter ones, such as `a`, are no tokens.
+/// Shortest word of the output that is removed from a quoted error, so that ordinary short words stay.
 const MIN_SECRET: usize = 6;
 
-/// Returns the token that a program printed, or the reason why its output is none.
+/// Returns the token that a program printed, or the reason why its output cannot be used.
 fn token_of(output: &[u8]) -> Result<Secret, String> {
     let text =
         std::str::from_utf8(output).map_err(|_| format!("its output is no token: {}", not_text(output)))?;

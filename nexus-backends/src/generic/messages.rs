@@ -61,7 +61,7 @@ const NEAR_PERCENT: f64 = 80.0;
 pub struct MessagesApi;
 
 /// Name of the kind.
-pub(super) const NAME: &str = "messages";
+const NAME: &str = "messages";
 
 impl BackendKind for MessagesApi {
     fn name(&self) -> &str {

@@ -3,7 +3,7 @@
 use nexus_core::SettingsError;
 use serde_json::{Map, Value, json};
 
-use super::row::ProviderRow;
+use super::row::{MESSAGES, ProviderRow};
 use crate::native::key_placement::KeyPlacement;
 
 /// Longest value of a parameter, in bytes. Source: the limit of a label in a host name.
@@ -23,7 +23,7 @@ pub(super) fn settings(
     if let Some(vendor) = &row.vendor {
         settings.insert("vendor".to_owned(), vendor.as_str().into());
     }
-    if row.wire == super::super::messages::NAME {
+    if row.wire == MESSAGES {
         if row.auth == KeyPlacement::Bearer {
             settings.insert("key_header".to_owned(), "authorization".into());
         }

@@ -1,14 +1,17 @@
 //! One row of the table of providers: its members and their rules.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use nexus_core::{ProviderCheck, SettingsError, variable_name_fault};
+use nexus_core::{BackendKind, ProviderCheck, SettingsError, variable_name_fault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::native::key_placement::KeyPlacement;
 use crate::settings::check_web_url;
+
+/// Name of the wire whose kind has its own setting for the place of a key.
+pub(super) const MESSAGES: &str = "messages";
 
 /// A provider, as data.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -26,7 +29,7 @@ pub(crate) struct ProviderRow {
     pub(in crate::generic) variable: Option<String>,
     /// Place of the key in a request. Default: bearer.
     pub(super) auth: KeyPlacement,
-    /// Beginning of the provider's keys, by which a key for another provider is recognised.
+    /// Beginning of the provider's keys, by which a key for another provider is recognised. Only rows of Nexus have an effect.
     pub(super) key_prefix: Option<String>,
     /// The company, as the spread of a panel counts it. Default: the host of the server.
     pub(super) vendor: Option<String>,
@@ -36,7 +39,7 @@ pub(crate) struct ProviderRow {
     pub(super) body: Map<String, Value>,
     /// Settings of the kind for what the server does differently. Those of the entry win.
     pub(in crate::generic) settings: Map<String, Value>,
-    /// How the row was tested. Default: documentation, so nothing was sent to the service.
+    /// Evidence for the row. Default: documentation, so nothing was sent to the service.
     pub(super) checked: ProviderCheck,
     /// Page that describes the server's interface.
     pub(super) source: Option<String>,
@@ -55,24 +58,23 @@ const RESERVED: [(&str, &str); 8] = [
 ];
 
 impl ProviderRow {
-    /// Reads a row of a file. The error names the member.
-    pub(super) fn read(value: &Value) -> Result<Self, SettingsError> {
+    /// Reads a row of a file. `kinds` are the wires of this build. The error names the member.
+    pub(super) fn read(value: &Value, kinds: &[Arc<dyn BackendKind>]) -> Result<Self, SettingsError> {
         let row: Self = SettingsError::reading(value)?;
-        row.check()?;
+        row.check(kinds)?;
         Ok(row)
     }
 
     /// Checks the members, as far as that needs no entry.
-    pub(super) fn check(&self) -> Result<(), SettingsError> {
+    pub(super) fn check(&self, kinds: &[Arc<dyn BackendKind>]) -> Result<(), SettingsError> {
         let wrong = |path: &[&str], reason: &str| {
             Err(SettingsError {
                 path: path.iter().map(|&key| key.to_owned()).collect(),
                 reason: reason.to_owned(),
             })
         };
-        let kinds = || super::super::VENDOR.kinds();
-        let Some(kind) = kinds().find(|kind| kind.name() == self.wire) else {
-            let known = kinds().map(|kind| kind.name().to_owned()).collect::<Vec<_>>().join(", ");
+        let Some(kind) = kinds.iter().find(|kind| kind.name() == self.wire) else {
+            let known = kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
             return wrong(&["wire"], &format!("must be a wire of this build: {known}"));
         };
         if self.base_url.trim().is_empty() {
@@ -103,9 +105,7 @@ impl ProviderRow {
             return wrong(&["variable"], fault);
         }
         self.auth.check("auth")?;
-        if self.wire == super::super::messages::NAME
-            && !matches!(self.auth, KeyPlacement::Bearer | KeyPlacement::None)
-        {
+        if self.wire == MESSAGES && !matches!(self.auth, KeyPlacement::Bearer | KeyPlacement::None) {
             let is_own =
                 matches!(&self.auth, KeyPlacement::Header(name) if name.eq_ignore_ascii_case("x-api-key"));
             if !is_own {

@@ -1,22 +1,35 @@
 //! The section `providers` of `nexus.yaml`, with rows of the file's writer.
 
-use nexus_core::{CompletedEntry, ConfigSection, ProviderSummary, Providers, SettingsError, settings_schema};
+use std::sync::Arc;
+
+use nexus_core::{
+    BackendKind, CompletedEntry, ConfigSection, ProviderSummary, Providers, SettingsError, settings_schema,
+};
 use serde_json::{Map, Value, json};
 
 use super::row::ProviderRow;
 use super::{complete, table};
 
 /// The rows of Nexus and of a file.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProviderRows;
+#[derive(Clone, Debug)]
+pub(crate) struct ProviderRows {
+    /// The wires of this build.
+    kinds: Vec<Arc<dyn BackendKind>>,
+}
 
-/// Returns the row of a name: the file's own, otherwise that of Nexus.
-fn row_of(name: &str, section: Option<&Value>) -> Option<ProviderRow> {
-    let own = section.and_then(|rows| rows.get(name));
-    match own {
-        // The section was checked before.
-        Some(own) => ProviderRow::read(own).ok(),
-        None => table().get(name).cloned(),
+impl ProviderRows {
+    /// Creates the table for the kinds that can speak a row's wire.
+    pub(crate) fn new(kinds: impl IntoIterator<Item = Arc<dyn BackendKind>>) -> Self {
+        Self { kinds: kinds.into_iter().collect() }
+    }
+
+    /// Returns the row of a name: the file's own, otherwise that of Nexus.
+    fn row(&self, name: &str, section: Option<&Value>) -> Option<ProviderRow> {
+        match section.and_then(|rows| rows.get(name)) {
+            // The section was checked before.
+            Some(own) => ProviderRow::read(own, &self.kinds).ok(),
+            None => table().get(name).cloned(),
+        }
     }
 }
 
@@ -41,7 +54,7 @@ impl ConfigSection for ProviderRows {
             return Err(SettingsError { path: Vec::new(), reason });
         };
         for (name, row) in rows {
-            ProviderRow::read(row).map_err(|mut error| {
+            ProviderRow::read(row, &self.kinds).map_err(|mut error| {
                 error.path.insert(0, name.clone());
                 error
             })?;
@@ -57,7 +70,7 @@ impl Providers for ProviderRows {
         names.sort_unstable();
         names.dedup();
         let summary = |name: &String| {
-            let row = row_of(name, section)?;
+            let row = self.row(name, section)?;
             Some(ProviderSummary {
                 name: name.clone(),
                 wire: row.wire,
@@ -78,7 +91,7 @@ impl Providers for ProviderRows {
         entry: &Map<String, Value>,
         section: Option<&Value>,
     ) -> Result<CompletedEntry, SettingsError> {
-        let row = row_of(provider, section).ok_or_else(|| {
+        let row = self.row(provider, section).ok_or_else(|| {
             SettingsError::new("provider", format!("the provider {provider} has no usable row"))
         })?;
         let settings = complete::settings(provider, &row, entry)?;

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use nexus_core::{
-    BuildContext, Cost, CostReport, CostSource, ErrorKind, ExecutionBackend, Limit, Limits, TurnHost,
-    TurnRequest, Usd,
+    BuildContext, Cost, CostReport, CostSource, ErrorKind, ExecutionBackend, Limit, Limits, ModelListError,
+    TurnHost, TurnRequest, Usd,
 };
 use nexus_testkit::sim::{Dialect, Fault, RecordedRequest, Reply, Scenario, Sim, Usage};
 use serde_json::{Value, json};
@@ -153,4 +153,51 @@ async fn a_reported_cost_wins_over_a_price() {
     let result = run(&backend, TurnRequest::new("Hi"), TurnHost::new()).await.0.unwrap();
     assert_eq!(result.cost, Some(Cost { usd: Usd(0.5), source: CostSource::Reported }));
     assert_eq!(backend.capabilities().cost, CostReport::Reported);
+}
+
+#[tokio::test]
+async fn a_server_lists_its_models_with_the_key_in_its_place() {
+    for (dialect, wire, auth) in [
+        (Dialect::Chat, "chat", json!({ "query": "key" })),
+        (Dialect::Responses, "responses", json!({ "header": "api-key" })),
+        (Dialect::Anthropic, "messages", json!({ "header": "x-api-key" })),
+    ] {
+        let sim = Sim::start(dialect, Scenario::text("Hello").models(["small", "big"])).unwrap();
+        let section = json!({ "mine": { "wire": wire, "base_url": "https://a.test", "auth": auth, "variable": "MY_KEY" } });
+        let backend = provided("mine", &json!({}), Some(&section), &sim);
+        let models = backend.models().await.unwrap_or_else(|error| panic!("{wire}: {error}"));
+        let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+        assert_eq!(ids, ["big", "small"], "{wire}");
+        let sent = sim.requests().pop().unwrap();
+        assert_eq!((sent.method.as_str(), sent.path.ends_with("/models")), ("GET", true), "{}", sent.path);
+        let key = match wire {
+            "chat" => sent.query.as_deref().and_then(|query| query.strip_prefix("key=")),
+            "responses" => sent.header("api-key"),
+            _ => sent.header("x-api-key"),
+        };
+        assert_eq!(key, Some(TOKEN), "{wire}");
+        assert!(sim.main_calls().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_list_and_a_program_say_so() {
+    let sim = Sim::start(Dialect::Chat, Reply::text("Hello")).unwrap();
+    let lost = provided("groq", &json!({}), None, &sim);
+    drop(sim);
+    assert!(matches!(lost.models().await, Err(ModelListError::Failed { .. })));
+    let registry = nexus_backends::registry();
+    let build = |kind: &str| {
+        let kind = registry.kind(kind).unwrap();
+        kind.build(kind.name().into(), &serde_json::Map::new(), &BuildContext::in_home("/nonexistent"))
+            .unwrap()
+    };
+    for (kind, advice) in [
+        ("codex-cli", "codex-cli does not list models: run `codex debug models`"),
+        ("claude-cli", "claude-cli does not list models: the documentation of its program names them"),
+        ("codex-sub-token", "codex-sub-token does not list models: the endpoint of a plan"),
+    ] {
+        let error = build(kind).models().await.unwrap_err();
+        assert!(error.to_string().starts_with(advice), "{error}");
+    }
 }

@@ -13,9 +13,9 @@ use super::support::{context, registry};
 /// Two providers of the kind `beta-native`: `near`, and `far`, whose address needs a region. Rows of the file have an address
 /// alone.
 #[derive(Debug)]
-struct Table;
+struct ProviderTable;
 
-impl ConfigSection for Table {
+impl ConfigSection for ProviderTable {
     fn name(&self) -> &'static str {
         "providers"
     }
@@ -37,7 +37,7 @@ impl ConfigSection for Table {
     }
 }
 
-impl Providers for Table {
+impl Providers for ProviderTable {
     fn list(&self, section: Option<&Value>) -> Vec<ProviderSummary> {
         let own = section.and_then(Value::as_object).into_iter().flat_map(Map::keys).map(String::as_str);
         let row = |name: &str| ProviderSummary {
@@ -74,7 +74,7 @@ impl Providers for Table {
 }
 
 fn with_table() -> Registry {
-    registry().with_providers(Arc::new(Table))
+    registry().with_providers(Arc::new(ProviderTable))
 }
 
 fn load(backends: &str) -> Result<Router, Vec<Problem>> {
