@@ -6,7 +6,10 @@ use serde_json::{Map, Value, json};
 use super::*;
 
 fn entry(value: Value) -> Map<String, Value> {
-    value.as_object().unwrap().clone()
+    match value {
+        Value::Object(members) => members,
+        other => panic!("{other} is no mapping"),
+    }
 }
 
 fn kinds() -> Vec<Arc<dyn BackendKind>> {
