@@ -40,6 +40,10 @@ pub fn registry() -> Registry {
         let agents = vendors().iter().flat_map(Vendor::agents);
         std::sync::Arc::new(crate::acp::Acp::of(agents))
     });
+    #[cfg(feature = "responses")]
+    let registry = registry.with_providers(std::sync::Arc::new(
+        crate::generic::providers::ProviderRows::new(crate::generic::VENDOR.kinds()),
+    ));
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     let detectors = vendors().iter().filter_map(Vendor::detector);

@@ -1,6 +1,8 @@
 //! Settings that every backend shares: reading by key, billing, credential source, and paths and URLs in the notation
 //! of `nexus.yaml`.
 
+mod command;
+
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use nexus_core::{BuildContext, SettingsError, looks_like_key, variable_name_fault};
@@ -86,11 +88,11 @@ fn has_user(url: &str) -> bool {
     after_scheme.split(['/', '?', '#', '\\']).next().is_some_and(|authority| authority.contains('@'))
 }
 
-/// Source of a credential: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
+/// Source of a credential: one of `env`, `file`, `keyring`, `command` and `source`, with an optional `account`.
 // A user may put a key into any of the fields by mistake, so `Debug` shows only which of them are set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }]))]
+#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["command"] }, { "required": ["source"] }]))]
 pub(crate) struct CredentialSetting {
     /// Variable of the host's environment that holds the token.
     env: Option<String>,
@@ -98,6 +100,14 @@ pub(crate) struct CredentialSetting {
     file: Option<PathBuf>,
     /// Name of the API key in the keyring of the system, as `nexus key set NAME` stores it.
     keyring: Option<String>,
+    /// Program with its arguments that prints the token on one line, such as [gcloud, auth, print-access-token].
+    command: Option<Vec<String>>,
+    /// How long a token that the program printed is valid, such as 50m. Default: not known, and reused for 5m.
+    ttl: Option<String>,
+    /// Longest run of the program. Default: 30s.
+    timeout: Option<String>,
+    /// Further variables of the host that the program gets, by name.
+    environment: Vec<String>,
     /// Name of a credential source that the host's program registers.
     source: Option<String>,
     /// Account that the token belongs to, if the vendor requires its name.
@@ -110,6 +120,7 @@ impl fmt::Debug for CredentialSetting {
             ("env", self.env.is_some()),
             ("file", self.file.is_some()),
             ("keyring", self.keyring.is_some()),
+            ("command", self.command.is_some()),
             ("source", self.source.is_some()),
             ("account", self.account.is_some()),
         ];
@@ -153,12 +164,20 @@ impl CredentialSetting {
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         self.refuse_keys()?;
         let wrong = |reason: String| SettingsError::new("credential", reason);
-        let token = match (&self.env, &self.file, &self.keyring, &self.source) {
-            (Some(name), None, None, None) => StaticToken::from_environment(name, &context.environment),
-            (None, Some(file), None, None) => StaticToken::from_file(context.base_directory.join(file)),
-            (None, None, Some(name), None) => token_in_keyring(name).map_err(wrong)?,
-            (None, None, None, Some(name)) => return self.source_of_the_host(name, context).map_err(wrong),
-            _ => return Err(wrong("name one of `env`, `file`, `keyring` and `source`".into())),
+        if self.command.is_none() {
+            command::refuse_members(self)?;
+        }
+        let token = match (&self.env, &self.file, &self.keyring, &self.command, &self.source) {
+            (Some(name), None, None, None, None) => StaticToken::from_environment(name, &context.environment),
+            (None, Some(file), None, None, None) => StaticToken::from_file(context.base_directory.join(file)),
+            (None, None, Some(name), None, None) => token_in_keyring(name).map_err(wrong)?,
+            (None, None, None, Some(words), None) => {
+                return command::token(self, words, context).map(|token| Arc::new(token) as _);
+            }
+            (None, None, None, None, Some(name)) => {
+                return self.source_of_the_host(name, context).map_err(wrong);
+            }
+            _ => return Err(wrong("name one of `env`, `file`, `keyring`, `command` and `source`".into())),
         };
         Ok(Arc::new(match &self.account {
             Some(account) => token.with_account(account),
@@ -252,7 +271,7 @@ mod tests {
             [json!({}), json!({ "env": "A", "keyring": "b" }), json!({ "file": "a", "keyring": "b" })]
         {
             let error = source(setting).unwrap_err().to_string();
-            assert_eq!(error, "credential: name one of `env`, `file`, `keyring` and `source`");
+            assert_eq!(error, "credential: name one of `env`, `file`, `keyring`, `command` and `source`");
         }
     }
 

@@ -17,6 +17,7 @@ use crate::{
     file_changes::FileChanges,
     forget::{ForgetError, Forgotten},
     id::BackendId,
+    model_list::{ModelListError, OfferedModel},
     scope::{ParticipantScope, Session, TurnSession},
     steering::{SteeredTurn, Steering},
     tool::{NoTools, ToolRouter},
@@ -63,7 +64,7 @@ use crate::{
 ///
 /// **Secrets.** No secret appears in an event, a result, an error, a log or an argument list.
 ///
-/// The trait has no default methods, because a wrapper could forget to forward them. Extension methods are in
+/// The methods that a turn needs have no defaults, because a wrapper could forget to forward them. Extension methods are in
 /// [`ExecutionBackendExt`](crate::ExecutionBackendExt).
 /// # Implementing it
 ///
@@ -169,6 +170,15 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     /// [`ForgetError::InvalidHandle`], [`InUse`](ForgetError::InUse), [`Unsupported`](ForgetError::Unsupported): nothing was deleted.
     /// [`Failed`](ForgetError::Failed): a part may be deleted.
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError>;
+
+    /// Lists the models that the backend's server offers, without a model call. No turn uses it. A wrapper forwards it.
+    ///
+    /// # Errors
+    ///
+    /// [`ModelListError::Unsupported`], the default, or [`ModelListError::Failed`].
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+        Err(ModelListError::Unsupported { backend: self.id().clone(), advice: None })
+    }
 }
 
 /// Implements the trait for a pointer to a backend.
@@ -210,6 +220,10 @@ macro_rules! backend_behind {
 
             async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
                 (**self).forget(handle).await
+            }
+
+            async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+                (**self).models().await
             }
         }
     )*};

@@ -51,9 +51,11 @@ mod journal;
 mod json_schema;
 pub mod lenient_json;
 pub mod message_line;
+mod model_list;
 #[doc(hidden)]
 pub mod name_type;
 mod picture;
+mod providers;
 pub mod record;
 pub mod redact;
 pub mod registry;
@@ -96,11 +98,15 @@ pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use journal::log_unrecorded;
+pub use model_list::{ModelListError, OfferedModel};
 pub use picture::MAX_PICTURE_BYTES;
+pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };
-pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError, SharedLogins};
+pub use registry::{
+    BackendKind, BuildContext, ConfigSection, Pools, Providers, Registry, SettingsError, SharedLogins,
+};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
     PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionBounds,

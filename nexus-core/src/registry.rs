@@ -11,6 +11,7 @@ use crate::{
     credential_source::CredentialSource,
     detection::{Detection, Detector, Machine},
     id::{BackendId, VendorId},
+    providers::{CompletedEntry, ProviderSummary},
 };
 
 /// A kind of backend, as `nexus.yaml` names it.
@@ -88,6 +89,26 @@ pub trait Pools: ConfigSection {
     ///
     /// [`SettingsError`], whose path leads into the section.
     fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError>;
+}
+
+/// Completes backends of `nexus.yaml` that name a `provider`. The section of this type has the rows that the file adds.
+///
+/// Its [`check`](ConfigSection::check) accepts the section's value before the other methods are called.
+pub trait Providers: ConfigSection {
+    /// Returns all providers, sorted by name. `section` is the value of the section, or `None` if the file has none.
+    fn list(&self, section: Option<&Value>) -> Vec<ProviderSummary>;
+
+    /// Completes the settings of an entry with this provider. The entry's own settings win.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], which names a missing or invalid setting of the entry.
+    fn complete(
+        &self,
+        provider: &str,
+        entry: &Map<String, Value>,
+        section: Option<&Value>,
+    ) -> Result<CompletedEntry, SettingsError>;
 }
 
 /// Sources of shared logins, by the login's name.
@@ -238,6 +259,7 @@ pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
     sections: Vec<Arc<dyn ConfigSection>>,
     pools: Option<Arc<dyn Pools>>,
+    providers: Option<Arc<dyn Providers>>,
     absent: BTreeMap<String, String>,
     start: Vec<fn(&BuildContext)>,
     detectors: Vec<Detector>,
@@ -296,6 +318,18 @@ impl Registry {
     /// Returns the builder of pooled backends. Without a builder a configuration must not have any.
     pub fn pools(&self) -> Option<&Arc<dyn Pools>> {
         self.pools.as_ref()
+    }
+
+    /// Sets the table of providers that backends name, and adds its section.
+    #[must_use]
+    pub fn with_providers(mut self, providers: Arc<dyn Providers>) -> Self {
+        self.providers = Some(Arc::clone(&providers));
+        self.with_section(providers)
+    }
+
+    /// Returns the table of providers. Without one a backend cannot name a provider.
+    pub fn providers(&self) -> Option<&Arc<dyn Providers>> {
+        self.providers.as_ref()
     }
 
     /// Adds work to do once when a program starts to use these kinds, with any configuration. An example is ending processes that a

@@ -123,8 +123,8 @@
 use std::time::SystemTime;
 
 use nexus_core::{
-    BackendId, Cost, CostSource, Effects, ErrorKind, FailedAttempt, FinishReason, Handover, Limit, Retry,
-    Skipped, ToolCallRecord, TurnError, TurnResult, Usage, Usd,
+    BackendId, Cost, Effects, ErrorKind, FailedAttempt, FinishReason, Handover, Limit, Retry, Skipped,
+    ToolCallRecord, TurnError, TurnResult, Usage,
 };
 
 use crate::{
@@ -362,16 +362,15 @@ fn joined<T>(mut before: Vec<T>, mut after: Vec<T>) -> Vec<T> {
 fn sum(left: Option<Cost>, right: Option<Cost>) -> Option<Cost> {
     let known = |cost: &Cost| cost.usd.0 >= 0.0;
     match (left.filter(known), right.filter(known)) {
-        (Some(left), Some(right)) => Some(Cost {
-            usd: Usd(left.usd.0 + right.usd.0),
-            source: if left.source == CostSource::Estimated { left.source } else { right.source },
-        }),
+        (Some(left), Some(right)) => Some(left.plus(&right)),
         (one, other) => one.or(other),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use nexus_core::{CostSource, Usd};
+
     use super::*;
 
     #[test]

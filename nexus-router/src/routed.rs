@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend,
-    ForgetError, Forgotten, LoopMode, ResumeHandle, ToolAccess, TurnError, TurnHost, TurnRequest, TurnResult,
+    ForgetError, Forgotten, LoopMode, ModelListError, OfferedModel, ResumeHandle, ToolAccess, TurnError,
+    TurnHost, TurnRequest, TurnResult,
 };
 
 use crate::{
@@ -123,6 +124,19 @@ impl ExecutionBackend for RoutedBackend {
             reasons.push(format!("{}: {reason}", entry.id));
         }
         Availability::Unusable { reason: reasons.join("; ") }
+    }
+
+    /// Lists the models of the first backend of the chain that is not parked.
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+        let configuration = self.router.configuration();
+        let work_type = configuration.work_type(&self.id.as_str().into());
+        if let Ok(Target::Binding(binding)) = work_type.map(|work_type| &work_type.target)
+            && let Some(entry) = configuration.chain(binding).find(|entry| entry.is_runnable())
+            && let Some(backend) = entry.backend()
+        {
+            return backend.models().await;
+        }
+        Err(ModelListError::Unsupported { backend: self.id.clone(), advice: None })
     }
 
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {

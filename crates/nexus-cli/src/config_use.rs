@@ -36,7 +36,7 @@ pub(crate) enum ConfigUseKind {
 }
 
 /// Keys whose values are shown, at any depth.
-const SHOWN: [(&str, ConfigUseKind); 14] = [
+const SHOWN: [(&str, ConfigUseKind); 15] = [
     ("executable", ConfigUseKind::Program),
     ("command", ConfigUseKind::Program),
     ("agent", ConfigUseKind::Program),
@@ -48,6 +48,7 @@ const SHOWN: [(&str, ConfigUseKind); 14] = [
     ("servers", ConfigUseKind::Address),
     ("credential", ConfigUseKind::Credential),
     ("credentials", ConfigUseKind::Credential),
+    ("variable", ConfigUseKind::Credential),
     ("secret_environment", ConfigUseKind::Credential),
     ("key_file", ConfigUseKind::Credential),
     ("ca_file", ConfigUseKind::Authority),
@@ -142,9 +143,10 @@ fn backends(value: &Value) -> Vec<ConfigUse> {
     let of = |name: &str| ConfigUse {
         kind: ConfigUseKind::Backend,
         value: shown(name),
-        key: match value["backends"][name]["kind"].as_str() {
-            Some(kind) => format!("kind {}", shown(kind)),
-            None => "backends".to_owned(),
+        key: match ["kind", "provider"].map(|key| value["backends"][name][key].as_str()) {
+            [_, Some(provider)] => format!("provider {}", shown(provider)),
+            [Some(kind), None] => format!("kind {}", shown(kind)),
+            [None, None] => "backends".to_owned(),
         },
         is_in_folder: false,
     };
@@ -159,12 +161,18 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
                 let kind = SHOWN.iter().find(|(known, _)| known == key).map(|(_, kind)| *kind);
                 match kind.filter(|_| !value.is_null()) {
                     // A panel's seat or an agent of a section may have an entry with the name of a shown key.
-                    Some(kind) => found.push(ConfigUse {
-                        kind,
-                        key: path,
-                        value: shown_value(kind, value),
-                        is_in_folder: kind == ConfigUseKind::Program && is_in(folder, value),
-                    }),
+                    Some(kind) => {
+                        // A credential may be the output of a program, which is shown like any other program.
+                        if let Some(command) = value.get("command") {
+                            collect_program(command, format!("{path}.command"), folder, found);
+                        }
+                        found.push(ConfigUse {
+                            kind,
+                            key: path,
+                            value: shown_value(kind, value),
+                            is_in_folder: kind == ConfigUseKind::Program && is_in(folder, value),
+                        });
+                    }
                     None => collect(value, &path, folder, found),
                 }
             }
@@ -176,6 +184,12 @@ fn collect(value: &Value, at: &str, folder: &Path, found: &mut Vec<ConfigUse>) {
         }
         _ => {}
     }
+}
+
+fn collect_program(command: &Value, key: String, folder: &Path, found: &mut Vec<ConfigUse>) {
+    let kind = ConfigUseKind::Program;
+    let (value, is_in_folder) = (shown_value(kind, command), is_in(folder, command));
+    found.push(ConfigUse { kind, key, value, is_in_folder });
 }
 
 /// Returns true if the program, or a file that its arguments name, is in the folder. A name without a separator is looked up on the
@@ -297,6 +311,34 @@ mod tests {
             uses.first()
         );
         assert_eq!(uses.to_string().lines().count(), 103);
+    }
+
+    #[test]
+    fn a_program_that_prints_a_credential_is_shown_whole() {
+        let uses = uses(&format!(
+            "backends: {{ a: {{ kind: chat, credential: {{ command: [./token, '{}evil'], ttl: 50m }} }} }}",
+            " ".repeat(300)
+        ));
+        assert!(uses.has_program_in_folder());
+        let text = uses.to_string();
+        assert!(
+            text.contains("program     [\"./token\"")
+                && text.contains("evil\"]  (backends.a.credential.command)")
+        );
+    }
+
+    #[test]
+    fn a_provider_of_the_file_is_shown_with_its_address_and_variable() {
+        let uses = uses(concat!(
+            "providers: { house: { wire: chat, base_url: 'https://evil.test', variable: OPENAI_API_KEY } }\n",
+            "backends: { a: { provider: house } }\n",
+        ));
+        insta::assert_snapshot!(uses.to_string(), @r"
+
+          address     https://evil.test  (providers.house.base_url)
+          credential  OPENAI_API_KEY  (providers.house.variable)
+          backend     a  (provider house)
+        ");
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod login_report;
 mod logout;
 mod manual;
 mod mcp;
+mod models;
 mod output;
 mod printable;
 mod printer;
@@ -269,6 +270,7 @@ async fn run(
         Command::Check { print: true, .. } => check::print(out, config),
         Command::Check { probe, .. } => check::check(out, config, probe).await,
         Command::Trust(args) => trust::trust(out, &args),
+        Command::Models(args) => models::models(out, config, &args).await,
         Command::Status(status) => status::status(out, config, &status).await,
         #[cfg(feature = "login")]
         Command::Login(login) => login::login(out, &login).await,

@@ -4,6 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `static_token` | a token from a variable, a file or the keyring, which its owner replaces |
+//! | `command_token` | a token that a program prints |
 //! | `login`, `sign_in` | an owned login, and the strategy that creates, refreshes and revokes it |
 //! | `manager`, `lock` | the credential manager of a login, and its refresh lock: across tasks, threads and processes |
 //! | `store` | storage of a login: a file, or the keyring of the system |
@@ -15,8 +16,11 @@
 //! | --- | --- |
 //! | `oauth`, on by default | the strategies of `oauth`, with the HTTP client |
 //! | `http` | the HTTP client alone |
+//! | `command` | tokens that a program prints |
 //! | `keyring` | the keyring of the system, as a store of logins and for API keys |
 
+#[cfg(feature = "command")]
+mod command_token;
 #[cfg(feature = "http")]
 pub mod http;
 mod lease;
@@ -32,6 +36,8 @@ mod token_text;
 
 pub use nexus_core::{Clock, Credential, CredentialError, CredentialSource, Standing, SystemClock};
 
+#[cfg(feature = "command")]
+pub use command_token::CommandToken;
 pub use lease::Lease;
 pub use login::{Identity, Login};
 pub use manager::{CredentialManager, LogOut, LoginError, finish_refreshes};

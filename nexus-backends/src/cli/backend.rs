@@ -5,8 +5,8 @@ use std::{io, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, ForgetError,
-    ForgetSupport, Forgotten, ResumeHandle, ServerAddress, SettingsError, TurnError, TurnHost, TurnRequest,
-    TurnResult,
+    ForgetSupport, Forgotten, ModelListError, OfferedModel, ResumeHandle, ServerAddress, SettingsError,
+    TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit, run_blocking},
 };
 use serde_json::{Map, Value};
@@ -125,6 +125,11 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
             Ok(_) => self.cli.probe().await,
             Err(refused) => Availability::Unusable { reason: refused.to_string() },
         }
+    }
+
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+        let advice = self.cli.models_advice().to_owned();
+        Err(ModelListError::Unsupported { backend: self.id.clone(), advice: Some(advice) })
     }
 
     async fn run_turn(

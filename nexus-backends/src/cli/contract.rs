@@ -39,6 +39,13 @@ pub trait Cli: std::fmt::Debug + Send + Sync + 'static {
     /// See [`ExecutionBackend::probe`](nexus_core::ExecutionBackend::probe).
     async fn probe(&self) -> Availability;
 
+    /// Returns advice on how to see the vendor's models, because the driver does not list them.
+    ///
+    /// Default: the vendor's documentation.
+    fn models_advice(&self) -> &'static str {
+        "the documentation of its program names them"
+    }
+
     /// Prepares one process: checks the version, borrows the credential, writes the home, and builds arguments and
     /// environment. The turn costs nothing until the process starts.
     ///

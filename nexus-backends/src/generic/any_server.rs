@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::providers::{self, KeyOwner};
 use crate::auth::Credential;
 use crate::native::bearer;
 use crate::native::outcome::ErrorReply;
@@ -18,24 +19,6 @@ use crate::settings::Billing;
 
 /// Prefix of API keys at most vendors.
 const KEY_PREFIX: &str = "sk-";
-
-/// Hosts whose vendor has its own name, so that a panel counts the vendor only once.
-const VENDORS: [(&str, &str); 4] = [
-    ("api.openai.com", "openai"),
-    ("api.x.ai", "xai"),
-    ("api.anthropic.com", "anthropic"),
-    ("generativelanguage.googleapis.com", "google"),
-];
-
-/// Prefixes of keys, with the vendor and its host. Source: keys as each vendor's console shows them.
-const KEYS: [(&str, &str, &str); 6] = [
-    ("sk-ant-", "Anthropic", "api.anthropic.com"),
-    ("sk-or-", "OpenRouter", "openrouter.ai"),
-    ("sk-proj-", "OpenAI", "api.openai.com"),
-    ("xai-", "xAI", "api.x.ai"),
-    ("gsk_", "Groq", "api.groq.com"),
-    ("AIza", "Google", "generativelanguage.googleapis.com"),
-];
 
 /// Prefix of the access tokens of a Claude plan. Source: observed.
 const PLAN_PREFIX: &str = "sk-ant-oat";
@@ -50,15 +33,15 @@ pub(super) fn vendor(kind: &str, settings: &Map<String, Value>) -> VendorId {
     let Some(server) = text("base_url").and_then(vendor_of_server) else {
         return VendorId::from(kind);
     };
-    let named = VENDORS.iter().find(|(known, _)| *known == server);
-    named.map_or_else(|| VendorId::from(server.as_str()), |(_, vendor)| VendorId::from(*vendor))
+    // A panel counts a vendor once, although an entry may name its server or the vendor.
+    VendorId::from(providers::vendor_of(&server).unwrap_or(&server))
 }
 
 /// Returns the vendor's name in traces. An unknown host gets the name of the vendor whose API it speaks, because the
 /// name tells a reader of the trace which attributes to expect.
 pub(super) fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
-    let is_known = VENDORS.iter().any(|(_, known)| *known == vendor.as_str());
-    match setting.or_else(|| is_known.then_some(vendor.as_str())) {
+    let known = Some(vendor.as_str()).filter(|vendor| providers::is_vendor(vendor));
+    match setting.or(known) {
         Some("xai") => "x_ai",
         Some("google") => "gcp.gemini",
         Some(vendor) => vendor,
@@ -96,12 +79,12 @@ pub(super) fn check_key(
              `kind: claude-cli`, or set `credential` to an API key";
         return Err(Failure::new(ErrorKind::Forbidden, reason));
     }
-    if let Some((_, vendor, own_host)) = KEYS.iter().find(|(prefix, ..)| token.starts_with(prefix))
-        && host != *own_host
-        && KEYS.iter().any(|(.., known)| host == *known)
+    if let Some(KeyOwner { title, host: own_host }) = providers::key_owner(token)
+        && host != own_host
+        && providers::has_known_keys(host)
     {
         let reason = format!(
-            "the credential is a key of {vendor}, but `base_url` leads to {host}: set `credential` or `base_url`"
+            "the credential is a key of {title}, but `base_url` leads to {host}: set `credential` or `base_url`"
         );
         return Err(Failure::new(ErrorKind::Unauthenticated, reason));
     }

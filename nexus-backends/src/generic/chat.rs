@@ -30,12 +30,13 @@ use serde_json::{Map, Value, json};
 use super::any_server::{self, Cost, StructuredOutput};
 use crate::auth::Credential;
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
+use crate::native::key_placement::KeyPlacement;
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
 use crate::native::wires::chat::shape::{ChatShape, ThinkingBack};
 use crate::native::wires::shape::WireShape;
-use crate::native::{bearer, kind, own_settings};
+use crate::native::{kind, own_settings};
 use crate::settings::{Billing, CredentialSetting};
 
 /// Effort levels that the OpenAI API documents.
@@ -51,7 +52,7 @@ const SHORT_ID_BYTES: usize = 9;
 ///
 /// Settings: those of every native backend, of which `base_url` is required; and `vendor`, `system`,
 /// `structured_output`, `efforts`, `output_bound`, `stream_usage`, `parallel_tool_calls`, `strict`, `thinking_back`,
-/// `call_ids`, `body`, `cost`.
+/// `call_ids`, `body`, `cost`, `auth`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChatCompletions;
 
@@ -77,6 +78,7 @@ impl BackendKind for ChatCompletions {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (own, shared) = own_settings::part::<ChatSettings>(settings)?;
+        own.auth.check("auth")?;
         any_server::check_body(&own.body)?;
         let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
@@ -122,6 +124,9 @@ struct ChatSettings {
     body: Map<String, Value>,
     /// Reports of the server on the cost of an answer, in its usage. Default: never.
     cost: Cost,
+    /// Place of the credential in a request: bearer, none, `{ header: NAME }` or `{ query: NAME }`. Default: bearer, in the
+    /// header Authorization.
+    auth: KeyPlacement,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -169,6 +174,7 @@ pub(crate) struct ChatServer {
     shape: ChatShape,
     efforts: Vec<Effort>,
     cost: CostReport,
+    auth: KeyPlacement,
 }
 
 impl ChatServer {
@@ -207,6 +213,7 @@ impl ChatServer {
             shape,
             efforts: own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
             cost: own.cost.report(),
+            auth: own.auth.clone(),
         }
     }
 }
@@ -261,8 +268,20 @@ impl Dialect for ChatServer {
         self.is_list_probed.then_some(probed)
     }
 
+    fn list_path(&self) -> Option<&'static str> {
+        Some("/models")
+    }
+
+    fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
+        self.auth.headers(credential)
+    }
+
+    fn query(&self, credential: Option<&Credential>) -> Option<String> {
+        self.auth.query(credential)
+    }
+
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
-        bearer::headers(call.credential)
+        self.auth.headers(call.credential)
     }
 
     fn head(&self, _headers: &HeaderMap) -> HeaderInfo {

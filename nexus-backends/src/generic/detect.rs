@@ -1,11 +1,10 @@
 //! Detection of model servers on this machine, and of API keys.
 
-use std::collections::BTreeSet;
-
 use futures::future::join_all;
 use nexus_core::detection::{DetectedBackend, Detection, DetectionFuture, LocalAnswer, Machine, Payment};
 use serde::Deserialize;
 
+use super::providers;
 use crate::detect::key_in;
 
 /// Servers of this machine on their usual ports. The last field is true if the server ignores a schema.
@@ -18,107 +17,41 @@ const LOCAL: [(&str, &str, u16, bool); 4] = [
     ("vllm", "vLLM", 8000, false),
 ];
 
-/// Server that takes an API key.
+/// Provider that takes an API key, as detection uses it.
 struct KeyedServer {
     entry: &'static str,
-    kind: &'static str,
-    /// Variable of the key.
-    variable: &'static str,
-    base_url: &'static str,
+    /// Name in the table of providers.
+    provider: &'static str,
     /// Model that the server offers. A backend needs one, and detection requests no list from another machine.
     model: &'static str,
-    /// More settings of the server.
-    settings: &'static [(&'static str, &'static str)],
     /// Program that takes the same key, and is used in place of the server where it exists.
     program: Option<&'static str>,
+    /// Variable that holds the key in older guides.
+    older_variable: Option<&'static str>,
 }
 
-/// Servers that take an API key. Source: the reference of each server; no request was sent to those after the third.
-const KEYED: [KeyedServer; 9] = [
+impl KeyedServer {
+    const fn new(entry: &'static str, provider: &'static str, model: &'static str) -> Self {
+        Self { entry, provider, model, program: None, older_variable: None }
+    }
+}
+
+/// Providers that take an API key. Source: the reference of each server; no request was sent to those after the third.
+const KEYED: [KeyedServer; 8] = [
+    KeyedServer::new("openai-api", "openai", "gpt-5.5"),
+    KeyedServer::new("xai-api", "xai", "grok-4.5"),
+    KeyedServer::new("openrouter", "openrouter", "openrouter/auto"),
     KeyedServer {
-        entry: "openai-api",
-        kind: "responses",
-        variable: "OPENAI_API_KEY",
-        base_url: "https://api.openai.com/v1",
-        model: "gpt-5.5",
-        settings: &[],
-        program: None,
-    },
-    KeyedServer {
-        entry: "xai-api",
-        kind: "responses",
-        variable: "XAI_API_KEY",
-        base_url: "https://api.x.ai/v1",
-        model: "grok-4.5",
-        settings: &[],
-        program: None,
-    },
-    KeyedServer {
-        entry: "openrouter",
-        kind: "responses",
-        variable: "OPENROUTER_API_KEY",
-        base_url: "https://openrouter.ai/api/v1",
-        model: "openrouter/auto",
-        settings: &[],
-        program: None,
-    },
-    KeyedServer {
-        entry: "anthropic-api",
-        kind: "messages",
-        variable: "ANTHROPIC_API_KEY",
-        base_url: "https://api.anthropic.com/v1",
-        model: "claude-sonnet-5",
-        settings: &[],
         program: Some("claude"),
+        ..KeyedServer::new("anthropic-api", "anthropic", "claude-sonnet-5")
     },
     KeyedServer {
-        entry: "gemini-api",
-        kind: "gemini",
-        variable: "GEMINI_API_KEY",
-        base_url: "https://generativelanguage.googleapis.com/v1beta",
-        model: "gemini-flash-latest",
-        settings: &[],
-        program: None,
+        older_variable: Some("GOOGLE_API_KEY"),
+        ..KeyedServer::new("gemini-api", "gemini", "gemini-flash-latest")
     },
-    // The name in older guides. Both variables are one server.
-    KeyedServer {
-        entry: "gemini-api",
-        kind: "gemini",
-        variable: "GOOGLE_API_KEY",
-        base_url: "https://generativelanguage.googleapis.com/v1beta",
-        model: "gemini-flash-latest",
-        settings: &[],
-        program: None,
-    },
-    KeyedServer {
-        entry: "deepseek",
-        kind: "chat",
-        variable: "DEEPSEEK_API_KEY",
-        base_url: "https://api.deepseek.com",
-        model: "deepseek-flash",
-        // The server has no schemas of answers.
-        settings: &[("structured_output", "instructed")],
-        program: None,
-    },
-    KeyedServer {
-        entry: "mistral",
-        kind: "chat",
-        variable: "MISTRAL_API_KEY",
-        base_url: "https://api.mistral.ai/v1",
-        model: "mistral-large-latest",
-        // The server rejects longer ids of calls.
-        settings: &[("call_ids", "short")],
-        program: None,
-    },
-    KeyedServer {
-        entry: "groq",
-        kind: "chat",
-        variable: "GROQ_API_KEY",
-        base_url: "https://api.groq.com/openai/v1",
-        model: "openai/gpt-oss-120b",
-        settings: &[],
-        program: None,
-    },
+    KeyedServer::new("deepseek", "deepseek", "deepseek-flash"),
+    KeyedServer::new("mistral", "mistral", "mistral-large-latest"),
+    KeyedServer::new("groq", "groq", "openai/gpt-oss-120b"),
 ];
 
 /// Detects the backends of this kind.
@@ -157,30 +90,26 @@ pub(super) fn detect(machine: &dyn Machine) -> DetectionFuture<'_> {
                 }
             }
         }
-        let has_program = |name: &str| machine.program(name).usable.is_some();
-        for server in keyed(|variable| machine.variable(variable).is_some(), has_program) {
-            let words = format!("the key in {}, for {}", server.variable, server.base_url);
-            let backend = DetectedBackend::new(server.kind, Payment::Metered, words)
+        let has_program =
+            |server: &KeyedServer| server.program.is_some_and(|name| machine.program(name).usable.is_some());
+        for server in KEYED.iter().filter(|server| !has_program(server)) {
+            let Some(row) = providers::row(server.provider) else { continue };
+            let variables = [row.variable.as_deref(), server.older_variable];
+            let is_set = |name: &&str| machine.variable(name).is_some();
+            let Some(variable) = variables.into_iter().flatten().find(is_set) else { continue };
+            let words = format!("the key in {variable}, for {}", row.base_url);
+            let backend = DetectedBackend::new(&row.wire, Payment::Metered, words)
                 .named(server.entry)
-                .with("base_url", server.base_url)
+                .with("base_url", row.base_url.as_str())
                 .with("model", server.model)
-                .with("credential", key_in(server.variable))
+                .with("credential", key_in(variable))
                 .with("billing", "metered");
-            let with = |backend: DetectedBackend, (key, value): &(&str, &str)| backend.with(*key, *value);
-            detection.backends.push(server.settings.iter().fold(backend, with));
+            let with = |backend: DetectedBackend, (key, value): (&String, &serde_json::Value)| {
+                backend.with(key, value.clone())
+            };
+            detection.backends.push(row.settings.iter().fold(backend, with));
         }
         detection
-    })
-}
-
-/// Returns the servers whose key is set, unless a program takes it. A server with two variables counts once.
-fn keyed(
-    is_set: impl Fn(&str) -> bool,
-    has_program: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = &'static KeyedServer> {
-    let mut entries = BTreeSet::new();
-    KEYED.iter().filter(move |server| {
-        is_set(server.variable) && !server.program.is_some_and(&has_program) && entries.insert(server.entry)
     })
 }
 
@@ -214,17 +143,6 @@ fn models(body: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_key_is_one_server_whichever_of_its_variables_names_it() {
-        let found = |variables: &[&str]| -> Vec<(&str, &str)> {
-            let servers = keyed(|variable| variables.contains(&variable), |name| name == "claude");
-            servers.map(|server| (server.entry, server.variable)).collect()
-        };
-        assert_eq!(found(&["GEMINI_API_KEY", "GOOGLE_API_KEY"]), [("gemini-api", "GEMINI_API_KEY")]);
-        assert_eq!(found(&["GOOGLE_API_KEY"]), [("gemini-api", "GOOGLE_API_KEY")]);
-        assert_eq!(found(&["ANTHROPIC_API_KEY"]), [], "the program takes the key");
-    }
 
     #[test]
     fn a_list_of_models_has_those_that_answer_a_prompt() {

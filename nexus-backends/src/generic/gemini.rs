@@ -276,13 +276,17 @@ impl Dialect for GeminiServer {
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {
-        // One page has at most 1,000 models. Source: the API reference, `models.list`.
-        let path = match self.has_version {
-            true => "/models?pageSize=1000",
-            false => "/v1beta/models?pageSize=1000",
-        };
+        let path = self.list_path()?;
         let probed = ProbedModel { model: self.default_model.as_ref(), path };
         self.is_list_probed.then_some(probed)
+    }
+
+    // One page has at most 1,000 models. Source: the API reference, `models.list`.
+    fn list_path(&self) -> Option<&'static str> {
+        Some(match self.has_version {
+            true => "/models?pageSize=1000",
+            false => "/v1beta/models?pageSize=1000",
+        })
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {

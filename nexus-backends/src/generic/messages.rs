@@ -60,9 +60,12 @@ const NEAR_PERCENT: f64 = 80.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessagesApi;
 
+/// Name of the kind.
+const NAME: &str = "messages";
+
 impl BackendKind for MessagesApi {
     fn name(&self) -> &str {
-        "messages"
+        NAME
     }
 
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
@@ -246,6 +249,14 @@ impl Dialect for MessagesServer {
         self.is_list_probed.then_some(probed)
     }
 
+    // A page has 20 models by default, and 1000 at most. Source: API reference, "List Models".
+    fn list_path(&self) -> Option<&'static str> {
+        Some(match self.list_path {
+            "/models" => "/models?limit=1000",
+            _ => "/v1/models?limit=1000",
+        })
+    }
+
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         self.list_headers(call.credential)
     }
@@ -288,7 +299,7 @@ impl Dialect for MessagesServer {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
                 Some(Failure::new(ErrorKind::InvalidRequest, words))
             }
-            None => any_server::misplaced(error, "messages"),
+            None => any_server::misplaced(error, NAME),
         }
     }
 }

@@ -6,6 +6,7 @@ mod detect;
 pub mod gemini;
 pub mod messages;
 pub mod native;
+pub(crate) mod providers;
 mod stream_decoder;
 
 pub use chat::ChatCompletions;

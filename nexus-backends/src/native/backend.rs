@@ -3,11 +3,13 @@
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
-    Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend, ForgetError,
-    Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, ConversationMode, CostReport, Enforcement, EventSink,
+    ExecutionBackend, ForgetError, Forgotten, ModelListError, OfferedModel, ResumeHandle, TurnError,
+    TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
+use super::model_list;
 use super::model_server::ModelServer;
 use super::probe::probe;
 use super::turn_loop::TurnLoop;
@@ -26,6 +28,10 @@ impl ExecutionBackend for NativeBackend {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.0.dialect.capabilities();
         capabilities.server = self.0.transport.server();
+        if capabilities.cost == CostReport::Never && !self.0.prices.is_empty() {
+            capabilities.cost = CostReport::Estimated;
+            capabilities.limits = capabilities.limits.with_cost(Enforcement::Ours);
+        }
         capabilities
     }
 
@@ -36,6 +42,10 @@ impl ExecutionBackend for NativeBackend {
     // The handle of every native backend contains the conversation, in a form that each wire can read.
     fn can_resume(&self, handle: &ResumeHandle) -> bool {
         is_of_this_loop(handle)
+    }
+
+    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+        model_list::offered(&self.0).await
     }
 
     // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.

@@ -42,9 +42,20 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Returns the path of the list of models with their ids, below the base URL. `None` if the server has no such list.
+    /// Default: `None`.
+    fn list_path(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the headers of a request for the list of models. Default: the credential as a bearer token.
     fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
         bearer::headers(credential)
+    }
+
+    /// Returns the query of every request, if the server expects the credential there. Default: `None`.
+    fn query(&self, _credential: Option<&Credential>) -> Option<String> {
+        None
     }
 
     /// Returns the headers of one request, including its credential. The transport adds `content-type` and `accept`.

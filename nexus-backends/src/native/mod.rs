@@ -15,8 +15,9 @@
 //! | `compaction`, `context_room` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
-//! | `probe` | whether a turn would start |
-//! | `transport`, `bearer`, `models` | HTTP, the credential in requests, a server's model list |
+//! | `prices` | the cost of a reply whose server reports none |
+//! | `probe`, `model_list` | whether a turn would start, and the models that a server offers |
+//! | `transport`, `bearer`, `key_placement`, `models` | HTTP, the credential in requests, a server's model list |
 
 pub(crate) mod arguments;
 mod backend;
@@ -26,14 +27,17 @@ mod context_room;
 pub(crate) mod dialect;
 mod item_transcript;
 pub(crate) mod items;
+pub(crate) mod key_placement;
 pub(crate) mod kind;
 pub(crate) mod lenient;
 mod model_call;
+mod model_list;
 mod model_server;
 pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod own_settings;
 mod own_tools;
+pub(crate) mod prices;
 mod probe;
 pub(crate) mod reply;
 mod retry;

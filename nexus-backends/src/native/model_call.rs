@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::{StatusCode, header::HeaderMap};
 use nexus_core::{
-    Cost, ErrorKind, EventSink, MessageId, Phase, Retry, TurnEvent, Usd,
+    ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent,
     harness::Failure,
     turn::{MessageVoided, Retrying, VoidCause},
 };
@@ -114,11 +114,12 @@ impl TurnLoop<'_> {
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
         });
+        let query = backend.dialect.query(setup.borrowed.credential.as_ref());
         let body = conversation.request(self.output_tokens_left());
         let request_bytes = conversation.request_bytes();
         // Box this large future, which completes before the response streams in. Otherwise every open turn would
         // contain it.
-        let post = Box::pin(backend.transport.post(&setup.plan.shape, headers, body));
+        let post = Box::pin(backend.transport.post(&setup.plan.shape, query.as_deref(), headers, body));
         let posted = self.context.attend(events, post).await?;
         let mut reader = wires::reader(self.requests, &backend.dialect, &setup.plan);
         let end = match posted {
@@ -149,7 +150,7 @@ impl TurnLoop<'_> {
             }
         };
         self.context.log.model_calls += 1;
-        let reply = self.end(end, reader, calls_before);
+        let reply = self.end(end, reader, calls_before, &setup.plan.model);
         if let Ok(ModelReply { usage: Some(usage), .. }) = &reply {
             self.context_fill = ContextFill::reported(usage, request_bytes);
         }
@@ -200,14 +201,12 @@ impl TurnLoop<'_> {
         end: BodyEnd,
         reader: Box<dyn WireReader>,
         calls_before: usize,
+        requested: &ModelId,
     ) -> Result<ModelReply, Box<Failed>> {
         let shown = reader.shown().to_vec();
         let mut arrived = Vec::new();
         let mut reply = reader.into_reply(&mut arrived);
-        if let Some(cost) = reply.cost {
-            let before = self.context.log.recorder.cost.map_or(0.0, |cost| cost.usd.0);
-            self.context.log.recorder.cost = Some(Cost { usd: Usd(before + cost.usd.0), ..cost });
-        }
+        self.add_cost(&mut reply, requested);
         if let Some(model) = &reply.model {
             self.context.log.provenance.model = Some(model.clone());
         }
@@ -238,6 +237,17 @@ impl TurnLoop<'_> {
         let told = self.context.log.recorder.tool_calls().get(calls_before..).unwrap_or_default();
         failed.may_be_repeated = told.iter().all(|call| call.effects.allow_another_try());
         Err(failed)
+    }
+
+    /// Adds the cost of a reply: the server's own report, otherwise the cost by the configured prices.
+    fn add_cost(&mut self, reply: &mut ModelReply, requested: &ModelId) {
+        let prices = &self.backend.prices;
+        let computed = || prices.cost(requested, reply.model.as_ref(), reply.usage.as_ref()?);
+        reply.cost = reply.cost.or_else(computed);
+        let total = &mut self.context.log.recorder.cost;
+        if let Some(cost) = reply.cost {
+            *total = Some(total.map_or(cost, |before| before.plus(&cost)));
+        }
     }
 
     /// Removes the known cause of a rejected request: reasoning or items that this account or model cannot read,

@@ -6,6 +6,7 @@ use nexus_core::{BackendId, BuildContext};
 
 use super::dialect::Dialect;
 use super::own_tools::ToolSurroundings;
+use super::prices::Prices;
 use super::retry::RetryPolicy;
 use super::settings::NativeSettings;
 use super::transport::Transport;
@@ -24,6 +25,8 @@ pub(crate) struct ModelServer {
     pub(crate) repeated_calls: u32,
     /// Configured size of the model's context in tokens.
     pub(crate) context_window: Option<u64>,
+    /// Prices of models, for the cost of a reply whose server reports none.
+    pub(crate) prices: Prices,
     /// Host of the loop's own tools.
     pub(super) surroundings: ToolSurroundings,
 }
@@ -47,6 +50,7 @@ impl ModelServer {
             max_event_bytes: settings.max_event_bytes,
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
+            prices: settings.prices.clone(),
             context_window: settings.context_window.map(std::num::NonZeroU64::get),
             surroundings: ToolSurroundings::new(context, settings.project_text, &settings.command_hosts),
         }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::dialect::ProbedModel;
 use super::model_server::ModelServer;
 use super::outcome::{self, ErrorBody, ErrorReply};
-use super::transport::{Fetched, TransportError};
+use super::transport::{Fetched, TransportError, with_query};
 use crate::auth::Credential;
 
 /// Time limit of a probe for the server's response.
@@ -25,7 +25,7 @@ const CLOCK_TOLERANCE: Duration = Duration::from_secs(120);
 /// Number of models that a message names.
 const MOST_NAMED: usize = 5;
 /// Validity that a key needs for the request of the probe.
-const KEY_LIFE: Duration = Duration::from_secs(60);
+pub(super) const KEY_LIFE: Duration = Duration::from_secs(60);
 
 /// Probes the server. Calls no model, and renews no login.
 pub(super) async fn probe(server: &ModelServer) -> Availability {
@@ -100,12 +100,14 @@ async fn list(server: &ModelServer, probed: ProbedModel<'_>) -> Availability {
     }
 }
 
-async fn fetch(
+pub(super) async fn fetch(
     server: &ModelServer,
     path: &str,
     credential: Option<&Credential>,
 ) -> Result<Fetched, TransportError> {
-    server.transport.get_within(path, server.dialect.list_headers(credential), REACH_PATIENCE).await
+    let query = server.dialect.query(credential);
+    let path = with_query(path, query.as_deref());
+    server.transport.get_within(&path, server.dialect.list_headers(credential), REACH_PATIENCE).await
 }
 
 /// Returns true if an error is about the credential, which some servers report with another status than 401.

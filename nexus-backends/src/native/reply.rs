@@ -14,7 +14,7 @@ pub(crate) struct ModelReply {
     pub(crate) items: Vec<OutputItem>,
     /// Token counts in categories that do not overlap.
     pub(crate) usage: Option<Usage>,
-    /// Cost that the server reported.
+    /// Cost that the server reported, otherwise the cost by the configured prices.
     pub(crate) cost: Option<Cost>,
     /// Model that the server reported.
     pub(crate) model: Option<ModelId>,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::own_tools::CommandHosts;
+use super::prices::Prices;
 use super::retry::RetryPolicy;
 use crate::http::Network;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
@@ -50,6 +51,9 @@ pub(crate) struct NativeSettings {
     /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry
     /// allows the ports 443 and 80. Commands have no network if the list is empty.
     pub(crate) command_hosts: CommandHosts,
+    /// Prices of models in US dollars for a million tokens, by the model's name, such as `{ gpt-x: { input: 2, output: 8 } }`.
+    /// They give the cost of a turn, marked as computed, where the server reports none.
+    pub(crate) prices: Prices,
     pub(crate) network: Network,
 }
 
@@ -81,13 +85,14 @@ impl Default for NativeSettings {
             context_window: None,
             project_text: true,
             command_hosts: CommandHosts::default(),
+            prices: Prices::default(),
             network: Network::default(),
         }
     }
 }
 
 /// Headers that the configuration must not set, with advice.
-const RESERVED_HEADERS: [(&str, &str); 9] = [
+pub(crate) const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("authorization", "name the token under `credential`"),
     ("proxy-authorization", "write the name and the password into `network.proxy`"),
     ("host", "set `base_url`"),
@@ -119,6 +124,7 @@ impl NativeSettings {
 
     /// Parses the settings; an error names the key.
     pub(crate) fn read(settings: &Map<String, Value>, context: &BuildContext) -> Result<Self, SettingsError> {
+        settings.get("prices").map_or(Ok(()), Prices::check)?;
         let mut read: Self = read_by_key(settings)?;
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
         check_web_url("base_url", read.base_url.as_deref())?;
@@ -172,6 +178,7 @@ mod tests {
             (json!({ "retrys": 2 }), vec!["retrys"]),
             (json!({ "retries": -1 }), vec!["retries"]),
             (json!({ "parallel_tools": 0 }), vec!["parallel_tools"]),
+            (json!({ "prices": { "a": { "input": -1, "output": 0 } } }), vec!["prices", "a", "input"]),
             (json!({ "base_url": "localhost" }), vec!["base_url"]),
             (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
             (json!({ "headers": { "a b": "canary" } }), vec!["headers", "a b"]),

@@ -12,6 +12,7 @@ mod error;
 mod tests;
 
 use std::{
+    borrow::Cow,
     fmt,
     sync::OnceLock,
     time::{Duration, SystemTime},
@@ -80,18 +81,19 @@ impl Transport {
         })
     }
 
-    /// Requests a model's answer: `POST {base_url}` with the path of the wire. Returns as soon as the kind of response
+    /// Requests a model's answer: `POST {base_url}` with the path of the wire, and with `query`. Returns as soon as the kind of response
     /// is known.
     pub(crate) async fn post(
         &self,
         shape: &WireShape,
+        query: Option<&str>,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ServerAnswer, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = self.sent(Method::POST, shape.path(), headers, body).await?;
+        let response = self.sent(Method::POST, &with_query(shape.path(), query), headers, body).await?;
         ServerAnswer::of(response, shape, self.max_answer_bytes).await
     }
 
@@ -195,6 +197,15 @@ impl Transport {
         // Two concurrent first requests may both get here; only one client is stored.
         let client = self.plan.build_for(self.base_url.uri())?;
         Ok(self.client.get_or_init(|| client))
+    }
+}
+
+/// Returns the path with a query.
+pub(crate) fn with_query<'p>(path: &'p str, query: Option<&str>) -> Cow<'p, str> {
+    match query {
+        Some(query) if path.contains('?') => format!("{path}&{query}").into(),
+        Some(query) => format!("{path}?{query}").into(),
+        None => path.into(),
     }
 }
 

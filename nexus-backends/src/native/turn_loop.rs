@@ -49,6 +49,7 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) context_fill: Option<ContextFill>,
     /// True if a compaction could not make enough room in the model's context.
     pub(super) has_full_context: bool,
+    has_warned_of_cost: bool,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -90,6 +91,7 @@ impl<'a> TurnLoop<'a> {
             has_warned_of_usage: false,
             context_fill: None,
             has_full_context: false,
+            has_warned_of_cost: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
@@ -219,6 +221,15 @@ impl<'a> TurnLoop<'a> {
             self.has_warned_of_usage = true;
             let text = "the server does not report its usage: the limit on output tokens applies to each reply \
                 separately";
+            self.context.log.event(TurnEvent::warning(text));
+        }
+        if reply.cost.is_none() && self.limits.cost.is_some() && !self.has_warned_of_cost {
+            self.has_warned_of_cost = true;
+            let model = self.context.log.provenance.model.as_ref().map_or("this model", ModelId::as_str);
+            let text = format!(
+                "the cost of a reply of {model} is not known, so the limit on cost does not count it: the server reports \
+                 none, and `prices` of this backend has no price for this model or the server reports no usage"
+            );
             self.context.log.event(TurnEvent::warning(text));
         }
         self.within_limits()

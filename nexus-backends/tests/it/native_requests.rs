@@ -9,4 +9,5 @@ mod catalogs;
 mod chatgpt;
 mod codex;
 mod grok;
+mod providers;
 mod support;

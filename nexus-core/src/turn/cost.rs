@@ -34,3 +34,15 @@ pub struct Cost {
     /// Source of the amount.
     pub source: CostSource,
 }
+
+impl Cost {
+    /// Returns the sum. It is an estimate if one of the two is.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let source = match (self.source, other.source) {
+            (CostSource::Reported, CostSource::Reported) => CostSource::Reported,
+            _ => CostSource::Estimated,
+        };
+        Self { usd: Usd(self.usd.0 + other.usd.0), source }
+    }
+}

@@ -1,12 +1,15 @@
 //! Resolves every name in a file, builds its backends, and reports every mismatch.
 
+mod provider;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use nexus_core::{
-    BackendId, BuildContext, ExecutionBackend, ModelId, SettingsError, VendorId, scope::folded_name,
+    BackendId, BuildContext, CompletedEntry, ExecutionBackend, ModelId, SettingsError, VendorId,
+    scope::folded_name,
 };
 use serde_json::{Map, Value};
 
@@ -110,10 +113,15 @@ impl<'a> FileCheck<'a> {
         let custom = self.sources.custom.iter().find(|custom| custom.id == id);
         let mut entry = match custom {
             Some(custom) => self.configured_custom(custom, key, written)?,
-            None => {
-                let kind = self.kind_of(key, written)?;
-                self.build(&id, &kind, &written.settings, Some((key, written)))?
-            }
+            None => match self.completed(&id, key, written)? {
+                Some(CompletedEntry { kind, settings }) => {
+                    self.build(&id, &kind, &settings, Some((key, written)))?
+                }
+                None => {
+                    let kind = self.kind_of(key, written)?;
+                    self.build(&id, &kind, &written.settings, Some((key, written)))?
+                }
+            },
         };
         entry.parked.clone_from(&written.parked);
         entry.max_turns_at_once = written.max_turns_at_once;
@@ -128,13 +136,16 @@ impl<'a> FileCheck<'a> {
         key: &MappingKey,
         written: &BackendWritten,
     ) -> Option<ConfiguredBackend> {
-        if let Some(kind) = &written.kind {
-            self.report.add(kind.position, "the program registers this backend: leave `kind` out");
+        for (named, key) in [(&written.kind, "kind"), (&written.provider, "provider")] {
+            if let Some(named) = named {
+                let message = format!("the program registers this backend: leave `{key}` out");
+                self.report.add(named.position, message);
+            }
         }
         for (key, _) in mapping(written) {
             if !BACKEND_KEYS.contains(&key.text.as_str()) {
                 let what = "key of a backend that the program registered";
-                let valid = BACKEND_KEYS.iter().copied().filter(|key| *key != "kind");
+                let valid = BACKEND_KEYS.iter().copied().filter(|key| !["kind", "provider"].contains(key));
                 self.report.unknown(key.position, what, &key.text, valid);
             }
         }
@@ -160,7 +171,17 @@ impl<'a> FileCheck<'a> {
             // The entry has an invalid `kind`, which was already reported.
             None if mapping(written).iter().any(|(key, _)| key.text == "kind") => None,
             None => {
-                self.report.unknown(key.position, "backend", &key.text, self.known_backends());
+                match self.providers().iter().any(|row| row.name == key.text) {
+                    true => {
+                        let name = quoted(&key.text);
+                        let message =
+                            format!("{name} is a provider: write `provider: {}` in this entry", key.text);
+                        self.report.add(key.position, message);
+                    }
+                    false => {
+                        self.report.unknown(key.position, "backend", &key.text, self.known_backends());
+                    }
+                }
                 None
             }
             Some(kind) if is_kind(&kind.value) => {
@@ -210,16 +231,14 @@ impl<'a> FileCheck<'a> {
             let reason = self.sources.registry.absence(kind_name).unwrap_or_default();
             return Some(entry(EntryState::Absent(reason.to_owned()), None, None));
         };
-        if let Some((_, written)) = written
-            && !names_are_known(
-                &written.node,
-                &kind.settings_schema(),
-                kind.name(),
-                BACKEND_KEYS,
-                self.report,
-            )
-        {
-            return None;
+        if let Some((_, written)) = written {
+            let parameters = self.provider_parameters(written);
+            let common: Vec<&str> =
+                BACKEND_KEYS.iter().copied().chain(parameters.iter().map(String::as_str)).collect();
+            let schema = kind.settings_schema();
+            if !names_are_known(&written.node, &schema, kind.name(), &common, self.report) {
+                return None;
+            }
         }
         let context = self.context.clone();
         let built_from = self.built_from(Some(kind_name), settings, written.map(|(_, written)| written));

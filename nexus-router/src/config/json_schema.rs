@@ -2,7 +2,9 @@
 //!
 //! The schema covers only the shape. References between names are checked when the file is loaded.
 
-use nexus_core::{Effort, Registry};
+use std::sync::Arc;
+
+use nexus_core::{BackendKind, Effort, Registry};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -169,6 +171,7 @@ fn backends(registry: &Registry) -> Value {
             "required": ["kind"],
         }));
     }
+    by_kind.extend(by_provider(registry));
     // The last alternative is a backend that the program registers, which has no kind.
     by_kind.push(json!({
         "type": ["object", "null"],
@@ -182,6 +185,33 @@ fn backends(registry: &Registry) -> Value {
         "properties": named,
         "additionalProperties": { "anyOf": by_kind },
     })
+}
+
+/// Returns the schema of entries that name a provider, by the provider's kind. The file may add providers, so any name is valid.
+fn by_provider(registry: &Registry) -> Vec<Value> {
+    let Some(providers) = registry.providers() else { return Vec::new() };
+    let rows = providers.list(None);
+    let of_kind = |kind: &Arc<dyn BackendKind>| {
+        let rows = || rows.iter().filter(|row| row.wire == kind.name());
+        let names: Vec<&str> = rows().map(|row| row.name.as_str()).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let mut schema = backend(&kind.settings_schema(), kind.name(), false);
+        for parameter in rows().flat_map(|row| &row.parameters) {
+            schema["properties"][parameter] = name("Part of the provider's address.");
+        }
+        schema["properties"]["provider"] = json!({
+            "description": "Provider whose row completes the settings: one of this list, or of `providers`.",
+            "anyOf": [{ "enum": names }, { "type": "string", "minLength": 1 }],
+        });
+        schema["type"] = json!("object");
+        schema["required"] = json!(["provider"]);
+        // An entry with a provider of the file may have further parameters.
+        schema["additionalProperties"] = json!({ "type": "string" });
+        Some(schema)
+    };
+    registry.kinds().filter_map(of_kind).collect()
 }
 
 fn backend(settings: &Value, kind: &str, kind_is_required: bool) -> Value {

@@ -22,7 +22,7 @@ pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker
 /// Prefix of top-level keys that Nexus ignores, for example for values with anchors.
 pub(crate) const EXTENSION_PREFIX: &str = "x-";
 /// Keys of a backend that the router reads. All other keys are settings of its kind.
-pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
+pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "provider", "parked", "max_turns_at_once", "pool"];
 /// Most characters of a pool's name.
 pub(crate) const MAX_POOL_NAME: usize = 64;
 /// The keys of a type.
@@ -115,6 +115,8 @@ pub(crate) struct GroupWritten {
 #[derive(Debug)]
 pub(crate) struct BackendWritten {
     pub(crate) kind: Option<Placed<String>>,
+    /// Name of the provider whose row completes the settings.
+    pub(crate) provider: Option<Placed<String>>,
     pub(crate) parked: Option<String>,
     pub(crate) max_turns_at_once: Option<NonZeroUsize>,
     /// The pool in which the backend's turns run, with the position of the key's value.
@@ -262,6 +264,7 @@ impl BackendWritten {
     fn read(node: Node, report: &mut FoundProblems) -> Self {
         let mut backend = Self {
             kind: None,
+            provider: None,
             parked: None,
             max_turns_at_once: None,
             pool: None,
@@ -274,6 +277,7 @@ impl BackendWritten {
         for (key, value) in backend.node.entries("a backend", report).unwrap_or_default() {
             match key.text.as_str() {
                 "kind" => backend.kind = value.text("`kind`", report),
+                "provider" => backend.provider = value.text("`provider`", report),
                 "parked" => backend.parked = parked(value, report),
                 "max_turns_at_once" => backend.max_turns_at_once = count(value, &key.text, report),
                 "pool" => backend.pool = pool(key, value, report),

@@ -12,6 +12,7 @@ mod mutations;
 mod neutral;
 mod panels;
 mod pools;
+mod providers;
 mod queue;
 mod reload;
 mod restore;

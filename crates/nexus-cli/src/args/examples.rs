@@ -150,6 +150,7 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("login", ["nexus login codex", "nexus login codex --device"]),
     ("logout", ["nexus logout codex", "nexus logout --all"]),
     ("manual", ["nexus manual > nexus.1", "nexus manual | man -l -"]),
+    ("models", ["nexus models openrouter", "nexus models --providers"]),
     ("mcp", ["nexus mcp spawn", "nexus mcp project --project ."]),
     ("mcp debate", ["nexus mcp debate", "nexus mcp debate --http 7879"]),
     ("mcp project", ["nexus mcp project", "nexus mcp project --project ~/app --prefix app_"]),

@@ -21,6 +21,7 @@ mod login;
 #[cfg(feature = "login")]
 mod login_word;
 mod mcp;
+mod models;
 mod project;
 mod run;
 mod schema;
@@ -56,6 +57,7 @@ pub(crate) use hold::HoldCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
+pub(crate) use models::ModelsArgs;
 pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use schema::SchemaCommand;
@@ -173,6 +175,8 @@ pub(crate) enum Command {
     Trust(TrustArgs),
     /// Show the logins, their accounts and expiry, and the backends that would run. No model call, and no login is renewed
     Status(StatusArgs),
+    /// List the models that the servers of the backends offer. No model call
+    Models(ModelsArgs),
     /// Find problems that stop turns on this machine, print advice, and end processes that dead runs left. No model call
     #[command(after_help = "Exit codes: 0 no problem was found, 1 a problem was found.")]
     Doctor,
@@ -252,6 +256,7 @@ impl Command {
         Some(match self {
             Self::Status(_) => "checking the backends",
             Self::Doctor => "checking this machine",
+            Self::Models(ModelsArgs { providers: false, .. }) => "asking the servers for their models",
             Self::Check { probe: true, .. } => "checking the backends",
             Self::Forget { .. } => "deleting the conversations at the backends",
             Self::Conversation(ConversationCommand::Delete { .. }) => "deleting the conversation",

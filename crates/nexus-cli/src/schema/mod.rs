@@ -37,6 +37,7 @@ use crate::{
     forget::ForgottenTurn,
     hold::{ListedHold, ReleasedHold},
     manual::{ManualPage, ShellCompletions},
+    models::{ListedBackendModel, ListedProvider},
     output::{AnswerWriter, say, say_json},
     project::{ConformanceOutcome, FileSchema, ListedProjectTask, TaskPrompt},
     run::RunEvent,
@@ -167,6 +168,7 @@ outputs! {
     #[cfg(feature = "login")]
     "logout": List [EndedLogin];
     "manual": Document [ManualPage];
+    "models": List [ListedBackendModel, ListedProvider];
     "project add": Document [TaskAdded];
     "project back": Document [TaskUpdated];
     "project begin": Document [TaskUpdated];

@@ -59,6 +59,10 @@ const ANSWERING: &[&[&str]] = &[
     &["schema", "output", "task", "list"],
     &["status"],
     &["status", "--json"],
+    &["models"],
+    &["models", "--json"],
+    &["models", "--providers"],
+    &["models", "--providers", "--json"],
     #[cfg(feature = "login")]
     &["logout", "codex"],
     #[cfg(feature = "login")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_core::{Cost, CostSource, EventEnvelope, Limits, ToolDefinition, TurnEvent, TurnHost, Usage, Usd};
+use nexus_core::{Cost, EventEnvelope, Limits, ToolDefinition, TurnEvent, TurnHost, Usage};
 use nexus_router::{FallbackRule, KindError, Router, WorkKind};
 use nexus_work::{AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent};
 
@@ -170,10 +170,7 @@ fn ending<T>(report: &AgentReport<T>) -> AgentEnding {
 
 fn sum(one: Option<Cost>, other: Option<Cost>) -> Option<Cost> {
     match (one, other) {
-        (Some(one), Some(other)) => Some(Cost {
-            usd: Usd(one.usd.0 + other.usd.0),
-            source: if one.source == CostSource::Estimated { one.source } else { other.source },
-        }),
+        (Some(one), Some(other)) => Some(one.plus(&other)),
         (one, other) => one.or(other),
     }
 }

@@ -244,6 +244,11 @@ impl Codex {
 impl Cli for Codex {
     type Translator = AppServer;
 
+    // Source: observed with codex 0.169.0.
+    fn models_advice(&self) -> &'static str {
+        "run `codex debug models`"
+    }
+
     fn capabilities(&self) -> Capabilities {
         capabilities::capabilities()
     }

@@ -31,6 +31,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Credential;
 use crate::generic::any_server::{self, Cost};
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
+use crate::native::key_placement::KeyPlacement;
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
@@ -38,7 +39,7 @@ use crate::native::wires::responses::shape::{
     Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
 };
 use crate::native::wires::shape::WireShape;
-use crate::native::{bearer, kind, own_settings};
+use crate::native::{kind, own_settings};
 use crate::settings::{Billing, CredentialSetting};
 
 /// Effort levels that the OpenAI API documents.
@@ -47,7 +48,8 @@ const EFFORTS: [Effort; 5] = [Effort::Minimal, Effort::Low, Effort::Medium, Effo
 /// The backend kind `responses`: Nexus's own loop at any server that speaks `/v1/responses`.
 ///
 /// Settings: those of every native backend, of which `base_url` is required; and `vendor`, `system`,
-/// `structured_output`, `efforts`, `reasoning_summary`, `encrypted_reasoning`, `prompt_cache_key`, `cost`.
+/// `structured_output`, `efforts`, `reasoning_summary`, `encrypted_reasoning`, `prompt_cache_key`, `cost`,
+/// `auth`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Responses;
 
@@ -73,6 +75,7 @@ impl BackendKind for Responses {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (own, shared) = own_settings::part::<Own>(settings)?;
+        own.auth.check("auth")?;
         let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
             let reason = "name the server without /responses, such as `base_url: \
@@ -119,6 +122,9 @@ struct Own {
     max_output_tokens: Option<bool>,
     /// Reports of the server on the cost of an answer, in its usage. Default: never.
     cost: Cost,
+    /// Place of the credential in a request: bearer, none, `{ header: NAME }` or `{ query: NAME }`. Default: bearer, in the
+    /// header Authorization.
+    auth: KeyPlacement,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
@@ -175,6 +181,7 @@ pub(crate) struct Generic {
     efforts: Vec<Effort>,
     output: OutputSupport,
     cost: CostReport,
+    auth: KeyPlacement,
 }
 
 impl Generic {
@@ -219,6 +226,7 @@ impl Generic {
                 StructuredOutput::Instructed => OutputSupport::Instructed,
             },
             cost: own.cost.report(),
+            auth: own.auth.clone(),
         }
     }
 }
@@ -269,8 +277,20 @@ impl Dialect for Generic {
         self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref(), path: "/models" })
     }
 
+    fn list_path(&self) -> Option<&'static str> {
+        Some("/models")
+    }
+
+    fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {
+        self.auth.headers(credential)
+    }
+
+    fn query(&self, credential: Option<&Credential>) -> Option<String> {
+        self.auth.query(credential)
+    }
+
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
-        bearer::headers(call.credential)
+        self.auth.headers(call.credential)
     }
 
     fn head(&self, _headers: &HeaderMap) -> HeaderInfo {

@@ -1,0 +1,102 @@
+//! From an entry of a configuration with `provider` to the settings of a kind.
+
+use nexus_core::SettingsError;
+use serde_json::{Map, Value, json};
+
+use super::row::{OWN_KEY_HEADERS, ProviderRow};
+use crate::native::key_placement::KeyPlacement;
+
+/// Longest value of a parameter, in bytes. Source: the limit of a label in a host name.
+const MAX_PARAMETER_BYTES: usize = 63;
+
+/// Returns the settings of the row's kind. The entry's own settings win over those of the row.
+pub(super) fn settings(
+    name: &str,
+    row: &ProviderRow,
+    entry: &Map<String, Value>,
+) -> Result<Map<String, Value>, SettingsError> {
+    let mut entry = entry.clone();
+    let has_own_address = entry.contains_key("base_url");
+    let base_url = address(name, row, &mut entry, has_own_address)?;
+    let mut settings = row.settings.clone();
+    settings.insert("base_url".to_owned(), base_url.into());
+    if let Some(vendor) = &row.vendor {
+        settings.insert("vendor".to_owned(), vendor.as_str().into());
+    }
+    if OWN_KEY_HEADERS.iter().any(|(wire, _)| *wire == row.wire) {
+        if row.auth == KeyPlacement::Bearer {
+            settings.insert("key_header".to_owned(), "authorization".into());
+        }
+    } else {
+        match &row.auth {
+            KeyPlacement::Bearer | KeyPlacement::None => {}
+            KeyPlacement::Header(header) => {
+                settings.insert("auth".to_owned(), json!({ "header": header }));
+            }
+            KeyPlacement::Query(parameter) => {
+                settings.insert("auth".to_owned(), json!({ "query": parameter }));
+            }
+        }
+    }
+    // A key for the provider's server is not sent to the address that an entry names.
+    if let Some(variable) = row.variable.as_deref().filter(|_| !has_own_address) {
+        settings.insert("credential".to_owned(), json!({ "env": variable }));
+    }
+    let headers = row.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    merge(&mut settings, &mut entry, "headers", headers, str::eq_ignore_ascii_case);
+    merge(&mut settings, &mut entry, "body", row.body.clone(), str::eq);
+    settings.extend(entry);
+    Ok(settings)
+}
+
+/// Takes the parameters out of the entry, and returns the address with them.
+fn address(
+    name: &str,
+    row: &ProviderRow,
+    entry: &mut Map<String, Value>,
+    has_own_address: bool,
+) -> Result<String, SettingsError> {
+    let mut address = row.base_url.clone();
+    for (parameter, meaning) in &row.parameters {
+        let value = match entry.remove(parameter) {
+            // An entry with an address of its own needs no part of another one.
+            _ if has_own_address => continue,
+            Some(Value::String(value)) => value,
+            Some(_) => return Err(SettingsError::new(parameter, format!("must be text: the {meaning}"))),
+            None => {
+                let reason = format!("the provider {name} needs it: write `{parameter}:` with the {meaning}");
+                return Err(SettingsError::new(parameter, reason));
+            }
+        };
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if value.is_empty() || value.len() > MAX_PARAMETER_BYTES || !value.chars().all(fits) {
+            let reason = "must consist of at most 63 ASCII letters, digits, `-` and `_`, because it is part of an address";
+            return Err(SettingsError::new(parameter, reason));
+        }
+        address = address.replace(&format!("{{{parameter}}}"), &value);
+    }
+    Ok(address)
+}
+
+/// Merges a mapping of the row with that of the entry, whose members win.
+fn merge(
+    settings: &mut Map<String, Value>,
+    entry: &mut Map<String, Value>,
+    key: &str,
+    of_row: Map<String, Value>,
+    is_same: fn(&str, &str) -> bool,
+) {
+    // A value of another type stays, so that the kind rejects it.
+    if of_row.is_empty() || entry.get(key).is_some_and(|own| !own.is_object()) {
+        return;
+    }
+    let Some(own) = entry.get_mut(key).and_then(Value::as_object_mut) else {
+        settings.insert(key.to_owned(), of_row.into());
+        return;
+    };
+    for (name, value) in of_row {
+        if !own.keys().any(|known| is_same(known, &name)) {
+            own.insert(name, value);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+use std::sync::Arc;
+
+use nexus_core::{BackendKind, BuildContext, ConfigSection as _, Providers as _, SettingsError};
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+fn entry(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        other => panic!("{other} is no mapping"),
+    }
+}
+
+fn kinds() -> Vec<Arc<dyn BackendKind>> {
+    crate::generic::VENDOR.kinds().collect()
+}
+
+fn rows() -> ProviderRows {
+    ProviderRows::new(kinds())
+}
+
+fn completed(provider: &str, value: Value) -> Result<(String, Value), SettingsError> {
+    let done = rows().complete(provider, &entry(value), None)?;
+    Ok((done.kind, done.settings.into()))
+}
+
+#[test]
+fn every_row_parses_expands_and_builds() {
+    let all: Rows = serde_json::from_str(include_str!("table.json")).unwrap();
+    assert!(all.len() >= 22, "{}", all.len());
+    for (name, row) in &all {
+        row.check(&kinds()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(row.source.as_deref().is_some_and(|source| source.starts_with("https://")), "{name}");
+        assert_eq!(row.title.as_deref().map(str::is_empty), Some(false), "{name}");
+        let mut settings = Map::from_iter([("model".to_owned(), json!("any"))]);
+        settings.extend(row.parameters.keys().map(|key| (key.clone(), json!("some-1"))));
+        let done = rows().complete(name, &settings, None).unwrap();
+        assert!(!done.settings["base_url"].as_str().unwrap().contains(['{', '}']), "{name}");
+        let kind = crate::generic::VENDOR.kinds().find(|kind| kind.name() == done.kind).unwrap();
+        let built = kind.build(name.as_str().into(), &done.settings, &BuildContext::in_home("/nowhere"));
+        let backend = built.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(backend.capabilities().server.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn an_entry_is_completed_and_its_own_settings_win() {
+    let (kind, settings) = completed("mistral", json!({ "model": "m" })).unwrap();
+    let expected = json!({
+        "model": "m", "base_url": "https://api.mistral.ai/v1", "call_ids": "short",
+        "credential": { "env": "MISTRAL_API_KEY" },
+    });
+    assert_eq!((kind.as_str(), settings), ("chat", expected));
+
+    let own = json!({ "call_ids": "any", "credential": { "file": "key" } });
+    let (_, settings) = completed("mistral", own).unwrap();
+    assert_eq!((&settings["call_ids"], &settings["credential"]), (&json!("any"), &json!({ "file": "key" })));
+
+    let (_, settings) = completed("azure", json!({ "resource": "mine" })).unwrap();
+    assert_eq!(settings["base_url"], "https://mine.openai.azure.com/openai/v1");
+    assert_eq!(settings["auth"], json!({ "header": "api-key" }));
+    assert_eq!(settings.get("resource"), None);
+    let (_, settings) = completed("anthropic", json!({})).unwrap();
+    assert_eq!((settings.get("auth"), settings.get("key_header")), (None, None));
+}
+
+#[test]
+fn a_key_of_a_provider_goes_to_the_providers_address_alone() {
+    let (_, settings) = completed("mistral", json!({ "base_url": "http://127.0.0.1:1/v1" })).unwrap();
+    assert_eq!(settings.get("credential"), None);
+    let own = json!({ "base_url": "http://127.0.0.1:1/v1", "region": "x" });
+    let (_, settings) = completed("bedrock", own).unwrap();
+    assert_eq!((settings.get("credential"), settings.get("region")), (None, None));
+}
+
+#[test]
+fn a_missing_or_unusable_parameter_is_named() {
+    let error = completed("bedrock", json!({})).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "region: the provider bedrock needs it: write `region:` with the AWS region, such as us-east-1"
+    );
+    for value in [json!("a.evil.test/"), json!(""), json!(3), json!("x".repeat(64))] {
+        assert_eq!(completed("bedrock", json!({ "region": value })).unwrap_err().path, ["region"]);
+    }
+    assert_eq!(completed("vertex", json!({ "region": "a" })).unwrap_err().path, ["project"]);
+}
+
+#[test]
+fn headers_and_members_of_a_row_are_completed_one_by_one() {
+    let section = json!({ "mine": {
+        "wire": "chat", "base_url": "https://a.test/v1", "auth": { "query": "key" }, "variable": "MY_KEY",
+        "headers": { "X-Title": "row", "x-org": "row" }, "body": { "a": 1, "b": 1 },
+    } });
+    rows().check(&section).unwrap();
+    let own = entry(json!({ "headers": { "x-title": "own" }, "body": { "b": 2 } }));
+    let settings = rows().complete("mine", &own, Some(&section)).unwrap().settings;
+    assert_eq!(settings["headers"], json!({ "x-title": "own", "x-org": "row" }));
+    assert_eq!(settings["body"], json!({ "a": 1, "b": 2 }));
+    assert_eq!(settings["auth"], json!({ "query": "key" }));
+    let listed = rows().list(Some(&section));
+    let mine = listed.iter().find(|row| row.name == "mine").unwrap();
+    assert!(mine.is_of_the_file && listed.len() == table().len() + 1);
+}
+
+#[test]
+fn an_error_of_a_row_names_the_row_and_the_member() {
+    let base = json!({ "wire": "chat", "base_url": "https://a.test/v1" });
+    for (members, path) in [
+        (json!({ "wire": "smoke" }), vec!["x", "wire"]),
+        (json!({ "wire": "codex-cli" }), vec!["x", "wire"]),
+        (json!({ "base_url": "a.test" }), vec!["x", "base_url"]),
+        (json!({ "base_url": "https://me:canary@a.test" }), vec!["x", "base_url"]),
+        (json!({ "base_url": "https://{zone}.test" }), vec!["x", "base_url"]),
+        (json!({ "parameters": { "model": "m" } }), vec!["x", "parameters", "model"]),
+        (json!({ "parameters": { "A b": "m" } }), vec!["x", "parameters", "A b"]),
+        (json!({ "variable": "sk-proj-canary-0123456789" }), vec!["x", "variable"]),
+        (json!({ "auth": { "header": "a b" } }), vec!["x", "auth", "header"]),
+        (json!({ "wire": "messages", "auth": { "query": "key" } }), vec!["x", "auth"]),
+        (json!({ "settings": { "call_id": "short" } }), vec!["x", "settings", "call_id"]),
+        (json!({ "settings": { "base_url": "y" } }), vec!["x", "settings", "base_url"]),
+        (json!({ "wire": "responses", "body": { "a": 1 } }), vec!["x", "body"]),
+        (json!({ "checked": "twice" }), vec!["x", "checked"]),
+        (json!({ "colour": 1 }), vec!["x", "colour"]),
+    ] {
+        let mut row = base.clone();
+        row.as_object_mut().unwrap().extend(entry(members.clone()));
+        let error = rows().check(&json!({ "x": row })).unwrap_err();
+        assert_eq!(error.path, path, "{members}: {error}");
+        assert!(!error.to_string().contains("canary"), "{error}");
+    }
+    assert_eq!(rows().check(&json!({ "x": {} })).unwrap_err().path, ["x", "wire"]);
+}
