@@ -153,8 +153,8 @@ fn take_message<'b>(bytes: &mut &'b [u8]) -> Option<(u16, &'b [u8])> {
     Some((u16::from_ne_bytes(*kind), content))
 }
 
-/// Returns the address of an interface and the length of its prefix. On a link with a peer, the local address is the interface's own, and
-/// the other is then that of the peer.
+/// Returns the address of an interface and the length of its prefix. On a link with a peer, only the local address is the
+/// interface's own. Source: Linux, `linux/if_addr.h`.
 fn address_of(content: &[u8]) -> Option<(IpAddr, u8)> {
     let prefix = *content.get(1)?;
     let (mut attributes, mut found) = (content.get(ADDRESS_BYTES..)?, None);
