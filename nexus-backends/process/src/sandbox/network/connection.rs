@@ -15,7 +15,7 @@ use super::gate::{GateDecision, judge, judge_second};
 use super::http_head::{self, HttpHead, HttpRequestHead};
 use super::own_networks::OwnNetworks;
 use super::record::{RefusalReason, RefusedConnection};
-use super::server_answer::{self, ServerAnswer};
+use super::server_answer::{self, HelloAnswer};
 use super::target::{RelayTarget, TargetHost};
 
 /// Longest time from the first byte of a client to the end of its handshake message or its request's head.
@@ -211,12 +211,12 @@ impl RelayedConnection {
                 let answer = timeout(ANSWER_TIME, answered).await;
                 first = match answer.map_err(|_| RelayFailure::Broken)?.map_err(|_| RelayFailure::Broken)? {
                     // The second message could name another server.
-                    ServerAnswer::RetryRequest => {
+                    HelloAnswer::RetryRequest => {
                         judged(&mut from_client, &mut rest, |bytes| judge_second(target, bytes))
                             .await
                             .map(|_| JudgedBytes::All(rest))
                     }
-                    ServerAnswer::Other | ServerAnswer::Incomplete => Ok(JudgedBytes::All(rest)),
+                    HelloAnswer::Other | HelloAnswer::Incomplete => Ok(JudgedBytes::All(rest)),
                 };
             }
             let (JudgedBytes::All(first) | JudgedBytes::Hello(first)) =
@@ -315,7 +315,7 @@ impl JudgementFailure {
 /// Looks at the first bytes of a server, and reports its answer once.
 struct AnswerWatch {
     seen: Vec<u8>,
-    tell: Option<oneshot::Sender<ServerAnswer>>,
+    tell: Option<oneshot::Sender<HelloAnswer>>,
 }
 
 impl AnswerWatch {
@@ -323,7 +323,7 @@ impl AnswerWatch {
         let Some(tell) = self.tell.take() else { return };
         self.seen.extend_from_slice(bytes);
         match server_answer::read(&self.seen) {
-            ServerAnswer::Incomplete => self.tell = Some(tell),
+            HelloAnswer::Incomplete => self.tell = Some(tell),
             // The receiver is gone if the client uses another protocol.
             answer => drop(tell.send(answer)),
         }

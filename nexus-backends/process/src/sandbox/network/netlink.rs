@@ -143,7 +143,7 @@ fn send(socket: &OwnedFd, kind: u16, flags: u16, content: &[u8]) -> io::Result<(
     Ok(())
 }
 
-/// Takes one message from those that the kernel sent at once. Returns its kind and its content.
+/// Takes the first message. Returns its kind and its content.
 fn take_message<'b>(bytes: &mut &'b [u8]) -> Option<(u16, &'b [u8])> {
     let (size, rest) = bytes.split_first_chunk::<4>()?;
     let size = usize::try_from(u32::from_ne_bytes(*size)).ok()?;
@@ -153,8 +153,8 @@ fn take_message<'b>(bytes: &mut &'b [u8]) -> Option<(u16, &'b [u8])> {
     Some((u16::from_ne_bytes(*kind), content))
 }
 
-/// Returns the address of an interface and the length of its prefix. The local address is the interface's own, if there is one;
-/// the other is then that of the peer.
+/// Returns the address of an interface and the length of its prefix. On a link with a peer, only the local address is the
+/// interface's own. Source: Linux, `linux/if_addr.h`.
 fn address_of(content: &[u8]) -> Option<(IpAddr, u8)> {
     let prefix = *content.get(1)?;
     let (mut attributes, mut found) = (content.get(ADDRESS_BYTES..)?, None);

@@ -23,7 +23,7 @@ const RETRY_RANDOM: [u8; 32] = [
 
 /// Result of reading the beginning of a server's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ServerAnswer {
+pub(super) enum HelloAnswer {
     /// The message is not complete.
     Incomplete,
     /// The server asks for a second `ClientHello`.
@@ -33,35 +33,35 @@ pub(super) enum ServerAnswer {
 }
 
 /// Reads the beginning of a server's bytes.
-pub(super) fn read(bytes: &[u8]) -> ServerAnswer {
+pub(super) fn read(bytes: &[u8]) -> HelloAnswer {
     let (mut message, mut rest) = (Vec::new(), bytes);
     loop {
         let Some((header, body)) = rest.split_first_chunk::<5>() else {
             let is_tls = rest.first().is_none_or(|kind| (CHANGE_CIPHER_SPEC..=HANDSHAKE).contains(kind));
             let is_short = is_tls && bytes.len() < MAX_BYTES;
-            return if is_short { ServerAnswer::Incomplete } else { ServerAnswer::Other };
+            return if is_short { HelloAnswer::Incomplete } else { HelloAnswer::Other };
         };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
         let part = &body[..length.min(body.len())];
         match header[0] {
             HANDSHAKE => message.extend_from_slice(part),
             // The server ends the connection.
-            ALERT if part.first() == Some(&FATAL) => return ServerAnswer::Other,
+            ALERT if part.first() == Some(&FATAL) => return HelloAnswer::Other,
             CHANGE_CIPHER_SPEC | ALERT => {}
-            _ => return ServerAnswer::Other,
+            _ => return HelloAnswer::Other,
         }
         if message.first().is_some_and(|kind| *kind != SERVER_HELLO) {
-            return ServerAnswer::Other;
+            return HelloAnswer::Other;
         }
         if let Some(head) = message.get(..NEEDED_BYTES) {
             return if head.ends_with(&RETRY_RANDOM) {
-                ServerAnswer::RetryRequest
+                HelloAnswer::RetryRequest
             } else {
-                ServerAnswer::Other
+                HelloAnswer::Other
             };
         }
         if part.len() < length {
-            return if bytes.len() < MAX_BYTES { ServerAnswer::Incomplete } else { ServerAnswer::Other };
+            return if bytes.len() < MAX_BYTES { HelloAnswer::Incomplete } else { HelloAnswer::Other };
         }
         rest = &body[length..];
     }
@@ -88,11 +88,11 @@ pub(super) mod tests {
         for record in [1, 7, 38, 64] {
             let bytes = answer(&RETRY_RANDOM, record);
             let ends: Vec<_> = (0..bytes.len()).map(|end| read(&bytes[..end])).collect();
-            assert!(ends.iter().all(|answer| *answer != ServerAnswer::Other), "{record}: {ends:?}");
-            assert_eq!(read(&bytes), ServerAnswer::RetryRequest, "{record}");
+            assert!(ends.iter().all(|answer| *answer != HelloAnswer::Other), "{record}: {ends:?}");
+            assert_eq!(read(&bytes), HelloAnswer::RetryRequest, "{record}");
             let warned = [&[ALERT, 3, 3, 0, 2, 1, 112][..], &bytes].concat();
-            assert_eq!(read(&warned), ServerAnswer::RetryRequest);
-            assert_eq!(read(&answer(&[7; 32], record)), ServerAnswer::Other);
+            assert_eq!(read(&warned), HelloAnswer::RetryRequest);
+            assert_eq!(read(&answer(&[7; 32], record)), HelloAnswer::Other);
         }
         for other in [
             &b"HTTP/1.1 400"[..],
@@ -101,8 +101,8 @@ pub(super) mod tests {
             b"\x16\x03\x03\0\x01\x0b",
             b"\x15\x03\x03\0\x02\x02\x28",
         ] {
-            assert_eq!(read(other), ServerAnswer::Other, "{other:?}");
+            assert_eq!(read(other), HelloAnswer::Other, "{other:?}");
         }
-        assert_eq!(read(&[ALERT, 3, 3, 0, 2, 1, 112].repeat(1000)), ServerAnswer::Other);
+        assert_eq!(read(&[ALERT, 3, 3, 0, 2, 1, 112].repeat(1000)), HelloAnswer::Other);
     }
 }
