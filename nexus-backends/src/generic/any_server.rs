@@ -55,9 +55,17 @@ pub(super) fn ends_with_version(base_url: &str) -> bool {
     is_version(base_url.trim().trim_end_matches('/').rsplit('/').next().unwrap_or_default())
 }
 
-/// Returns true for a segment of a path that names the version of an API.
+/// Returns true for a segment of a path that names the version of an API: `v1`, `v1beta`, `v1alpha2`, and with an addition
+/// `v1.0` and `v1-openai`. A word such as `v2ray` is none.
 pub(super) fn is_version(segment: &str) -> bool {
-    segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    let is_digit = |c: char| c.is_ascii_digit();
+    let Some(rest) = segment.strip_prefix('v').filter(|rest| rest.starts_with(is_digit)) else {
+        return false;
+    };
+    let rest = rest.trim_start_matches(is_digit);
+    let rest = rest.strip_prefix("alpha").or_else(|| rest.strip_prefix("beta")).unwrap_or(rest);
+    let rest = rest.trim_start_matches(is_digit);
+    !rest.starts_with(char::is_alphanumeric)
 }
 
 /// Returns the host of the server; empty without a valid `base_url`.
@@ -167,18 +175,32 @@ pub(super) fn check_body(members: &Map<String, Value>) -> Result<(), SettingsErr
     check_members(members, &["body"], &RESERVED_MEMBERS)
 }
 
-/// Rejects members at `place` of the settings that Nexus writes itself.
+/// Rejects members at `place` of the settings that Nexus writes itself, in any spelling.
 pub(super) fn check_members(
     members: &Map<String, Value>,
     place: &[&str],
     own: &[&str],
 ) -> Result<(), SettingsError> {
-    let Some(name) = members.keys().find(|name| own.contains(&name.as_str())) else {
+    let is_own = |name: &&String| own.iter().any(|own| in_camel_case(own) == in_camel_case(name));
+    let Some(name) = members.keys().find(is_own) else {
         return Ok(());
     };
     let path = place.iter().map(|key| (*key).to_owned()).chain([name.clone()]).collect();
     let reason = "Nexus writes this member of a request itself: remove it".to_owned();
     Err(SettingsError { path, reason })
+}
+
+/// Returns the name of a member in camel case. Servers of some APIs take a name in this form and with underscores.
+/// Source: the JSON mapping of protocol buffers.
+pub(super) fn in_camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
 }
 
 /// Returns the setting `body` as JSON, if it has members.
@@ -222,6 +244,16 @@ mod tests {
             let failure = check_key(None, host, &token).unwrap_err();
             let words = failure.message.unwrap();
             assert!(words.contains("Claude Code alone") && !words.contains("canary"), "{words}");
+        }
+    }
+
+    #[test]
+    fn only_a_version_is_taken_for_one() {
+        for segment in ["v1", "v1beta", "v1alpha", "v1beta1", "v10", "v1.0", "v1-openai"] {
+            assert!(is_version(segment), "{segment}");
+        }
+        for segment in ["", "v", "1", "vx", "v2ray", "v1betas", "v1gamma", "version1"] {
+            assert!(!is_version(segment), "{segment}");
         }
     }
 

@@ -34,6 +34,7 @@ use crate::native::key_placement::KeyPlacement;
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
+use crate::native::wires::AnswerFormat;
 use crate::native::wires::chat::shape::{ChatShape, ThinkingBack};
 use crate::native::wires::shape::WireShape;
 use crate::native::{kind, own_settings};
@@ -229,7 +230,7 @@ impl Default for ChatServer {
 impl Dialect for ChatServer {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
-        if self.shape.answer == crate::native::wires::AnswerFormat::Instructed {
+        if self.shape.answer == AnswerFormat::Instructed {
             capabilities.output = OutputSupport::Instructed;
         }
         // The server's model list is not requested, so a request must name a model if no default is set.
@@ -295,13 +296,33 @@ impl Dialect for ChatServer {
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure> {
         let is_bad_request =
             matches!(error.status, Some(StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY));
-        match switch(error.body).filter(|_| is_bad_request) {
+        match switch(error.body).filter(|switch| is_bad_request && !self.has(switch)) {
             Some(switch) => {
                 let words = error.body.words();
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
                 Some(Failure::new(ErrorKind::InvalidRequest, words))
             }
             None => any_server::misplaced(error, "chat"),
+        }
+    }
+}
+
+impl ChatServer {
+    /// Returns true if a setting is present already, so that advice to set it does not help.
+    fn has(&self, setting: &str) -> bool {
+        let shape = &self.shape;
+        match setting {
+            "output_bound: max_tokens" => shape.output_bound == Some("max_tokens"),
+            "output_bound: max_completion_tokens" => shape.output_bound == Some("max_completion_tokens"),
+            "stream_usage: false" => !shape.stream_usage,
+            "parallel_tool_calls: null" => shape.parallel_tool_calls.is_none(),
+            "efforts: []" => self.efforts.is_empty(),
+            "structured_output: tool" => shape.answer == AnswerFormat::Tool,
+            "structured_output: instructed" => shape.answer == AnswerFormat::Instructed,
+            "strict: false" => !shape.strict,
+            "thinking_back: never" => shape.thinking_back == ThinkingBack::Never,
+            "call_ids: short" => shape.id_length == SHORT_ID_BYTES,
+            _ => false,
         }
     }
 }

@@ -14,7 +14,9 @@
 //!
 //! Source: the API reference, and the guides to thinking, function calling and structured output.
 
-use std::{sync::Arc, time::Duration};
+mod advice;
+
+use std::{sync::Arc, time::SystemTime};
 
 use async_trait::async_trait;
 use http::{
@@ -32,7 +34,7 @@ use serde_json::{Map, Value};
 use super::any_server::{self, StructuredOutput};
 use crate::auth::Credential;
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
-use crate::native::outcome::{ErrorBody, ErrorReply};
+use crate::native::outcome::ErrorReply;
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
 use crate::native::wires::AnswerFormat;
@@ -52,10 +54,6 @@ const KEY_HEADER: HeaderName = HeaderName::from_static("x-goog-api-key");
 
 /// Effort levels that every model with levels accepts, at least since Gemini 3.1.
 const EFFORTS: [Effort; 3] = [Effort::Low, Effort::Medium, Effort::High];
-
-/// Assumed time until a used-up quota of a day returns. Source: the guide to rate limits, by which such a quota is reset
-/// once a day.
-const QUOTA_DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Members of a request that Nexus writes.
 const OWN_MEMBERS: [&str; 6] = ["contents", "model", "stream", "systemInstruction", "toolConfig", "tools"];
@@ -101,15 +99,7 @@ impl BackendKind for GeminiApi {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (mut own, shared) = own_settings::part::<GeminiSettings>(settings)?;
         any_server::check_members(&own.body, &["body"], &OWN_MEMBERS)?;
-        let generation = match own.body.remove("generationConfig") {
-            None => Map::new(),
-            Some(Value::Object(members)) => members,
-            Some(_) => {
-                let path = vec!["body".to_owned(), "generationConfig".to_owned()];
-                return Err(SettingsError { path, reason: "must be an object".to_owned() });
-            }
-        };
-        any_server::check_members(&generation, &["body", "generationConfig"], &OWN_GENERATION)?;
+        let generation = take_generation(&mut own.body)?;
         let mut settings = NativeSettings::read(&shared, context)?;
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
@@ -118,6 +108,27 @@ impl BackendKind for GeminiApi {
         server.provider = any_server::provider(own.vendor.as_deref(), &VendorId::from(VENDOR));
         kind::build(id, Arc::new(server), credential, &settings, context)
     }
+}
+
+/// Removes the members of `generationConfig` from the setting `body`.
+fn take_generation(body: &mut Map<String, Value>) -> Result<Map<String, Value>, SettingsError> {
+    let is_generation = |name: &&String| any_server::in_camel_case(name) == "generationConfig";
+    let names: Vec<String> = body.keys().filter(is_generation).cloned().collect();
+    let mut generation = None;
+    for name in names {
+        let error = |reason: &str| SettingsError {
+            path: vec!["body".to_owned(), name.clone()],
+            reason: reason.to_owned(),
+        };
+        let Some(Value::Object(members)) = body.remove(&name) else {
+            return Err(error("must be an object"));
+        };
+        any_server::check_members(&members, &["body", &name], &OWN_GENERATION)?;
+        if generation.replace(members).is_some() {
+            return Err(error("the same member is set in another spelling: remove one of them"));
+        }
+    }
+    Ok(generation.unwrap_or_default())
 }
 
 /// Settings of this kind alone.
@@ -223,9 +234,12 @@ impl GeminiServer {
     }
 }
 
-/// Returns true if the path of a base URL has the version of the API. At Google's cloud platform the project follows it.
+/// Returns true if the path of a base URL has the version of the API: at its end, or before a project or a publisher as at
+/// Google's cloud platform. A version anywhere else is that of a gateway.
 fn names_version(base_url: &str) -> bool {
-    base_url.trim().split('/').skip(3).any(any_server::is_version)
+    let segments: Vec<&str> = base_url.trim().trim_end_matches('/').split('/').skip(3).collect();
+    let is_before = |pair: &[&str]| matches!(pair, [version, "projects" | "publishers"] if any_server::is_version(version));
+    segments.last().is_some_and(|last| any_server::is_version(last)) || segments.windows(2).any(is_before)
 }
 
 /// The dialect without any settings.
@@ -263,7 +277,7 @@ impl Dialect for GeminiServer {
     ) -> Result<ModelPlan, Failure> {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
-        let path = call_path(&model);
+        let path = call_path(&model)?;
         let path = if self.has_version { path } else { format!("/v1beta{path}").into() };
         let shape = WireShape::Gemini(GeminiShape { path, ..self.shape.clone() });
         Ok(ModelPlan {
@@ -325,10 +339,22 @@ impl Dialect for GeminiServer {
             return Some(Failure::new(ErrorKind::Forbidden, words));
         }
         // The delay that such an error names is that of the quota of a minute.
-        if error.body.quota.as_deref().is_some_and(|quota| quota.contains("PerDay")) {
-            return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(Retry::Guessed(QUOTA_DAY)));
+        match error.body.quota.as_deref().filter(|quota| quota.contains("PerDay")) {
+            // A usage limit would suspend the backend, which still serves its other models.
+            Some(quota) if quota.contains("PerModel") => {
+                let words = format!(
+                    "{words} (this model's quota of the day is used up until midnight Pacific time: name another model)"
+                );
+                return Some(Failure::new(ErrorKind::ModelUnavailable, words));
+            }
+            Some(_) => {
+                let retry = Retry::Guessed(advice::until_reset(SystemTime::now()));
+                return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(retry));
+            }
+            None => {}
         }
-        match switch(error.body).filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
+        let switch = advice::switch(error.body).filter(|switch| !advice::is_set(switch, &self.shape));
+        match switch.filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
             Some(switch) => {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
                 Some(Failure::new(ErrorKind::InvalidRequest, words))
@@ -336,33 +362,6 @@ impl Dialect for GeminiServer {
             None => any_server::misplaced(error, "gemini"),
         }
     }
-}
-
-/// Returns the setting that omits or changes the field that an error concerns. The API names fields in its words alone.
-/// Source: errors of the API in public threads.
-fn switch(body: &ErrorBody) -> Option<&'static str> {
-    let says = |words: &[&str]| words.iter().any(|words| body.names(words));
-    Some(match () {
-        () if says(&["thinking level", "thinking_level", "thinkinglevel"]) => "thinking: budget",
-        () if says(&["thought_signature"]) => "thinking: level",
-        () if says(&["thinking budget", "thinking_budget", "thinkingbudget"]) => "thinking: level",
-        () if says(&[
-            "thinking is not",
-            "does not support thinking",
-            "include_thoughts",
-            "thinking_config",
-        ]) =>
-        {
-            "thinking: none"
-        }
-        () if says(&["response mime type", "response_mime_type", "json_schema", "response_schema"]) => {
-            "structured_output: tool"
-        }
-        () if says(&["function_response.parts"]) => "result_pictures: beside",
-        () if says(&["unknown name \"id\""]) => "call_ids: false",
-        () if says(&["function_calling_config", "allowed_function_names"]) => "structured_output: instructed",
-        () => return None,
-    })
 }
 
 #[cfg(test)]

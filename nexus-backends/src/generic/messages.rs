@@ -36,6 +36,7 @@ use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, Reques
 use crate::native::outcome::{ErrorBody, ErrorReply};
 use crate::native::settings::NativeSettings;
 use crate::native::transport::Transport;
+use crate::native::wires::AnswerFormat;
 use crate::native::wires::messages::shape::{MessagesShape, ThinkingForm};
 use crate::native::wires::shape::WireShape;
 use crate::native::{bearer, kind, own_settings};
@@ -210,7 +211,7 @@ fn path_below(base_url: &str) -> &'static str {
 impl Dialect for MessagesServer {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = kind::capabilities(&self.provider, &self.efforts, self.cost);
-        if self.shape.answer == crate::native::wires::AnswerFormat::Instructed {
+        if self.shape.answer == AnswerFormat::Instructed {
             capabilities.output = OutputSupport::Instructed;
         }
         // The server's model list is not requested, so a request must name a model if no default is set.
@@ -294,12 +295,26 @@ impl Dialect for MessagesServer {
         if let Some(until) = own_limit(words) {
             return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(until));
         }
-        match switch(error.body).filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
+        let switch = switch(error.body).filter(|switch| !self.has(switch));
+        match switch.filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
             Some(switch) => {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
                 Some(Failure::new(ErrorKind::InvalidRequest, words))
             }
             None => any_server::misplaced(error, NAME),
+        }
+    }
+}
+
+impl MessagesServer {
+    /// Returns true if a setting is present already, so that advice to set it does not help.
+    fn has(&self, setting: &str) -> bool {
+        match setting {
+            "thinking: adaptive" => self.shape.thinking == ThinkingForm::Adaptive,
+            "thinking: budget" => self.shape.thinking == ThinkingForm::Budget,
+            "structured_output: tool" => self.shape.answer == AnswerFormat::Tool,
+            "cache_marks: false" => !self.shape.cache_marks,
+            _ => false,
         }
     }
 }

@@ -199,10 +199,13 @@ impl TurnLoop<'_> {
     fn end(
         &mut self,
         end: BodyEnd,
-        reader: Box<dyn WireReader>,
+        mut reader: Box<dyn WireReader>,
         calls_before: usize,
         requested: &ModelId,
     ) -> Result<ModelReply, Box<Failed>> {
+        if !matches!(end, BodyEnd::Over) {
+            reader.body_broke();
+        }
         let shown = reader.shown().to_vec();
         let mut arrived = Vec::new();
         let mut reply = reader.into_reply(&mut arrived);

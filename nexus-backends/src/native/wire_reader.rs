@@ -24,6 +24,9 @@ pub(crate) trait WireReader: Send {
     /// Returns true after the terminal event.
     fn is_finished(&self) -> bool;
 
+    /// Records that reading the body failed, so that something may be missing. Default: does nothing.
+    fn body_broke(&mut self) {}
+
     /// Returns true if only an addition to the end is missing, such as the reason of a failure. It is waited for
     /// briefly.
     fn awaits_rest(&self) -> bool;

@@ -44,11 +44,44 @@ fn a_setting_reaches_the_shape() {
 }
 
 fn advice(status: u16, body: &str) -> (ErrorKind, String) {
+    advice_of(&ChatServer::default(), status, body)
+}
+
+fn advice_of(server: &ChatServer, status: u16, body: &str) -> (ErrorKind, String) {
     let body = ErrorBody::read(body.as_bytes());
     let headers = HeaderMap::new();
     let reply = ErrorReply { status: StatusCode::from_u16(status).ok(), headers: &headers, body: &body };
-    let failure = crate::native::outcome::judge(&reply, ChatServer::default().failure(&reply));
+    let failure = crate::native::outcome::judge(&reply, server.failure(&reply));
     (failure.kind, failure.message.unwrap())
+}
+
+#[test]
+fn no_error_advises_a_setting_that_is_present() {
+    let refused =
+        |field: &str| format!(r#"{{"error":{{"message":"Unknown parameter.","param":"{field}"}}}}"#);
+    let with =
+        |own: Value| ChatServer::new(&serde_json::from_value(own).unwrap(), &NativeSettings::default());
+    // Mistral.
+    let bound = r#"{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted"}]}"#;
+    for (own, is_advised) in [(json!({ "output_bound": "max_completion_tokens" }), true), (json!({}), false)]
+    {
+        let (_, words) = advice_of(&with(own), 422, bound);
+        assert_eq!(words.contains("`output_bound: max_tokens`"), is_advised, "{words}");
+    }
+    for (own, field) in [
+        (json!({ "stream_usage": false }), "stream_options"),
+        (json!({ "efforts": [] }), "reasoning_effort"),
+        (json!({ "structured_output": "tool" }), "response_format"),
+        (json!({ "structured_output": "instructed" }), "tool_choice"),
+        (json!({ "strict": false }), "strict"),
+        (json!({ "thinking_back": "never" }), "reasoning_content"),
+        (json!({ "call_ids": "short" }), "tool_call_id"),
+    ] {
+        let (_, words) = advice_of(&with(own), 400, &refused(field));
+        assert!(!words.contains("(set `"), "{words}");
+        let (_, words) = advice(400, &refused(field));
+        assert!(words.contains("(set `"), "{words}");
+    }
 }
 
 #[test]
@@ -63,12 +96,6 @@ fn an_error_names_the_setting_that_fixes_it() {
             "`output_bound: max_completion_tokens`",
         ),
         // Mistral.
-        (
-            422,
-            r#"{"detail":[{"type":"extra_forbidden","loc":["body","max_completion_tokens"],"msg":"Extra inputs are not permitted"}]}"#,
-            Kind::InvalidRequest,
-            "`output_bound: max_tokens`",
-        ),
         (
             422,
             r#"{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted"}]}"#,

@@ -1,9 +1,13 @@
 //! Settings of the kind `gemini`, its headers, and its advice on errors.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use nexus_core::Secret;
 use serde_json::json;
 
+use super::advice::{DAY, until_reset};
 use super::*;
+use crate::native::outcome::ErrorBody;
 
 fn built(settings: Value) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let Value::Object(settings) = settings else { panic!("settings are an object") };
@@ -22,12 +26,33 @@ fn a_wrong_setting_is_named() {
             json!({ "body": { "generationConfig": { "thinkingConfig": {} } } }),
             vec!["body", "generationConfig", "thinkingConfig"],
         ),
+        (json!({ "body": { "system_instruction": {} } }), vec!["body", "system_instruction"]),
+        (json!({ "body": { "tool_config": {} } }), vec!["body", "tool_config"]),
+        (json!({ "body": { "generation_config": [] } }), vec!["body", "generation_config"]),
+        (
+            json!({ "body": { "generation_config": { "thinking_config": {} } } }),
+            vec!["body", "generation_config", "thinking_config"],
+        ),
+        (
+            json!({ "body": { "generationConfig": {}, "generation_config": {} } }),
+            vec!["body", "generation_config"],
+        ),
         (json!({ "key_header": "cookie" }), vec!["key_header"]),
     ] {
         assert_eq!(built(settings.clone()).unwrap_err().path, path, "{settings}");
     }
     assert!(built(json!({})).is_ok(), "the server has a default");
     assert!(built(json!({ "body": { "generationConfig": { "temperature": 0.1 } } })).is_ok());
+    assert!(built(json!({ "body": { "safety_settings": [], "generation_config": { "top_k": 1 } } })).is_ok());
+}
+
+#[test]
+fn the_configuration_is_taken_from_the_body_in_either_spelling() {
+    for name in ["generationConfig", "generation_config"] {
+        let Value::Object(mut body) = json!({ name: { "topK": 1 }, "labels": {} }) else { panic!("{name}") };
+        assert_eq!(Value::Object(take_generation(&mut body).unwrap()), json!({ "topK": 1 }));
+        assert_eq!(Value::Object(body), json!({ "labels": {} }));
+    }
 }
 
 #[test]
@@ -51,6 +76,21 @@ async fn the_path_has_the_model_and_a_version_once() {
             "/models/m:streamGenerateContent?alt=sse",
         ),
         (
+            "https://aiplatform.googleapis.com/v1beta1/publishers/google/",
+            "/models?pageSize=1000",
+            "/models/m:streamGenerateContent?alt=sse",
+        ),
+        (
+            "https://gateway.ai.cloudflare.com/v1/account/gateway/google-ai-studio",
+            "/v1beta/models?pageSize=1000",
+            "/v1beta/models/m:streamGenerateContent?alt=sse",
+        ),
+        (
+            "https://gateway.test/v2ray",
+            "/v1beta/models?pageSize=1000",
+            "/v1beta/models/m:streamGenerateContent?alt=sse",
+        ),
+        (
             "https://gateway.test/gemini",
             "/v1beta/models?pageSize=1000",
             "/v1beta/models/m:streamGenerateContent?alt=sse",
@@ -62,6 +102,8 @@ async fn the_path_has_the_model_and_a_version_once() {
         let transport = Transport::new(&settings, &BuildContext::in_home("/home")).unwrap();
         let plan = server.model(Some(&ModelId::from("m")), &transport, None).await.unwrap();
         assert_eq!(plan.shape.path(), call);
+        let failure = server.model(Some(&ModelId::from("../m")), &transport, None).await.unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
     }
 }
 
@@ -82,10 +124,53 @@ fn the_key_is_in_the_header_that_the_setting_names_and_nothing_prints_it() {
 }
 
 fn judged(status: u16, body: &Value) -> Failure {
+    judged_by(&GeminiServer::default(), status, body)
+}
+
+fn judged_by(server: &GeminiServer, status: u16, body: &Value) -> Failure {
     let body = ErrorBody::read(body.to_string().as_bytes());
     let headers = HeaderMap::new();
     let reply = ErrorReply { status: StatusCode::from_u16(status).ok(), headers: &headers, body: &body };
-    crate::native::outcome::judge(&reply, GeminiServer::default().failure(&reply))
+    crate::native::outcome::judge(&reply, server.failure(&reply))
+}
+
+#[test]
+fn no_error_advises_a_setting_that_is_present_or_does_not_concern_it() {
+    let error =
+        |words: &str| json!({ "error": { "code": 400, "message": words, "status": "INVALID_ARGUMENT" } });
+    let with = |own: Value| {
+        let own: GeminiSettings = serde_json::from_value(own).unwrap();
+        GeminiServer::new(&own, &NativeSettings::default())
+    };
+    for (own, words) in [
+        (json!({}), "function_declarations[0].parameters_json_schema: unknown keyword \"x\""),
+        (json!({}), "Function call is missing a thought_signature in functionCall parts."),
+        (json!({ "thinking": "budget" }), "Thinking level is not supported for this model."),
+        (json!({ "thinking": "none" }), "Thinking is not supported by this model."),
+        (json!({ "structured_output": "tool" }), "response_schema is unsupported"),
+        (json!({ "structured_output": "instructed" }), "allowed_function_names is unsupported"),
+        (json!({ "result_pictures": "beside" }), "Invalid value at function_response.parts"),
+        (json!({ "call_ids": false }), "Unknown name \"id\" at function_call"),
+    ] {
+        let words = judged_by(&with(own.clone()), 400, &error(words)).message.unwrap();
+        assert!(!words.contains("(set `"), "{own}: {words}");
+    }
+    for words in [
+        "Function call is missing a thought_signature in functionCall parts.",
+        "Thinking budget is not supported for this model.",
+    ] {
+        let words = judged_by(&with(json!({ "thinking": "budget" })), 400, &error(words)).message.unwrap();
+        assert!(words.contains("(set `thinking: level`"), "{words}");
+    }
+}
+
+#[test]
+fn quotas_of_a_day_return_at_a_fixed_hour() {
+    for (hours, left) in [(0, 8), (7, 1), (8, 24), (9, 23), (24 * 365 + 23, 9)] {
+        let now = UNIX_EPOCH + Duration::from_secs(hours * 3_600);
+        assert_eq!(until_reset(now), Duration::from_secs(left * 3_600), "{hours}");
+    }
+    assert_eq!(until_reset(UNIX_EPOCH + Duration::from_secs(8 * 3_600 - 1)), Duration::from_secs(1));
 }
 
 #[test]
@@ -117,13 +202,6 @@ fn an_error_names_the_setting_that_fixes_it() {
         (
             400,
             bad,
-            "Thinking budget is not supported for this model.",
-            Kind::InvalidRequest,
-            "`thinking: level`",
-        ),
-        (
-            400,
-            bad,
             "Unable to submit request because thinking is not supported by this model.",
             Kind::InvalidRequest,
             "`thinking: none`",
@@ -141,13 +219,6 @@ fn an_error_names_the_setting_that_fixes_it() {
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
             Kind::ContextExceeded,
             "",
-        ),
-        (
-            400,
-            bad,
-            "Function call is missing a thought_signature in functionCall parts.",
-            Kind::InvalidRequest,
-            "`thinking: level`",
         ),
         (
             400,
@@ -198,7 +269,11 @@ fn details_name_the_key_the_delay_and_the_quota() {
         (minute.kind, minute.retry),
         (ErrorKind::RateLimited, Retry::After(Duration::from_millis(34_500)))
     );
-    let day =
+    let day = judged(429, &error(429, json!([delay, quota("GenerateRequestsPerDayPerProject")])));
+    assert_eq!(day.kind, ErrorKind::UsageLimit);
+    assert!(matches!(day.retry, Retry::Guessed(wait) if wait <= Duration::from_secs(DAY)), "{:?}", day.retry);
+    let of_model =
         judged(429, &error(429, json!([delay, quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")])));
-    assert_eq!((day.kind, day.retry), (ErrorKind::UsageLimit, Retry::Guessed(QUOTA_DAY)));
+    assert_eq!((of_model.kind, of_model.retry), (ErrorKind::ModelUnavailable, Retry::Never));
+    assert!(of_model.message.unwrap().contains("name another model"));
 }

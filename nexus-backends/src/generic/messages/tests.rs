@@ -100,12 +100,36 @@ fn limits_in_headers_are_reported_when_they_are_near() {
 }
 
 fn advice(status: u16, kind: &str, message: &str) -> (ErrorKind, String) {
+    advice_of(&MessagesServer::default(), status, kind, message)
+}
+
+fn advice_of(server: &MessagesServer, status: u16, kind: &str, message: &str) -> (ErrorKind, String) {
     let body = json!({ "type": "error", "error": { "type": kind, "message": message } }).to_string();
     let body = ErrorBody::read(body.as_bytes());
     let headers = HeaderMap::new();
     let reply = ErrorReply { status: StatusCode::from_u16(status).ok(), headers: &headers, body: &body };
-    let failure = crate::native::outcome::judge(&reply, MessagesServer::default().failure(&reply));
+    let failure = crate::native::outcome::judge(&reply, server.failure(&reply));
     (failure.kind, failure.message.unwrap())
+}
+
+#[test]
+fn no_error_advises_a_setting_that_is_present() {
+    let with =
+        |own: Value| MessagesServer::new(&serde_json::from_value(own).unwrap(), &NativeSettings::default());
+    for (own, message, fix) in [
+        (
+            json!({ "thinking": "budget" }),
+            "thinking.type.enabled is not supported for this model",
+            "(set `thinking: adaptive`",
+        ),
+        (json!({}), "thinking.type.enabled is not supported for this model", ""),
+        (json!({ "thinking": "budget" }), "adaptive thinking is not supported on this model", ""),
+        (json!({ "structured_output": "tool" }), "output_format is unknown", ""),
+        (json!({ "cache_marks": false }), "cache_control is unknown", ""),
+    ] {
+        let (_, words) = advice_of(&with(own.clone()), 400, "invalid_request_error", message);
+        assert!(words.contains(fix) && words.contains("(set `") != fix.is_empty(), "{own}: {words}");
+    }
 }
 
 #[test]
@@ -115,13 +139,6 @@ fn an_error_names_the_setting_that_fixes_it() {
     for (status, kind, message, wanted, fix) in [
         (404, "not_found_error", "model: claude-9", Kind::ModelUnavailable, "set `model`"),
         (404, "not_found_error", "Not found", Kind::InvalidRequest, "set `kind` to `responses` or `chat`"),
-        (
-            400,
-            bad,
-            "thinking.type.enabled is not supported for this model",
-            Kind::InvalidRequest,
-            "`thinking: adaptive`",
-        ),
         (
             400,
             bad,

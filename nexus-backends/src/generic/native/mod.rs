@@ -319,7 +319,7 @@ impl Dialect for Generic {
                 (ErrorKind::Unsupported, "")
             }
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
-                let Some(switch) = switch(error.body) else {
+                let Some(switch) = switch(error.body).filter(|switch| !self.has(switch)) else {
                     return any_server::misplaced(error, "responses");
                 };
                 let hint = format!(" (set `{switch}` for this backend in nexus.yaml)");
@@ -328,6 +328,24 @@ impl Dialect for Generic {
             _ => return any_server::misplaced(error, "responses"),
         };
         Some(Failure::new(kind, format!("{words}{hint}")))
+    }
+}
+
+impl Generic {
+    /// Returns true if a setting is present already, so that advice to set it does not help.
+    fn has(&self, setting: &str) -> bool {
+        let shape = &self.shape;
+        match setting {
+            "encrypted_reasoning: false" => !shape.encrypted_reasoning,
+            "prompt_cache_key: false" => !shape.prompt_cache_key,
+            "store: omit" => !shape.store,
+            "strict: false" => !shape.strict,
+            "max_output_tokens: false" => !shape.max_output_tokens,
+            "system: system" => shape.system == SystemPosition::SystemMessage,
+            "structured_output: instructed" => self.output == OutputSupport::Instructed,
+            "items: bare" => shape.carry == Carry::Bare,
+            _ => false,
+        }
     }
 }
 

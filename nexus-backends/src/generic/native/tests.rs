@@ -211,6 +211,26 @@ fn a_refusal_names_the_setting_that_helps() {
 }
 
 #[test]
+fn no_refusal_names_a_setting_that_is_present() {
+    for (own, field) in [
+        (json!({ "prompt_cache_key": false }), "prompt_cache_key"),
+        (json!({ "encrypted_reasoning": false }), "include"),
+        (json!({ "strict": false }), "strict"),
+        (json!({ "max_output_tokens": false }), "max_output_tokens"),
+        (json!({ "structured_output": "instructed" }), "json_schema"),
+        (json!({ "system": "system" }), "instructions"),
+    ] {
+        let body = ErrorBody::of(&json!({ "error": { "message": "Unknown parameter.", "param": field } }));
+        let headers = HeaderMap::new();
+        let status = Some(StatusCode::BAD_REQUEST);
+        let error = ErrorReply { status, headers: &headers, body: &body };
+        assert!(generic(own).failure(&error).is_none(), "{field}");
+        let words = generic(json!({})).failure(&error).and_then(|failure| failure.message).unwrap();
+        assert!(words.contains("(set `"), "{words}");
+    }
+}
+
+#[test]
 fn a_model_without_eyes_is_not_asked_again() {
     let body = json!({ "error": { "code": 500, "type": "server_error",
         "message": "image input is not supported - hint: if this is unexpected, you may need to provide the mmproj" } });

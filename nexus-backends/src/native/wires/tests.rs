@@ -33,7 +33,7 @@ fn shapes() -> [WireShape; 4] {
         body: None,
     };
     let gemini = GeminiShape {
-        path: call_path(&ModelId::new("m")),
+        path: call_path(&ModelId::new("m")).unwrap(),
         thinking: ThinkingControl::Budget,
         pictures: ResultPictures::Inside,
         call_ids: true,

@@ -1,6 +1,6 @@
 //! Whole turns and probes on the Gemini API alone.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use nexus_backends::generic::GeminiApi;
 use nexus_core::{
@@ -64,6 +64,28 @@ async fn a_gemini_server_that_sends_a_list_is_read() {
     let server = Canned::new([[head.as_bytes(), list].concat()]);
     let ran = run(&*backend("gemini", &server.base_url(), json!({})), request(), TurnHost::new()).await;
     assert_eq!(ran.result().text, "Done.");
+}
+
+/// A chunk with a text and an end, as some servers send every chunk.
+fn ended(text: &str) -> String {
+    let parts = json!([{ "text": text }]);
+    let chunk = json!({ "candidates": [{ "content": { "parts": parts }, "finishReason": "STOP" }] });
+    format!("data: {chunk}\n\n")
+}
+
+#[tokio::test]
+async fn a_server_that_states_an_end_with_every_chunk_is_read_to_its_end() {
+    let torn = [ended("a"), ended("b")].concat();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 9999\r\n\r\n";
+    let server = Canned::new([[head, &torn].concat().into_bytes(), answer("gemini", "", "Done.", &[])]);
+    let backend_of = |server: &Canned| backend("gemini", &server.base_url(), json!({ "retries": 1 }));
+    let ran = run(&*backend_of(&server), request(), TurnHost::new()).await;
+    assert_eq!((ran.result().text.as_str(), server.asked().len()), ("Done.", 2), "a torn answer is repeated");
+    // Longer than the wait for the usage after an end.
+    let pause = Duration::from_millis(2_300);
+    let slow = Canned::pausing(vec![stream(ended("a").as_bytes()), ended("b").into_bytes()], pause);
+    let ran = run(&*backend_of(&slow), request(), TurnHost::new()).await;
+    assert_eq!((ran.result().text.as_str(), slow.asked().len()), ("ab", 1));
 }
 
 fn probed(base_url: &str, model: &str) -> Arc<dyn ExecutionBackend> {

@@ -5,6 +5,7 @@ use std::{
     net::{Shutdown, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -31,6 +32,12 @@ impl Canned {
 
     /// Sends to each request, by its number from 0, what `answer` says.
     pub(crate) fn deciding(answer: impl Fn(usize, &Asked) -> Vec<u8> + Send + 'static) -> Self {
+        Self::serving(move |index, request, mut stream| {
+            let _ = stream.write_all(&answer(index, request));
+        })
+    }
+
+    fn serving(serve: impl Fn(usize, &Asked, &TcpStream) + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -40,13 +47,24 @@ impl Canned {
             for stream in listener.incoming().flatten() {
                 let index = noted.lock().unwrap().len();
                 let Some(request) = read(&stream) else { continue };
-                let answer = answer(index, &request);
-                noted.lock().unwrap().push(request);
-                let _ = (&stream).write_all(&answer);
+                noted.lock().unwrap().push(request.clone());
+                serve(index, &request, &stream);
                 let _ = stream.shutdown(Shutdown::Write);
             }
         });
         Self { address, asked }
+    }
+
+    /// Sends the pieces of one answer to every request, with a pause before each piece but the first.
+    pub(crate) fn pausing(pieces: Vec<Vec<u8>>, pause: Duration) -> Self {
+        Self::serving(move |_, _, mut stream| {
+            for (index, piece) in pieces.iter().enumerate() {
+                if index > 0 {
+                    thread::sleep(pause);
+                }
+                let _ = stream.write_all(piece);
+            }
+        })
     }
 
     pub(crate) fn base_url(&self) -> String {

@@ -80,7 +80,8 @@ impl Delta<'_> {
             Content::Text(text) => !text.is_empty(),
             Content::Parts(List(parts)) => !parts.is_empty(),
         };
-        has_text || !self.refusal.is_empty() || !self.tool_calls.0.is_empty()
+        let has_thinking = !self.reasoning_content.is_empty() || !self.reasoning.is_empty();
+        has_text || has_thinking || !self.refusal.is_empty() || !self.tool_calls.0.is_empty()
     }
 }
 

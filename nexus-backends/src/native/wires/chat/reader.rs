@@ -32,9 +32,11 @@ pub(crate) struct ChatReader {
     calls: CallSlots,
     /// End of the answer, after which only the usage may follow.
     finish: Option<CallEnding>,
-    /// True after `[DONE]`, or after everything that a server sends before it.
+    /// True if a chunk with content states an end, as every chunk of some servers does.
+    ends_with_content: bool,
     /// True if content followed an end.
     has_false_end: bool,
+    /// True after `[DONE]`, or after everything that a server sends before it.
     is_done: bool,
     has_other_choices: bool,
 }
@@ -60,6 +62,7 @@ impl ChatReader {
             thinking: SentThinking::default(),
             calls: CallSlots::default(),
             finish: None,
+            ends_with_content: false,
             has_false_end: false,
             is_done: false,
             has_other_choices: false,
@@ -79,6 +82,7 @@ impl ChatReader {
             thinking: &mut self.thinking,
             calls: &mut self.calls,
             finish: &mut self.finish,
+            ends_with_content: &mut self.ends_with_content,
             has_false_end: &mut self.has_false_end,
             is_done: &mut self.is_done,
             has_other_choices: &mut self.has_other_choices,
@@ -155,8 +159,9 @@ impl WireReader for ChatReader {
     }
 
     /// The usage and `[DONE]` may follow the end of the answer. Some servers send neither and leave the connection open.
+    /// Others state an end with every chunk, so silence after a chunk with content and an end proves nothing.
     fn awaits_rest(&self) -> bool {
-        self.finish.is_some() && !self.is_finished()
+        self.finish.is_some() && !self.ends_with_content && !self.has_false_end && !self.is_finished()
     }
 
     fn shown(&self) -> &[MessageId] {
@@ -185,6 +190,7 @@ struct ChunkParts<'r> {
     thinking: &'r mut SentThinking,
     calls: &'r mut CallSlots,
     finish: &'r mut Option<CallEnding>,
+    ends_with_content: &'r mut bool,
     has_false_end: &'r mut bool,
     is_done: &'r mut bool,
     has_other_choices: &'r mut bool,
@@ -232,7 +238,8 @@ impl ChunkParts<'_> {
 
     fn choice(&mut self, reading: &mut Reading, choice: &Choice<'_>, events: &mut Vec<TurnEvent>) {
         count(reading, choice.usage.0.as_ref());
-        if let Some(delta) = choice.delta.0.as_ref().or(choice.message.0.as_ref()) {
+        let delta = choice.delta.0.as_ref().or(choice.message.0.as_ref());
+        if let Some(delta) = delta {
             self.delta(reading, delta, events);
         }
         if let Some(error) = choice.error.filter(|error| error.get() != "null") {
@@ -240,6 +247,7 @@ impl ChunkParts<'_> {
         }
         if !choice.finish_reason.is_empty() {
             *self.finish = Some(ending(choice.finish_reason.as_str()));
+            *self.ends_with_content |= delta.is_some_and(Delta::has_content);
         }
     }
 

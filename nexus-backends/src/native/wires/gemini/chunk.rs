@@ -1,8 +1,9 @@
 //! Chunk of the stream, which borrows from the received bytes.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
+use super::super::reading::parse;
 use crate::native::lenient::{Count, Flag, JsonText, List, Object, RawItems, Text};
 
 /// Chunk of the stream, or a whole answer.
@@ -80,6 +81,40 @@ impl CalledFunction<'_> {
             false => raw.to_owned(),
         }
     }
+}
+
+impl GeneratedPart<'_> {
+    /// Returns true for a part with a text or a call.
+    pub(super) fn has_data(&self) -> bool {
+        let has_call = self.function_call.0.as_ref().is_some_and(|call| !call.name.is_empty());
+        has_call || self.text.as_ref().is_some_and(|text| !text.as_str().is_empty())
+    }
+}
+
+/// Members that a part of any kind may have.
+const SHARED_MEMBERS: [&str; 3] = ["thought", "thoughtSignature", "thought_signature"];
+
+/// Parses a part. A value that is no object is a part without members.
+pub(super) fn parse_part<'a>(raw: &'a RawValue) -> Result<GeneratedPart<'a>, serde_json::Error> {
+    match raw.get().starts_with('{') {
+        true => parse(raw.get()),
+        false => Ok(GeneratedPart::default()),
+    }
+}
+
+/// Returns the name of the member with a part's data; `None` for a part that has only a signature.
+pub(super) fn data_kind(raw: &RawValue) -> Option<String> {
+    let is_data = |name: &str, value: &Value| !value.is_null() && !SHARED_MEMBERS.contains(&name);
+    part_members(raw).into_iter().find(|(name, value)| is_data(name, value)).map(|(name, _)| name)
+}
+
+/// Returns the name of a part's first member.
+pub(super) fn first_member(raw: &RawValue) -> Option<String> {
+    part_members(raw).into_iter().next().map(|(name, _)| name)
+}
+
+fn part_members(raw: &RawValue) -> Map<String, Value> {
+    serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
 /// Judgement of the filters on the prompt.

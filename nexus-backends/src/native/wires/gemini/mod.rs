@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `shape` | differences between the requests of servers, as data |
 //! | `request`, `contents` | items as contents of a request |
-//! | `schema` | the subset of JSON Schema that the API knows |
+//! | `schema`, `references` | the subset of JSON Schema that the API knows |
 //! | `reader`, `chunk`, `parts` | chunks of the stream to turn events and a reply |
 //! | `stray` | errors in a stream outside of its events |
 //! | `signature` | signatures of thinking, between a reply and later requests |
@@ -35,6 +35,7 @@ mod chunk;
 mod contents;
 mod parts;
 pub(crate) mod reader;
+mod references;
 pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod shape;

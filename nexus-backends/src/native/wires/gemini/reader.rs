@@ -8,7 +8,10 @@ use serde_json::{Value, value::RawValue};
 
 use super::super::reading::{Reading, parse};
 use super::super::writing::ANSWER_TOOL;
-use super::chunk::{Candidate, GeneratedChunk, GeneratedPart, PromptFeedback, UsageMetadata};
+use super::chunk::{
+    Candidate, GeneratedChunk, GeneratedPart, PromptFeedback, UsageMetadata, data_kind, first_member,
+    parse_part,
+};
 use super::parts::{AnswerPart, AnswerParts};
 use super::stray::StrayJson;
 use crate::native::dialect::Dialect;
@@ -27,6 +30,8 @@ pub(crate) struct GeminiReader {
     has_answer_tool: bool,
     answer: GeneratedAnswer,
     stray: StrayJson,
+    /// True if reading the body failed.
+    is_broken: bool,
 }
 
 /// Answer so far.
@@ -36,6 +41,8 @@ struct GeneratedAnswer {
     counts: UsageMetadata,
     /// End that the candidate states. The usage may follow it.
     finish: Option<CallEnding>,
+    /// True if a chunk with content states an end, as every chunk of some servers does.
+    ends_with_content: bool,
     /// True if content followed an end.
     has_false_end: bool,
     has_other_candidates: bool,
@@ -50,6 +57,7 @@ impl GeminiReader {
             has_answer_tool,
             answer: GeneratedAnswer::default(),
             stray: StrayJson::default(),
+            is_broken: false,
         }
     }
 
@@ -83,6 +91,8 @@ impl GeminiReader {
             self.reading.text(&half, events);
         }
         let (mut items, mut answer, mut submitted) = (Vec::new(), String::new(), None);
+        // Only the first of several calls is signed. Without the answer's call, the next one is the first.
+        let mut left = String::new();
         for (place, part) in self.answer.parts.take().into_iter().enumerate() {
             match part {
                 AnswerPart::Text { text, marks } => {
@@ -93,12 +103,17 @@ impl GeminiReader {
                     }
                 }
                 AnswerPart::Thought { text, signature } => items.extend(AnswerPart::thought(text, signature)),
-                AnswerPart::Call { name, arguments, .. }
+                AnswerPart::Call { name, arguments, signature, .. }
                     if is_completed && self.has_answer_tool && name == ANSWER_TOOL =>
                 {
                     submitted = Some(arguments);
+                    if left.is_empty() {
+                        left = signature;
+                    }
                 }
                 AnswerPart::Call { id, name, arguments, signature } if is_completed => {
+                    let left = std::mem::take(&mut left);
+                    let signature = if signature.is_empty() { left } else { signature };
                     items.extend(AnswerPart::call(
                         (id, name, arguments, signature),
                         self.reading.call(),
@@ -156,9 +171,15 @@ impl WireReader for GeminiReader {
         self.reading.ending.is_some()
     }
 
-    /// The usage may follow the end of the answer. A server that states an end with every chunk is read to its end.
+    fn body_broke(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// The usage may follow the end of the answer. A server that states an end with every chunk is read to its end. Such
+    /// a server is not yet known after one chunk with content and an end, so silence after it proves nothing.
     fn awaits_rest(&self) -> bool {
-        self.answer.finish.is_some() && !self.answer.has_false_end && !self.is_finished()
+        let answer = &self.answer;
+        answer.finish.is_some() && !answer.ends_with_content && !answer.has_false_end && !self.is_finished()
     }
 
     fn shown(&self) -> &[MessageId] {
@@ -166,9 +187,10 @@ impl WireReader for GeminiReader {
     }
 
     fn into_reply(mut self: Box<Self>, events: &mut Vec<TurnEvent>) -> ModelReply {
-        let finish = self.answer.finish.take();
-        if finish.is_none()
-            && self.reading.ending.is_none()
+        // A server that states an end with every chunk ends an answer only with its body.
+        let is_refuted = self.answer.has_false_end && self.is_broken;
+        let finish = self.answer.finish.take().filter(|_| !is_refuted);
+        if self.reading.ending.is_none()
             && let Some(error) = self.stray.error()
         {
             self.reading.fail(&error);
@@ -223,7 +245,9 @@ impl GeneratedAnswer {
         parts: &[(&RawValue, GeneratedPart<'_>)],
         events: &mut Vec<TurnEvent>,
     ) {
+        let mut has_content = false;
         for (raw, part) in parts {
+            has_content |= part.has_data();
             if self.parts.is_full() {
                 let failure = Failure::new(ErrorKind::Protocol, "the reply has too many parts");
                 reading.ending = Some(CallEnding::Failed(failure));
@@ -236,6 +260,7 @@ impl GeneratedAnswer {
         // The unspecified reason is the default value of the field, and unused.
         if !matches!(reason, "" | "FINISH_REASON_UNSPECIFIED") {
             self.finish = Some(ending(reason, candidate.finish_message.as_str(), events));
+            self.ends_with_content |= has_content;
         }
     }
 
@@ -248,12 +273,15 @@ impl GeneratedAnswer {
     ) {
         let call = part.function_call.0.as_ref().filter(|call| !call.name.is_empty());
         let text = part.text.as_ref().map(|text| text.as_str()).unwrap_or_default();
-        if call.is_some() || !text.is_empty() {
+        if part.has_data() {
             self.has_false_end |= self.finish.take().is_some();
         }
         // A signature belongs to the whole part, of which a call is the last member.
         let signature = part.thought_signature.as_str();
-        let of_text = if call.is_some() { "" } else { signature };
+        // A signature cannot go back without the data of its part, such as a picture.
+        let is_unknown =
+            call.is_none() && part.text.is_none() && (signature.is_empty() || data_kind(raw).is_some());
+        let of_text = if call.is_some() || is_unknown { "" } else { signature };
         if part.thought.0 == Some(true) {
             let text = reading.joined(THINKING, Cow::Borrowed(text)).into_owned();
             self.parts.thought(&text, of_text);
@@ -263,12 +291,11 @@ impl GeneratedAnswer {
             self.parts.text(&text, of_text);
             reading.text(&text, events);
         }
-        match call {
-            Some(call) => self.parts.call(call, signature),
-            None if part.text.is_none() && signature.is_empty() => {
-                reading.unknown_part(kind_of(raw).as_deref().unwrap_or_default(), raw.get(), events);
-            }
-            None => {}
+        if let Some(call) = call {
+            self.parts.call(call, signature);
+        } else if is_unknown {
+            let kind = data_kind(raw).or_else(|| first_member(raw)).unwrap_or_default();
+            reading.unknown_part(&kind, raw.get(), events);
         }
     }
 }
@@ -303,19 +330,6 @@ impl UsageMetadata {
 
 fn is_first(candidate: &Candidate<'_>) -> bool {
     candidate.index.0.unwrap_or(0) == 0
-}
-
-fn parse_part<'a>(raw: &'a RawValue) -> Result<GeneratedPart<'a>, serde_json::Error> {
-    match raw.get().starts_with('{') {
-        true => parse(raw.get()),
-        false => Ok(GeneratedPart::default()),
-    }
-}
-
-/// Returns the name of a part's first member.
-fn kind_of(raw: &RawValue) -> Option<String> {
-    let members: serde_json::Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
-    members.into_iter().next().map(|(name, _)| name)
 }
 
 /// Returns the failure of a prompt that a filter blocked.

@@ -84,7 +84,10 @@ impl GeminiWriter {
             (ThinkingControl::Level, Some(effort)) => config["thinkingLevel"] = json!(effort.as_str()),
             (ThinkingControl::Budget, Some(effort)) => {
                 let room = bound.map_or(u64::MAX, |bound| bound.saturating_sub(ANSWER_TOKENS));
-                config["thinkingBudget"] = json!(budget(effort).min(room).max(LEAST_BUDGET));
+                // With less room, the smallest budget would use the tokens of the answer.
+                if room >= LEAST_BUDGET {
+                    config["thinkingBudget"] = json!(budget(effort).min(room));
+                }
             }
             (_, None) => {}
         }
@@ -140,6 +143,7 @@ impl GeminiWriter {
                         continue;
                     };
                     if let Some(thought) = &sealed.thought {
+                        signed_text("", &mut marks, contents);
                         let part = GeminiPart {
                             thought: Some(true),
                             thought_signature: Some(&sealed.thought_signature),
@@ -322,24 +326,33 @@ fn signed_text(text: &str, marks: &mut Vec<SignedRange<'_>>, contents: &mut Cont
 fn declaration(tool: &Value) -> Value {
     let member = |name: &str| tool.get(name).cloned().unwrap_or_default();
     let mut declaration = json!({ "name": member("name"), "description": member("description") });
-    let parameters = member("parameters");
-    // A function without parameters has no schema: the API rejects an object without properties.
-    if !is_empty_object(&parameters) {
+    if let Some(parameters) = parameters_schema(member("parameters")) {
         declaration["parametersJsonSchema"] = parameters;
     }
     declaration
 }
 
-/// Returns true for the schema of an object that names no member.
-fn is_empty_object(schema: &Value) -> bool {
-    let Some(schema) = schema.as_object() else { return true };
+/// Returns the schema of a function's parameters; `None` if the function has none. The API rejects an object without
+/// properties, so an object that permits any member states that.
+fn parameters_schema(parameters: Value) -> Option<Value> {
+    let Value::Object(mut schema) = parameters else { return None };
     let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
-    schema.iter().all(|(keyword, value)| match keyword.as_str() {
-        "type" | "title" | "description" | "required" | "$defs" => true,
+    let names_nothing = schema.iter().all(|(keyword, value)| match keyword.as_str() {
+        "type" | "title" | "description" | "required" | "$defs" | "additionalProperties" => true,
         "properties" => is_empty(value),
-        "additionalProperties" => value == &Value::Bool(false),
         _ => false,
-    })
+    });
+    if !names_nothing {
+        return Some(Value::Object(schema));
+    }
+    match schema.get("additionalProperties") {
+        Some(Value::Bool(false)) => return None,
+        None => drop(schema.insert("additionalProperties".to_owned(), Value::Bool(true))),
+        Some(_) => {}
+    }
+    schema.remove("properties");
+    schema.insert("type".to_owned(), json!("object"));
+    Some(Value::Object(schema))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::references;
 use crate::native::tools::OfferedTools;
 
 /// Keywords that the API knows.
@@ -84,7 +85,9 @@ pub(crate) fn restrict(offer: &mut OfferedTools, format: Option<&mut Value>) {
 /// Reduces a schema. Returns the keywords of lost constraints.
 fn lost_keywords(schema: &mut Value) -> Option<String> {
     let mut lost = BTreeSet::new();
+    let original = schema.clone();
     reduce(schema, MAX_DEPTH, &mut lost);
+    references::update(schema, &original, &mut lost);
     let lost: Vec<String> = lost.into_iter().map(|keyword| format!("`{keyword}`")).collect();
     (!lost.is_empty()).then(|| lost.join(", "))
 }
@@ -103,6 +106,14 @@ fn reduce(schema: &mut Value, depth: usize, lost: &mut BTreeSet<String>) {
         return;
     };
     rename(members);
+    // Without the patterns, the schema of all other members would also apply to the members that fit a pattern.
+    let has_patterns = members.get("patternProperties").and_then(Value::as_object);
+    if has_patterns.is_some_and(|patterns| !patterns.is_empty())
+        && members.get("additionalProperties").is_some_and(|value| value != &Value::Bool(true))
+    {
+        members.remove("additionalProperties");
+        lost.insert("additionalProperties".to_owned());
+    }
     members.retain(|keyword, value| match keyword.as_str() {
         "enum" if !is_listable(value) => {
             lost.insert("enum".to_owned());
@@ -143,31 +154,42 @@ fn reduce(schema: &mut Value, depth: usize, lost: &mut BTreeSet<String>) {
 
 /// Writes keywords that have an equivalent as that.
 fn rename(members: &mut Map<String, Value>) {
-    if let Some(value) = members.get("const").filter(|value| value.is_string() || value.is_number()) {
-        let list = json!([value]);
-        members.remove("const");
-        members.insert("enum".to_owned(), list);
-    }
-    if let Some(Value::Array(list)) = members.get("allOf")
+    // First, because the only schema of `allOf` may have keywords that the other steps rename. Each step removes one
+    // level, so the loop ends.
+    while let Some(Value::Array(list)) = members.get("allOf")
         && let [Value::Object(only)] = list.as_slice()
-        && only.keys().all(|keyword| !members.contains_key(keyword))
+        && only.keys().all(|keyword| can_move(keyword, members))
     {
         let only = only.clone();
         members.remove("allOf");
         members.extend(only);
+    }
+    if let Some(value) = members.get("const").filter(|value| value.is_string() || value.is_number()) {
+        let list = json!([value]);
+        members.remove("const");
+        members.insert("enum".to_owned(), list);
     }
     if members.get("items").is_some_and(Value::is_array)
         && let Some(list) = members.remove("items")
     {
         members.insert("prefixItems".to_owned(), list);
     }
-    if let Some(definitions) = members.remove("definitions") {
-        members.entry("$defs").or_insert(definitions);
-    }
-    if let Some(Value::String(reference)) = members.get_mut("$ref")
-        && let Some(name) = reference.strip_prefix("#/definitions/")
+    let names = references::merged_names(members);
+    if let Some(Value::Object(mut definitions)) = members.remove("definitions")
+        && let Value::Object(merged) = members.entry("$defs").or_insert_with(|| json!({}))
     {
-        *reference = format!("#/$defs/{name}");
+        let moved = names.into_iter().filter_map(|(old, new)| Some((new, definitions.remove(&old)?)));
+        merged.extend(moved);
+    }
+}
+
+/// Returns true if a keyword of the only schema of `allOf` may move beside `members`. Definitions do not move, because
+/// references lead to them.
+fn can_move(keyword: &str, members: &Map<String, Value>) -> bool {
+    match keyword {
+        "allOf" => true,
+        "$defs" | "definitions" => false,
+        keyword => !members.contains_key(keyword),
     }
 }
 
@@ -214,7 +236,36 @@ mod tests {
                 None,
             ),
             (json!({ "allOf": [{ "type": "string" }, {}] }), json!({}), Some("`allOf`")),
-            (json!({ "$ref": "#/$defs/a", "minimum": 1 }), json!({ "$ref": "#/$defs/a" }), Some("`minimum`")),
+            (json!({ "allOf": [{ "const": "a" }] }), json!({ "enum": ["a"] }), None),
+            (json!({ "allOf": [{ "allOf": [{ "items": [true] }] }] }), json!({ "prefixItems": [{}] }), None),
+            (
+                json!({ "type": "string", "allOf": [{ "type": "string" }] }),
+                json!({ "type": "string" }),
+                Some("`allOf`"),
+            ),
+            (json!({ "$ref": "#", "minimum": 1 }), json!({ "$ref": "#" }), Some("`minimum`")),
+            (json!({ "items": { "$ref": "#/$defs/a" } }), json!({ "items": {} }), Some("`$ref`")),
+            (
+                json!({
+                    "$defs": { "Id": { "type": "string" } }, "definitions": { "Id": { "type": "integer" } },
+                    "properties": { "id": { "$ref": "#/definitions/Id" } },
+                }),
+                json!({
+                    "$defs": { "Id": { "type": "string" }, "definitions_Id": { "type": "integer" } },
+                    "properties": { "id": { "$ref": "#/$defs/definitions_Id" } },
+                }),
+                None,
+            ),
+            (
+                json!({ "patternProperties": { "^x": {} }, "properties": {}, "additionalProperties": false }),
+                json!({ "properties": {} }),
+                Some("`additionalProperties`, `patternProperties`"),
+            ),
+            (
+                json!({ "patternProperties": { "^x": {} }, "additionalProperties": true }),
+                json!({ "additionalProperties": true }),
+                Some("`patternProperties`"),
+            ),
             (
                 json!({ "items": [{ "type": "string" }, false] }),
                 json!({ "prefixItems": [{ "type": "string" }, {}] }),

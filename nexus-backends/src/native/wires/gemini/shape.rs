@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
-use nexus_core::ModelId;
+use nexus_core::{ErrorKind, ModelId, harness::Failure};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::super::AnswerFormat;
@@ -46,22 +46,35 @@ pub(crate) enum ResultPictures {
     Beside,
 }
 
-/// Returns the path of a call of a model, whose name may begin with its collection, such as `models/`.
-pub(crate) fn call_path(model: &ModelId) -> Arc<str> {
+/// Collections with which the name of a model may begin. Source: the API reference, `models` and `tunedModels`; the
+/// vendor's cloud platform, the other two.
+const COLLECTIONS: [&str; 4] = ["models/", "projects/", "publishers/", "tunedModels/"];
+
+/// Returns the path of a call of a model, whose name may begin with its collection, such as `models/`. The name stays
+/// within its collection: any other slash is escaped, and segments that lead elsewhere are an error.
+pub(crate) fn call_path(model: &ModelId) -> Result<Arc<str>, Failure> {
     let name = model.as_str();
-    let collection = if name.contains('/') { "" } else { "models/" };
-    let mut path = format!("/{collection}");
+    if name.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+        let words = format!(
+            "{name:?} is not the name of a model: set `model` for this backend in nexus.yaml to a name without empty \
+             segments, `.` and `..`"
+        );
+        return Err(Failure::new(ErrorKind::InvalidRequest, words));
+    }
+    let has_collection = COLLECTIONS.iter().any(|collection| name.starts_with(collection));
+    let mut path = if has_collection { "/".to_owned() } else { "/models/".to_owned() };
     for byte in name.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                 path.push(char::from(byte));
             }
+            b'/' if has_collection => path.push('/'),
             // Writing to a string cannot fail.
             _ => drop(write!(path, "%{byte:02X}")),
         }
     }
     path.push_str(":streamGenerateContent?alt=sse");
-    path.into()
+    Ok(path.into())
 }
 
 /// Returns true if a complete JSON body is an answer or a list of its chunks, not an error.
@@ -95,9 +108,19 @@ mod tests {
             ("gemini-flash-latest", "/models/gemini-flash-latest:streamGenerateContent?alt=sse"),
             ("models/gemini-3", "/models/gemini-3:streamGenerateContent?alt=sse"),
             ("tunedModels/mine", "/tunedModels/mine:streamGenerateContent?alt=sse"),
+            ("google/gemini-3", "/models/google%2Fgemini-3:streamGenerateContent?alt=sse"),
+            (
+                "publishers/google/models/gemini-3",
+                "/publishers/google/models/gemini-3:streamGenerateContent?alt=sse",
+            ),
             ("a?b#c é", "/models/a%3Fb%23c%20%C3%A9:streamGenerateContent?alt=sse"),
         ] {
-            assert_eq!(&*call_path(&ModelId::new(model)), path);
+            assert_eq!(&*call_path(&ModelId::new(model)).unwrap(), path);
+        }
+        for model in ["", "/", "../../x", "models/../x", "models/", "models//x", "./x"] {
+            let failure = call_path(&ModelId::new(model)).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::InvalidRequest);
+            assert!(failure.message.unwrap().contains("set `model`"), "{model}");
         }
     }
 

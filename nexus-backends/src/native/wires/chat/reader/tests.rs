@@ -226,6 +226,26 @@ fn only_a_stated_end_is_an_end() {
 }
 
 #[test]
+fn silence_proves_no_end_that_came_with_content() {
+    let stop =
+        |delta: &str| format!(r#"{{"choices":[{{"index":0,"delta":{delta},"finish_reason":"stop"}}]}}"#);
+    for (lines, awaits) in [
+        (vec![stop("{}")], true),
+        (vec![stop(r#"{"content":""}"#)], true),
+        (vec![stop(r#"{"content":"a"}"#)], false),
+        (vec![stop(r#"{"reasoning_content":"a"}"#)], false),
+        (vec![stop(r#"{"content":"a"}"#), stop("{}")], false),
+        (vec![stop("{}"), delta(r#"{"content":"a"}"#), stop("{}")], false),
+    ] {
+        let mut reader = ChatReader::new(1, Arc::new(ChatServer::default()), false);
+        for line in &lines {
+            reader.event(Event { name: "", data: line.as_bytes() }, &mut Vec::new());
+        }
+        assert_eq!(reader.awaits_rest(), awaits, "{lines:?}");
+    }
+}
+
+#[test]
 fn an_error_in_the_stream_keeps_its_meaning() {
     let text = delta(r#"{"content":"a"}"#);
     for (error, end) in [

@@ -193,10 +193,36 @@ fn content_after_an_end_refutes_the_end() {
     let mut open = reader(false);
     let mut events = Vec::new();
     open.event(Event { name: "", data: false_end.as_bytes() }, &mut events);
-    assert!(open.awaits_rest() && !open.is_finished());
+    assert!(!open.awaits_rest() && !open.is_finished(), "more may follow an end with content");
     open.event(Event { name: "", data: text.as_bytes() }, &mut events);
     open.event(Event { name: "", data: STOP.as_bytes() }, &mut events);
     assert!(!open.awaits_rest(), "such a server is read to its end");
+    let mut ended = reader(false);
+    ended.event(Event { name: "", data: STOP.as_bytes() }, &mut events);
+    assert!(ended.awaits_rest(), "only the usage may follow");
+}
+
+#[test]
+fn a_broken_body_ends_no_answer_whose_every_chunk_states_an_end() {
+    let stop = |text: &str| {
+        format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}}]}}"#)
+    };
+    for (chunks, is_broken, wanted) in [
+        (&["a", "b"][..], false, "completed"),
+        (&["a", "b"], true, "missing false"),
+        // One end, which nothing refutes.
+        (&["a"], true, "completed"),
+    ] {
+        let mut reader = reader(false);
+        let mut events = Vec::new();
+        for text in chunks {
+            reader.event(Event { name: "", data: stop(text).as_bytes() }, &mut events);
+        }
+        if is_broken {
+            reader.body_broke();
+        }
+        assert_eq!(end(&reader.into_reply(&mut events)), wanted, "{chunks:?} {is_broken}");
+    }
 }
 
 #[test]
@@ -226,9 +252,9 @@ fn an_error_in_the_stream_keeps_its_meaning() {
 }
 
 #[test]
-fn an_error_outside_of_the_events_counts_unless_the_answer_ended() {
+fn an_error_outside_of_the_events_counts_also_after_an_end() {
     let error = b"{\n  \"error\": {\"code\": 503, \"status\": \"UNAVAILABLE\"}\n}\n";
-    for (ends, wanted) in [(false, "Overloaded"), (true, "completed")] {
+    for ends in [false, true] {
         let mut reader = reader(false);
         let mut events = Vec::new();
         reader.event(Event { name: "", data: chunk(&[r#"{"text":"a"}"#]).as_bytes() }, &mut events);
@@ -236,7 +262,7 @@ fn an_error_outside_of_the_events_counts_unless_the_answer_ended() {
             reader.event(Event { name: "", data: STOP.as_bytes() }, &mut events);
         }
         reader.received(error);
-        assert_eq!(end(&reader.into_reply(&mut events)), wanted);
+        assert_eq!(end(&reader.into_reply(&mut events)), "Overloaded");
     }
 }
 
@@ -255,12 +281,19 @@ fn a_part_of_an_unknown_kind_is_reported() {
         r#"{"executableCode":{"code":"1"}}"#,
         r#"{"inlineData":{"mimeType":"image/png","data":""}}"#,
         r#"{"functionCall":{"willContinue":true}}"#,
+        r#"{"inlineData":{"mimeType":"image/png","data":""},"thoughtSignature":"QQ=="}"#,
+        r#"{"thought":true,"thoughtSignature":"QQ==","inlineData":{"mimeType":"image/png","data":""}}"#,
+        r#"{"functionCall":{"willContinue":true},"thoughtSignature":"QQ=="}"#,
         "7",
     ] {
         let (events, reply) = read_with(false, &[&chunk(&[part, r#"{"text":"a"}"#]), STOP]);
         assert_eq!(items(&reply), ["a"], "{part}");
         assert!(events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))), "{part}");
     }
+    let bare = chunk(&[r#"{"text":null,"thoughtSignature":"QQ=="}"#]);
+    let (events, reply) = read_with(false, &[&bare, STOP]);
+    assert_eq!(items(&reply), [r#"{"thoughtSignature":"QQ==","range":[0,0]}"#]);
+    assert!(!events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))));
     let (events, _) = read_with(false, &[r#"{"news":1}"#, STOP]);
     assert!(events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))));
 }
@@ -304,7 +337,12 @@ fn a_call_of_the_answers_tool_is_the_answer_unless_another_tool_is_called() {
     let answer = r#"{"functionCall":{"name":"final_answer","args":{"n":1}},"thoughtSignature":"QQ=="}"#;
     let other = r#"{"functionCall":{"name":"add"}}"#;
     assert_eq!(items(&read_with(true, &[&chunk(&[answer]), STOP]).1), [r#"{"n":1}"#]);
-    assert_eq!(items(&read_with(true, &[&chunk(&[answer, other]), STOP]).1), ["unnamed_call_3_1 add {}"]);
+    let wanted = [r#"{"thoughtSignature":"QQ=="}"#, "unnamed_call_3_1 add {}"];
+    assert_eq!(items(&read_with(true, &[&chunk(&[answer, other]), STOP]).1), wanted);
+    let signed = r#"{"functionCall":{"name":"add"},"thoughtSignature":"Qg=="}"#;
+    let both = read_with(true, &[&chunk(&[answer, signed, other]), STOP]).1;
+    let wanted = [r#"{"thoughtSignature":"Qg=="}"#, "unnamed_call_3_1 add {}", "unnamed_call_3_2 add {}"];
+    assert_eq!(items(&both), wanted);
     let named = read_with(false, &[&chunk(&[answer]), STOP]).1;
     assert!(items(&named)[1].contains("final_answer"));
 }

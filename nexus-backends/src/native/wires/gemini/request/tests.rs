@@ -185,6 +185,18 @@ fn a_signature_is_in_the_part_in_which_it_came() {
         { "text": "", "thoughtSignature": "RQ==" },
     ]);
     assert_eq!(contents(&items)[1]["parts"], wanted);
+    let empty_first = [
+        sealed(r#"{"thoughtSignature":"QQ==","range":[0,0]}"#),
+        sealed(r#"{"thoughtSignature":"Qg==","thought":"Hm."}"#),
+        sealed(r#"{"thoughtSignature":"Qw==","range":[0,1]}"#),
+        said("c"),
+    ];
+    let wanted = json!([
+        { "text": "", "thoughtSignature": "QQ==" },
+        { "text": "Hm.", "thought": true, "thoughtSignature": "Qg==" },
+        { "text": "c", "thoughtSignature": "Qw==" },
+    ]);
+    assert_eq!(contents(&empty_first)[1]["parts"], wanted);
     // A range that does not fit the text is no reason to lose the text.
     let other = [sealed(r#"{"thoughtSignature":"QQ==","range":[1,99]}"#), sealed("[]"), said("é")];
     assert_eq!(contents(&other)[1]["parts"], json!([{ "text": "é" }]));
@@ -203,7 +215,13 @@ fn a_call_of_another_model_is_marked_where_models_require_a_signature() {
 fn system_text_tools_and_more_members_are_beside_the_contents() {
     let tool = |name: &str, parameters: Value| json!({ "type": "function", "name": name, "description": "d", "parameters": parameters });
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
-    let tools = [tool("add", schema.clone()), tool("now", json!({ "type": "object", "properties": {} }))];
+    let closed = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    let tools = [
+        tool("add", schema.clone()),
+        tool("now", closed),
+        tool("any", json!({ "type": "object", "properties": {} })),
+        tool("texts", json!({ "type": "object", "additionalProperties": { "type": "string" } })),
+    ];
     let shape = GeminiShape {
         thinking: ThinkingControl::Nothing,
         body: Some("{\"safetySettings\":[]}".into()),
@@ -216,6 +234,14 @@ fn system_text_tools_and_more_members_are_beside_the_contents() {
         "tools": [{ "functionDeclarations": [
             { "name": "add", "description": "d", "parametersJsonSchema": schema },
             { "name": "now", "description": "d" },
+            {
+                "name": "any", "description": "d",
+                "parametersJsonSchema": { "type": "object", "additionalProperties": true },
+            },
+            {
+                "name": "texts", "description": "d",
+                "parametersJsonSchema": { "type": "object", "additionalProperties": { "type": "string" } },
+            },
         ] }],
         "safetySettings": [],
         "contents": [{ "role": "user", "parts": [{ "text": "a" }] }],
@@ -245,11 +271,14 @@ fn an_effort_is_a_level_or_a_budget_that_leaves_room_for_the_answer() {
         (Effort::Low, None, 4_096),
         (Effort::Max, None, 24_576),
         (Effort::Low, Some(3_000), 1_976),
-        (Effort::Low, Some(100), 512),
-        (Effort::Minimal, Some(0), 512),
+        (Effort::Minimal, Some(1_536), 512),
     ] {
         let config = with(ThinkingControl::Budget, Some(effort), bound);
         assert_eq!(config["thinkingBudget"], budget, "{effort} {bound:?}");
+    }
+    for bound in [0, 100, 1_535] {
+        let config = with(ThinkingControl::Budget, Some(Effort::Low), Some(bound));
+        assert_eq!(config, json!({ "includeThoughts": true }), "{bound} tokens leave no room for both");
     }
 }
 
