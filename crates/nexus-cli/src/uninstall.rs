@@ -22,8 +22,19 @@ use crate::{
 const RECEIPT: &str = "share/nexus/installed";
 /// Longest receipt, in bytes.
 const MAX_RECEIPT_BYTES: u64 = 1 << 20;
-/// Folders of which a home of Nexus has at least one. A project may have a `nexus.yaml` too.
-const HOME_MARKS: [&str; 5] = ["auth", "conversations", "holds", "runs", "tasks"];
+/// Files and folders of which a home of Nexus has at least one, once a command has used it.
+const HOME_MARKS: [&str; 10] = [
+    "auth",
+    "broker",
+    "conversations",
+    "demo",
+    "holds",
+    "runs",
+    "tasks",
+    "undo",
+    "journal.jsonl",
+    "trusted.json",
+];
 
 /// Files and folders that were removed.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -175,7 +186,11 @@ fn checked_home(home: &Path) -> Result<PathBuf, CommandError> {
         path.and_then(|path| path.canonicalize().ok()).is_some_and(|path| path.starts_with(&real))
     };
     let is_empty = fs::read_dir(&real).is_ok_and(|mut entries| entries.next().is_none());
-    let is_nexus = is_empty || HOME_MARKS.iter().any(|name| real.join(name).is_dir());
+    let has_mark = HOME_MARKS.iter().any(|name| real.join(name).exists());
+    // A project may have a `nexus.yaml` too, so the file is a mark only in the usual home, which `nexus setup` writes.
+    let usual = std::env::home_dir().and_then(|home| home.join(".nexus").canonicalize().ok());
+    let is_set_up = usual.is_some_and(|usual| usual == real) && real.join("nexus.yaml").is_file();
+    let is_nexus = is_empty || has_mark || is_set_up;
     let has_more = contains(std::env::home_dir())
         || contains(std::env::current_dir().ok())
         || real.join(".git").exists();

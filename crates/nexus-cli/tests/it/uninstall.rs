@@ -98,6 +98,23 @@ fn a_doubt_removes_nothing() {
 }
 
 #[test]
+fn a_home_with_the_files_of_one_command_alone_is_removed() {
+    for (name, is_folder) in [("demo", true), ("undo", true), ("trusted.json", false), ("nexus.yaml", false)]
+    {
+        let installed = Installed::with_receipt(RECEIPT);
+        fs::remove_dir_all(installed.path(".nexus")).unwrap();
+        fs::create_dir(installed.path(".nexus")).unwrap();
+        match is_folder {
+            true => fs::create_dir(installed.path(".nexus").join(name)).unwrap(),
+            false => fs::write(installed.path(".nexus").join(name), "").unwrap(),
+        }
+        let output = installed.uninstall(&["--home", "--yes"]);
+        assert!(output.status.success(), "{name}: {output:?}");
+        assert!(!installed.path(".nexus").exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_home_that_may_have_files_of_others_is_not_removed() {
     let installed = Installed::with_receipt(RECEIPT);
     for folder in ["documents", "project/.git", "runs"] {
