@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
     Availability, BackendId, Capabilities, CostReport, Enforcement, EventSink, ExecutionBackend, ForgetError,
-    Forgotten, ModelListError, OfferedModel, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Forgotten, ModelListError, ModelListing, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
 
@@ -38,7 +38,7 @@ impl ExecutionBackend for NativeBackend {
         probe(&self.0).await
     }
 
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         model_list::offered(&self.0).await
     }
 
