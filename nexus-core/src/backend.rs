@@ -17,7 +17,7 @@ use crate::{
     file_changes::FileChanges,
     forget::{ForgetError, Forgotten},
     id::BackendId,
-    model_list::{ModelListError, OfferedModel},
+    model_list::{ModelListError, ModelListing},
     scope::{ParticipantScope, Session, TurnSession},
     steering::{SteeredTurn, Steering},
     tool::{NoTools, ToolRouter},
@@ -176,7 +176,7 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// [`ModelListError::Unsupported`], the default, or [`ModelListError::Failed`].
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         Err(ModelListError::Unsupported { backend: self.id().clone(), advice: None })
     }
 }
@@ -222,7 +222,7 @@ macro_rules! backend_behind {
                 (**self).forget(handle).await
             }
 
-            async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+            async fn models(&self) -> Result<ModelListing, ModelListError> {
                 (**self).models().await
             }
         }

@@ -56,12 +56,21 @@ pub struct Standing {
     pub expires_at: Option<SystemTime>,
     /// True if a new credential can be obtained without a person.
     pub is_renewable: bool,
+    /// True if the next loan starts a program, which may ask a person for a password. A probe then borrows nothing.
+    pub needs_program: bool,
 }
 
 impl Standing {
     /// Describes a present credential, with its expiry if it is known.
     pub fn new(expires_at: Option<SystemTime>, is_renewable: bool) -> Self {
-        Self { expires_at, is_renewable }
+        Self { expires_at, is_renewable, needs_program: false }
+    }
+
+    /// Sets if the next loan starts a program.
+    #[must_use]
+    pub fn with_program(mut self, needs_program: bool) -> Self {
+        self.needs_program = needs_program;
+        self
     }
 }
 

@@ -98,7 +98,7 @@ pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use journal::log_unrecorded;
-pub use model_list::{ModelListError, OfferedModel};
+pub use model_list::{ModelListError, ModelListing, OfferedModel};
 pub use picture::MAX_PICTURE_BYTES;
 pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary};
 pub use record::{

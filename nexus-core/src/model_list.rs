@@ -28,6 +28,15 @@ impl OfferedModel {
     }
 }
 
+/// Models of a server's list, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelListing {
+    /// The models.
+    pub models: Vec<OfferedModel>,
+    /// False if the server has more models, because its list has further pages or is too long.
+    pub is_complete: bool,
+}
+
 /// Reason why a backend lists no models.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend,
-    ForgetError, Forgotten, LoopMode, ModelListError, OfferedModel, ResumeHandle, ToolAccess, TurnError,
+    ForgetError, Forgotten, LoopMode, ModelListError, ModelListing, ResumeHandle, ToolAccess, TurnError,
     TurnHost, TurnRequest, TurnResult,
 };
 
@@ -127,7 +127,7 @@ impl ExecutionBackend for RoutedBackend {
     }
 
     /// Lists the models of the first backend of the chain that is not parked.
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         let configuration = self.router.configuration();
         let work_type = configuration.work_type(&self.id.as_str().into());
         if let Ok(Target::Binding(binding)) = work_type.map(|work_type| &work_type.target)

@@ -1,5 +1,7 @@
 //! Values of a configuration that matter for the decision to trust it: the programs, commands and addresses that it would use.
 
+mod provided;
+
 use std::{collections::BTreeSet, fmt, path::Path};
 
 use nexus::{ConfigFile, redact::Redactor};
@@ -82,6 +84,7 @@ impl ConfigUses {
         let folder = file.path().parent().unwrap_or(Path::new(""));
         let mut found = backends(&value);
         collect(&value, "", folder, &mut found);
+        found.extend(provided::uses(&value, &nexus::registry()));
         found.sort_by_key(|found| found.kind);
         Self { all: found }
     }
@@ -333,12 +336,42 @@ mod tests {
             "providers: { house: { wire: chat, base_url: 'https://evil.test', variable: OPENAI_API_KEY } }\n",
             "backends: { a: { provider: house } }\n",
         ));
-        insta::assert_snapshot!(uses.to_string(), @r"
+        insta::assert_snapshot!(uses.to_string(), @r#"
 
           address     https://evil.test  (providers.house.base_url)
+          address     https://evil.test  (backends.a.provider)
           credential  OPENAI_API_KEY  (providers.house.variable)
+          credential  {"env":"OPENAI_API_KEY"}  (backends.a.provider)
           backend     a  (provider house)
-        ");
+        "#);
+    }
+
+    #[test]
+    fn the_address_and_the_credential_of_a_row_are_shown_for_each_backend() {
+        let uses = uses(concat!(
+            "backends:\n",
+            "  a: { provider: azure, resource: attackers-own-resource }\n",
+            "  b: { provider: azure, resource: 'evil.test/x' }\n",
+            "  c: { provider: bedrock, region: eu, credential: { file: key } }\n",
+            "  d: { provider: groq, base_url: 'https://evil.test', credential: { env: GROQ_API_KEY } }\n",
+            "  e: { provider: nobody }\n",
+        ));
+        insta::assert_snapshot!(uses.to_string(), @r#"
+
+          address     https://evil.test  (backends.d.base_url)
+          address     https://attackers-own-resource.openai.azure.com/openai/v1  (backends.a.provider)
+          address     https://evil.test/x.openai.azure.com/openai/v1  (backends.b.provider)
+          address     https://bedrock-runtime.eu.amazonaws.com/openai/v1  (backends.c.provider)
+          credential  {"file":"key"}  (backends.c.credential)
+          credential  {"env":"GROQ_API_KEY"}  (backends.d.credential)
+          credential  {"env":"AZURE_OPENAI_API_KEY"}  (backends.a.provider)
+          credential  {"env":"AZURE_OPENAI_API_KEY"}  (backends.b.provider)
+          backend     a  (provider azure)
+          backend     b  (provider azure)
+          backend     c  (provider bedrock)
+          backend     d  (provider groq)
+          backend     e  (provider nobody)
+        "#);
     }
 
     #[test]

@@ -74,12 +74,16 @@ pub(crate) async fn models(
     let mut has_list = false;
     for (id, answer) in answers {
         match answer {
-            Ok(models) => {
+            Ok(listing) => {
                 has_list = true;
-                if models.is_empty() {
+                if listing.models.is_empty() {
                     out.nothing(format!("{id}: its server has no model"));
                 }
-                models.into_iter().for_each(|model| show(out, id, model));
+                let shown = listing.models.len();
+                listing.models.into_iter().for_each(|model| show(out, id, model));
+                if !listing.is_complete {
+                    complain(format_args!("{id}: the list has {shown} models, and its server has more"));
+                }
             }
             // Without a name, skip the backends that cannot list models: the others answer the question.
             Err(ModelListError::Unsupported { .. }) if args.backend.is_none() && backends.len() > 1 => {}

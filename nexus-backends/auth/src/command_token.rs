@@ -8,11 +8,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_core::{ErrorKind, Secret, harness::Failure, redact::Redactor};
+use nexus_core::{ErrorKind, Secret, harness::Failure};
 use nexus_process::{
     environment::Environment,
     executable::Executable,
-    spawn::{Bounds, EndedBy, ExitStatus, Invocation, KeptOutput},
+    spawn::{Bounds, EndedBy, ExitStatus, Invocation},
 };
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
@@ -26,13 +26,17 @@ const REUSED: Duration = Duration::from_secs(300);
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Most output of the program, in bytes.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
-/// Most characters of the program's standard error that a message quotes.
-const MAX_QUOTED: usize = 300;
+/// Validity of a token for which [`standing`](CredentialSource::standing) counts it as known. It exceeds what a probe needs, so
+/// that the token is still fresh when the probe borrows it.
+const KNOWN_LIFE: Duration = Duration::from_secs(120);
 
 /// A token that a program prints on its standard output, alone on one line.
 ///
 /// The program runs when a turn needs a token and no fresh one is known. Turns that need one at the same time share one
-/// run. The token is in memory alone; no message contains the program's output.
+/// run. The token is in memory alone. No message contains the program's output or its standard error, because a program may
+/// print a token on both, for example as a shell script with `set -x`.
+///
+/// Processes that the program starts end with it. An agent that must outlive a run, such as `gpg-agent`, is started before.
 pub struct CommandToken {
     program: OsString,
     arguments: Vec<OsString>,
@@ -42,7 +46,6 @@ pub struct CommandToken {
     /// Time from the print to the end of the token, if its owner states it.
     lifetime: Option<Duration>,
     time_limit: Duration,
-    key_prefixes: &'static [&'static str],
     known: Mutex<LastRun>,
 }
 
@@ -52,6 +55,8 @@ struct LastRun {
     printed: Option<PrintedToken>,
     /// End of the last run that failed, with its reason.
     failed: Option<(Instant, String)>,
+    /// End of the last run that printed a token again that the server had rejected, with that token.
+    repeated: Option<(Instant, Secret)>,
 }
 
 /// A token, and the time at which the program began to print it.
@@ -72,7 +77,6 @@ impl CommandToken {
             account: None,
             lifetime: None,
             time_limit: TIME_LIMIT,
-            key_prefixes: &[],
             known: Mutex::default(),
         }
     }
@@ -102,13 +106,6 @@ impl CommandToken {
     #[must_use]
     pub fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
         self.time_limit = limit.unwrap_or(TIME_LIMIT);
-        self
-    }
-
-    /// Sets further prefixes of keys that a quoted error must not contain.
-    #[must_use]
-    pub fn with_key_prefixes(mut self, prefixes: &'static [&'static str]) -> Self {
-        self.key_prefixes = prefixes;
         self
     }
 
@@ -148,7 +145,8 @@ impl CommandToken {
         match outcome {
             Ok(printed) => {
                 let credential = self.lend(&printed);
-                *known = LastRun { printed: Some(printed), failed: None };
+                known.printed = Some(printed);
+                known.failed = None;
                 Ok(credential)
             }
             Err(reason) => {
@@ -175,15 +173,13 @@ impl CommandToken {
             .spawn()
             .map_err(|error| format!("{}: correct `credential.command`", words(&error)))?;
         let exit = process.wait().await;
-        let [output, errors] = process.take_kept();
+        let [output, _] = process.take_kept();
         let bytes = Zeroizing::new(output.head());
-        let quoted = || self.quoted(&bytes, &errors);
         match (exit.ended_by, exit.status) {
             (EndedBy::TimeLimit, _) => Err(format!(
-                "the program did not end within {} s{}: run it in a terminal to see what it waits for, or set \
+                "the program did not end within {} s: run it in a terminal to see what it waits for, or set \
                  `credential.timeout`",
-                self.time_limit.as_secs_f32(),
-                quoted()
+                self.time_limit.as_secs_f32()
             )),
             (EndedBy::OutputLimit, _) => Err(format!(
                 "the program printed more than {MAX_OUTPUT_BYTES} bytes: `credential.command` must print the token alone"
@@ -194,38 +190,17 @@ impl CommandToken {
                     ExitStatus::Signal(signal) => format!("was ended by signal {signal}"),
                     ExitStatus::Unknown => "ended without a status".to_owned(),
                 };
-                let quoted = quoted();
                 Err(format!(
-                    "the program {end}{quoted}: run it in a terminal, or correct `credential.command`"
+                    "the program {end}: run it in a terminal to see its error output, or correct `credential.command`"
                 ))
             }
             _ => token_of(&bytes).map_err(|reason| match bytes.trim_ascii().is_empty() {
-                true => format!("{reason}{}: run `credential.command` in a terminal", quoted()),
+                true => format!("{reason}: run `credential.command` in a terminal to see its error output"),
                 false => format!("{reason}: `credential.command` must print the token alone, on one line"),
             }),
         }
     }
-
-    /// Returns the end of the program's standard error for a message, without the words that it printed on its standard
-    /// output and without texts that look like a key.
-    fn quoted(&self, output: &[u8], errors: &KeptOutput) -> String {
-        let output = String::from_utf8_lossy(output);
-        let redactor = Redactor::new(output.split_whitespace().filter(|word| word.len() >= MIN_SECRET));
-        let shown = redactor.with_key_prefixes(self.key_prefixes).redact_text(&errors.text());
-        let shown: String = shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
-        if shown.is_empty() {
-            return String::new();
-        }
-        match shown.char_indices().rev().nth(MAX_QUOTED - 1) {
-            Some((start, _)) if start > 0 => format!(" (…{})", &shown[start..]),
-            _ => format!(" ({shown})"),
-        }
-    }
 }
-
-/// Shortest word of the output that is removed from a quoted error, so that ordinary short words stay.
-const MIN_SECRET: usize = 6;
 
 /// Returns the token that a program printed, or the reason why its output cannot be used.
 fn token_of(output: &[u8]) -> Result<Secret, String> {
@@ -261,9 +236,12 @@ impl CredentialSource for CommandToken {
         if let Err(reason) = self.executable() {
             return Err(CredentialError::Unreadable { place: self.describe(), reason });
         }
-        let known = self.known.lock().await;
-        let expires_at = known.printed.as_ref().and_then(|printed| self.expiry(printed));
-        Ok(Standing::new(expires_at, true))
+        // During a run the lock is taken for up to the time limit. Do not wait for it.
+        let known = self.known.try_lock().ok();
+        let printed = known.as_ref().and_then(|known| known.printed.as_ref());
+        let is_known = printed.is_some_and(|printed| self.is_fresh(printed, KNOWN_LIFE));
+        let expires_at = printed.and_then(|printed| self.expiry(printed));
+        Ok(Standing::new(expires_at, true).with_program(!is_known))
     }
 
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError> {
@@ -282,6 +260,10 @@ impl CredentialSource for CommandToken {
     ) -> Result<Option<Credential>, CredentialError> {
         let asked = Instant::now();
         let mut known = self.known.lock().await;
+        // A run that ended while this caller waited has already printed the refused token again.
+        if known.repeated.as_ref().is_some_and(|(ended, token)| *ended > asked && *token == refused.token) {
+            return Ok(None);
+        }
         let credential = match &known.printed {
             // Another turn has already replaced the refused token.
             Some(printed) if printed.token != refused.token && self.is_fresh(printed, life) => {
@@ -289,7 +271,13 @@ impl CredentialSource for CommandToken {
             }
             _ => self.renew(&mut known, asked).await?,
         };
-        Ok((credential.token != refused.token).then_some(credential))
+        if credential.token == refused.token {
+            // The next turn must not get it without another run.
+            known.printed = None;
+            known.repeated = Some((Instant::now(), credential.token));
+            return Ok(None);
+        }
+        Ok(Some(credential))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{io, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, ForgetError,
-    ForgetSupport, Forgotten, ModelListError, OfferedModel, ResumeHandle, ServerAddress, SettingsError,
+    ForgetSupport, Forgotten, ModelListError, ModelListing, ResumeHandle, ServerAddress, SettingsError,
     TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit, run_blocking},
 };
@@ -127,7 +127,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         }
     }
 
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         let advice = self.cli.models_advice().to_owned();
         Err(ModelListError::Unsupported { backend: self.id.clone(), advice: Some(advice) })
     }

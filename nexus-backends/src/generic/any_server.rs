@@ -28,22 +28,29 @@ const PLAN_PREFIX: &str = "sk-ant-oat";
 pub(super) fn vendor(kind: &str, settings: &Map<String, Value>) -> VendorId {
     let text = |key: &str| settings.get(key).and_then(Value::as_str);
     if let Some(vendor) = text("vendor") {
-        return VendorId::from(vendor_as_named(vendor));
+        return known_vendor(&vendor_as_named(vendor));
     }
     let Some(server) = text("base_url").and_then(vendor_of_server) else {
         return VendorId::from(kind);
     };
-    // A panel counts a vendor once, although an entry may name its server or the vendor.
-    VendorId::from(providers::vendor_of(&server).unwrap_or(&server))
+    known_vendor(&server)
+}
+
+/// Returns the vendor of a server or of a name. A panel counts a vendor once, although an entry may name either.
+fn known_vendor(name: &str) -> VendorId {
+    VendorId::from(providers::vendor_of(name).unwrap_or(name))
 }
 
 /// Returns the vendor's name in traces. An unknown host gets the name of the vendor whose API it speaks, because the
-/// name tells a reader of the trace which attributes to expect.
+/// name tells a reader of the trace which attributes to expect. Source: OpenTelemetry's conventions for generative AI,
+/// attribute `gen_ai.provider.name`.
 pub(super) fn provider(setting: Option<&str>, vendor: &VendorId) -> String {
     let known = Some(vendor.as_str()).filter(|vendor| providers::is_vendor(vendor));
     match setting.or(known) {
         Some("xai") => "x_ai",
         Some("google") => "gcp.gemini",
+        Some("azure") => "azure.ai.openai",
+        Some("aws") => "aws.bedrock",
         Some(vendor) => vendor,
         None => "openai",
     }
@@ -235,6 +242,24 @@ mod tests {
         ] {
             assert!(check(host, token).is_ok(), "{host} {token}");
         }
+    }
+
+    #[test]
+    fn a_trace_has_the_name_that_the_conventions_give_the_vendor() {
+        let of_address = |url: &str| {
+            let settings = Map::from_iter([("base_url".to_owned(), Value::from(url))]);
+            provider(None, &vendor("chat", &settings))
+        };
+        for (url, name) in [
+            ("https://api.x.ai/v1", "x_ai"),
+            ("https://generativelanguage.googleapis.com/v1beta/openai", "gcp.gemini"),
+            ("https://mine.openai.azure.com/openai/v1", "azure.ai.openai"),
+            ("https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", "aws.bedrock"),
+            ("https://gateway.test/v1", "openai"),
+        ] {
+            assert_eq!(of_address(url), name, "{url}");
+        }
+        assert_eq!(provider(Some("azure"), &VendorId::from("azure")), "azure.ai.openai");
     }
 
     #[test]

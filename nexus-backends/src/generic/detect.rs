@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::providers;
 use crate::detect::key_in;
+use crate::native::model_name::is_listed_name;
 
 /// Servers of this machine on their usual ports. The last field is true if the server ignores a schema.
 ///
@@ -130,13 +131,7 @@ fn models(body: &str) -> Option<Vec<String>> {
     let ids = answer.data.into_iter().map(|model| model.id);
     // Skip names that a configuration or a message could not contain safely, and models for embeddings, which cannot
     // answer.
-    let is_usable = |id: &String| {
-        !id.is_empty()
-            && id.len() <= 200
-            && !id.chars().any(char::is_control)
-            && !id.contains("${")
-            && !id.contains("embed")
-    };
+    let is_usable = |id: &String| is_listed_name(id) && !id.contains("${") && !id.contains("embed");
     Some(ids.filter(is_usable).collect())
 }
 

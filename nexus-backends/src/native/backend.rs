@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
     Availability, BackendId, Capabilities, ConversationMode, CostReport, Enforcement, EventSink,
-    ExecutionBackend, ForgetError, Forgotten, ModelListError, OfferedModel, ResumeHandle, TurnError,
+    ExecutionBackend, ForgetError, Forgotten, ModelListError, ModelListing, ResumeHandle, TurnError,
     TurnHost, TurnRequest, TurnResult,
     harness::{TurnSpan, admit},
 };
@@ -44,7 +44,7 @@ impl ExecutionBackend for NativeBackend {
         is_of_this_loop(handle)
     }
 
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         model_list::offered(&self.0).await
     }
 

@@ -4,7 +4,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 use http::header::HeaderMap;
-use nexus_core::{Capabilities, Effort, ModelId, TurnEvent, harness::Failure, turn::RateLimitNotification};
+use nexus_core::{
+    Capabilities, Effort, ModelId, TurnEvent, harness::Failure, redact::Redactor, turn::RateLimitNotification,
+};
 
 use super::bearer;
 use super::outcome::ErrorReply;
@@ -69,6 +71,27 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
 
     /// Returns the failure of an error whose meaning differs from the shared table.
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
+}
+
+/// Adds a credential to `redactor` in each form in which a request contains it.
+pub(super) fn learn_credential(redactor: &Redactor, dialect: &dyn Dialect, credential: &Credential) {
+    redactor.learn(credential.token.expose());
+    // A query contains the percent-encoded token, and servers repeat the URL of a request in their errors. Some write the
+    // escapes again with lower-case digits.
+    if let Some(value) = dialect.query(Some(credential)).as_deref().and_then(|query| query.split_once('=')) {
+        redactor.learn(value.1);
+        redactor.learn(with_lower_escapes(value.1));
+    }
+}
+
+/// Returns a percent-encoded text whose escapes have lower-case digits.
+fn with_lower_escapes(encoded: &str) -> String {
+    let mut digits = 0;
+    let lower = |character: char| {
+        digits = if character == '%' { 2 } else { i32::max(digits - 1, -1) };
+        if digits >= 0 { character.to_ascii_lowercase() } else { character }
+    };
+    encoded.chars().map(lower).collect()
 }
 
 /// Model whose presence on the server's list decides whether a turn that names no model can start.

@@ -16,7 +16,7 @@
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
 //! | `prices` | the cost of a reply whose server reports none |
-//! | `probe`, `model_list` | whether a turn would start, and the models that a server offers |
+//! | `probe`, `model_list`, `model_name` | whether a turn would start, and the models that a server offers |
 //! | `transport`, `bearer`, `key_placement`, `models` | HTTP, the credential in requests, a server's model list |
 
 pub(crate) mod arguments;
@@ -32,6 +32,7 @@ pub(crate) mod kind;
 pub(crate) mod lenient;
 mod model_call;
 mod model_list;
+pub(crate) mod model_name;
 mod model_server;
 pub(crate) mod models;
 pub(crate) mod outcome;

@@ -1,19 +1,21 @@
 //! The models that a server offers, by its own list.
 
-use nexus_core::{BackendId, ModelListError, OfferedModel};
+use nexus_core::{BackendId, ModelListError, ModelListing, OfferedModel, redact::Redactor};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::dialect::learn_credential;
 use super::lenient::Count;
+use super::model_name::is_listed_name;
 use super::model_server::ModelServer;
 use super::outcome::ErrorBody;
 use super::probe::{KEY_LIFE, fetch};
 
-/// Longest accepted name of a model, in bytes.
-const MAX_NAME_BYTES: usize = 200;
+/// Most models of a list. Source: our own choice, four times the list of OpenRouter.
+const MAX_MODELS: usize = 2000;
 
 /// Requests the list with the credential of the backend. Calls no model.
-pub(super) async fn offered(server: &ModelServer) -> Result<Vec<OfferedModel>, ModelListError> {
+pub(super) async fn offered(server: &ModelServer) -> Result<ModelListing, ModelListError> {
     let Some(path) = server.dialect.list_path() else {
         let advice = "the endpoint of a plan has no list with that form; set `model` to a name that the vendor documents";
         return Err(unsupported(&server.id, advice));
@@ -27,7 +29,7 @@ fn unsupported(backend: &BackendId, advice: &str) -> ModelListError {
     ModelListError::Unsupported { backend: backend.clone(), advice: Some(advice.to_owned()) }
 }
 
-async fn fetched(server: &ModelServer, path: &str) -> Result<Vec<OfferedModel>, String> {
+async fn fetched(server: &ModelServer, path: &str) -> Result<ModelListing, String> {
     let credential = match &server.credential {
         Some(source) => Some(source.credential(KEY_LIFE).await.map_err(|error| error.to_string())?),
         None => None,
@@ -42,7 +44,8 @@ async fn fetched(server: &ModelServer, path: &str) -> Result<Vec<OfferedModel>, 
         let mut words = ErrorBody::read(&fetched.body).words().to_owned();
         // A server may repeat the key in its error.
         if let Some(credential) = &credential {
-            let redactor = nexus_core::redact::Redactor::new([credential.token.expose()]);
+            let redactor = Redactor::default();
+            learn_credential(&redactor, &*server.dialect, credential);
             words = crate::redact::with_key_prefixes(&redactor).redact_text(&words);
         }
         return Err(format!("{place} was answered {}: {words}", fetched.status));
@@ -114,29 +117,36 @@ impl OfferedMember {
     }
 }
 
-/// Reads the list, sorted by name. `None` if the answer has another form. An unreadable member does not affect the others. Names
-/// with control characters are left out, because a list shows them.
-fn read(body: &[u8]) -> Option<Vec<OfferedModel>> {
-    let members = match serde_json::from_slice(body).ok()? {
-        Value::Array(members) => members,
+/// Returns true if the server has a further page. Source: the Messages API (`has_more`) and Google's APIs (`nextPageToken`).
+fn has_next_page(answer: &Map<String, Value>) -> bool {
+    let is_token = |token: &Value| token.as_str().is_some_and(|token| !token.is_empty());
+    answer.get("has_more").and_then(Value::as_bool) == Some(true)
+        || answer.get("nextPageToken").is_some_and(is_token)
+}
+
+/// Reads the list, sorted by name and cut to its first models. `None` if the answer has another form. An unreadable member does not
+/// affect the others.
+fn read(body: &[u8]) -> Option<ModelListing> {
+    let (members, has_more) = match serde_json::from_slice(body).ok()? {
+        Value::Array(members) => (members, false),
         // The Gemini API has the list under another name.
         Value::Object(mut answer) => match answer.remove("data").or_else(|| answer.remove("models"))? {
-            Value::Array(members) => members,
+            Value::Array(members) => (members, has_next_page(&answer)),
             _ => return None,
         },
         _ => return None,
     };
-    let is_name =
-        |id: &str| !id.is_empty() && id.len() <= MAX_NAME_BYTES && !id.chars().any(char::is_control);
     let members =
         members.into_iter().filter_map(|member| serde_json::from_value::<OfferedMember>(member).ok());
     let mut models: Vec<OfferedModel> = members
-        .filter(|member| is_name(member.request_name()) && member.can_answer())
+        .filter(|member| is_listed_name(member.request_name()) && member.can_answer())
         .map(|member| OfferedModel::new(member.request_name()).with_context_tokens(member.context_tokens()))
         .collect();
     models.sort_by(|one, other| one.id.as_str().cmp(other.id.as_str()));
     models.dedup_by(|one, other| one.id == other.id);
-    Some(models)
+    let is_complete = !has_more && models.len() <= MAX_MODELS;
+    models.truncate(MAX_MODELS);
+    Some(ModelListing { models, is_complete })
 }
 
 #[cfg(test)]
@@ -147,15 +157,33 @@ mod tests {
     fn a_list_has_each_readable_name_once_with_its_window() {
         let body = br#"{"object":"list","data":[{"id":"b","context_length":1000},{"id":"a","context_window":"20"},
             {"id":"c","meta":{"n_ctx_train":5}},{"id":"b"},{"id":"d\n"},{"id":3},7,{"id":"e","max_model_len":null},{"name":"x"}]}"#;
-        let models = read(body).unwrap();
-        let shown: Vec<_> = models.iter().map(|model| (model.id.as_str(), model.context_tokens)).collect();
+        let listing = read(body).unwrap();
+        assert!(listing.is_complete);
+        let shown: Vec<_> =
+            listing.models.iter().map(|model| (model.id.as_str(), model.context_tokens)).collect();
         assert_eq!(shown, [("a", Some(20)), ("b", Some(1000)), ("c", Some(5)), ("e", None)]);
         let gemini = br#"{"models":[{"name":"models/a","inputTokenLimit":7,"supportedGenerationMethods":["generateContent"]},
             {"name":"models/b","supportedGenerationMethods":["embedContent"]}]}"#;
-        assert_eq!(read(gemini).unwrap(), [OfferedModel::new("a").with_context_tokens(Some(7))]);
-        assert_eq!(read(br#"[{"id":"a"}]"#).unwrap().len(), 1);
+        assert_eq!(read(gemini).unwrap().models, [OfferedModel::new("a").with_context_tokens(Some(7))]);
+        assert_eq!(read(br#"[{"id":"a"}]"#).unwrap().models.len(), 1);
         for other in [&b"<html>"[..], b"{}", br#"{"data":{}}"#, b"3"] {
             assert!(read(other).is_none());
+        }
+    }
+
+    #[test]
+    fn a_list_is_bounded_and_states_if_it_is_only_a_part() {
+        let many: Vec<_> =
+            (0..20_002).map(|number| serde_json::json!({ "id": format!("m{number:05}") })).collect();
+        let listing = read(serde_json::json!({ "data": many }).to_string().as_bytes()).unwrap();
+        assert_eq!((listing.models.len(), listing.is_complete), (MAX_MODELS, false));
+        assert_eq!(listing.models[0].id.as_str(), "m00000");
+        for (body, is_complete) in [
+            (&br#"{"data":[{"id":"a"}],"has_more":true,"last_id":"a"}"#[..], false),
+            (br#"{"data":[{"id":"a"}],"nextPageToken":"x"}"#, false),
+            (br#"{"data":[{"id":"a"}],"has_more":false,"nextPageToken":""}"#, true),
+        ] {
+            assert_eq!(read(body).unwrap().is_complete, is_complete, "{}", String::from_utf8_lossy(body));
         }
     }
 }

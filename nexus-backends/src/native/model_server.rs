@@ -51,7 +51,7 @@ impl ModelServer {
             parallel_tools: settings.parallel_tools,
             repeated_calls: settings.repeated_calls,
             prices: settings.prices.clone(),
-            context_window: settings.context_window.map(std::num::NonZeroU64::get),
+            context_window: settings.context_window,
             surroundings: ToolSurroundings::new(context, settings.project_text, &settings.command_hosts),
         }
     }

@@ -71,6 +71,11 @@ impl Prices {
         self.0.is_empty()
     }
 
+    /// Returns true if the model has a price.
+    pub(crate) fn has(&self, model: &ModelId) -> bool {
+        self.0.contains_key(model.as_str())
+    }
+
     /// Returns the cost of a reply. `requested` is the model's name in the request, and `answered` the name in the reply.
     /// `None` without a price of either name, or without the numbers of input and output tokens.
     pub(crate) fn cost(

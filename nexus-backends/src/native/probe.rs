@@ -9,10 +9,11 @@ use http::{
     StatusCode,
     header::{DATE, HeaderMap},
 };
-use nexus_core::{Availability, ErrorKind};
+use nexus_core::{Availability, ErrorKind, Standing};
 use serde::Deserialize;
 
 use super::dialect::ProbedModel;
+use super::model_name::is_listed_name;
 use super::model_server::ModelServer;
 use super::outcome::{self, ErrorBody, ErrorReply};
 use super::transport::{Fetched, TransportError, with_query};
@@ -27,19 +28,28 @@ const MOST_NAMED: usize = 5;
 /// Validity that a key needs for the request of the probe.
 pub(super) const KEY_LIFE: Duration = Duration::from_secs(60);
 
-/// Probes the server. Calls no model, and renews no login.
+/// Note of a probe without the credential.
+const NOT_TRIED: &str =
+    "the credential was not tried, because a probe does not start the program of `credential.command`";
+
+/// Probes the server. Calls no model, renews no login, and starts no program.
 pub(super) async fn probe(server: &ModelServer) -> Availability {
     let standing = match &server.credential {
-        Some(source) => source.standing().await.map(drop).map_err(|error| error.to_string()),
-        None => server.dialect.credential_remedy().map_or(Ok(()), |remedy| Err(remedy.to_owned())),
+        Some(source) => source.standing().await.map_err(|error| error.to_string()),
+        None => {
+            let remedy = server.dialect.credential_remedy();
+            remedy.map_or_else(|| Ok(Standing::default()), |remedy| Err(remedy.to_owned()))
+        }
     };
-    if let Err(remedy) = standing {
-        return Availability::Unauthenticated { remedy };
-    }
+    let needs_program = match standing {
+        Ok(standing) => standing.needs_program,
+        Err(remedy) => return Availability::Unauthenticated { remedy },
+    };
     match server.dialect.probed_model() {
-        Some(probed) => list(server, probed).await,
-        None => match server.transport.reach(REACH_PATIENCE).await {
-            Ok(date) => ready(date, None),
+        // The program may ask a person for a password.
+        Some(probed) if !needs_program => list(server, probed).await,
+        _ => match server.transport.reach(REACH_PATIENCE).await {
+            Ok(date) => ready(date, needs_program.then(|| NOT_TRIED.to_owned())),
             Err(error) => unreachable(server, &error),
         },
     }
@@ -200,16 +210,15 @@ impl ListedModel {
     }
 }
 
-/// Reads the list. Names with control characters are left out, because a message repeats them.
+/// Reads the list. Names that a message cannot show are left out.
 fn read(body: &[u8]) -> Option<Vec<ListedModel>> {
     let answer: ModelAnswer = serde_json::from_slice(body).ok()?;
-    let is_name = |model: &ListedModel| model.id.len() <= 200 && !model.id.chars().any(char::is_control);
     let listed = match (answer.data, answer.models) {
         (Some(data), _) => data,
         (None, Some(models)) => models.into_iter().filter_map(GeneratingModel::listed).collect(),
         (None, None) => return None,
     };
-    Some(listed.into_iter().filter(is_name).collect())
+    Some(listed.into_iter().filter(|model| is_listed_name(&model.id)).collect())
 }
 
 fn ready(date: Option<SystemTime>, note: Option<String>) -> Availability {

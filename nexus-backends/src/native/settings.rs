@@ -45,7 +45,7 @@ pub(crate) struct NativeSettings {
     /// dropped. Without it, the size in the server's model list applies, if the list states one; otherwise a
     /// conversation is shortened only after the server rejected it as too long.
     #[schemars(range(min = 1))]
-    pub(crate) context_window: Option<std::num::NonZeroU64>,
+    pub(crate) context_window: Option<u64>,
     /// Whether the AGENTS.md files of a project are part of the system text, where the turn has tools for files.
     pub(crate) project_text: bool,
     /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry

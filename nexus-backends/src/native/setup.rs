@@ -6,14 +6,14 @@ use std::{
 };
 
 use nexus_core::{
-    ConversationMode, Effort, ErrorKind, EventSink, MessageId, OnLost, OutputSupport, PromptBlock,
-    ToolDefinition, TurnEvent, TurnRequest,
+    ConversationMode, CostReport, Effort, ErrorKind, EventSink, MessageId, ModelId, OnLost, OutputSupport,
+    PromptBlock, ToolDefinition, TurnEvent, TurnRequest,
     harness::{Failure, Renewal},
     turn::{MessageVoided, VoidCause},
 };
 use serde_json::Value;
 
-use super::dialect::ModelPlan;
+use super::dialect::{ModelPlan, learn_credential};
 use super::tools::{offer, output_format};
 use super::transcript::{Transcript, TurnConstants};
 use super::turn_loop::TurnLoop;
@@ -86,6 +86,7 @@ impl TurnLoop<'_> {
     ) -> Result<TurnSetup, Failure> {
         let mut borrowed = self.borrow(events).await?;
         let plan = self.plan(&mut borrowed, events).await?;
+        self.check_price(&plan.model)?;
         let effort = self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts));
         self.context.log.provenance.model = Some(plan.model.clone());
         self.context.log.provenance.effort = effort;
@@ -180,6 +181,19 @@ impl TurnLoop<'_> {
         Ok(BorrowedCredential { credential, renewal: Renewal::default() })
     }
 
+    /// Rejects a limit on cost for a model whose replies have no cost, because nothing would enforce it.
+    fn check_price(&self, model: &ModelId) -> Result<(), Failure> {
+        let reports_cost = self.backend.dialect.capabilities().cost != CostReport::Never;
+        if self.request.limits.cost.is_none() || reports_cost || self.backend.prices.has(model) {
+            return Ok(());
+        }
+        let reason = format!(
+            "a limit on cost needs a price of the model {model}: add `{model}` to `prices` of this backend in nexus.yaml, \
+             or remove the limit"
+        );
+        Err(Failure::new(ErrorKind::Unsupported, reason))
+    }
+
     async fn plan(
         &mut self,
         borrowed: &mut BorrowedCredential,
@@ -265,7 +279,7 @@ impl TurnLoop<'_> {
     /// Redacts the credential, in addition to earlier ones, from all later output of the turn.
     fn hide(&self, credential: Option<&Credential>) {
         if let Some(credential) = credential {
-            self.redactor.learn(credential.token.expose());
+            learn_credential(&self.redactor, &*self.backend.dialect, credential);
         }
     }
 }

@@ -49,7 +49,6 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) context_fill: Option<ContextFill>,
     /// True if a compaction could not make enough room in the model's context.
     pub(super) has_full_context: bool,
-    has_warned_of_cost: bool,
     answer: AnswerCheck,
     overrun: Overrun,
     /// Limits of the request without the limit on tool calls, which the session enforces.
@@ -91,7 +90,6 @@ impl<'a> TurnLoop<'a> {
             has_warned_of_usage: false,
             context_fill: None,
             has_full_context: false,
-            has_warned_of_cost: false,
             answer: AnswerCheck::new(request.output.clone()),
             overrun: Overrun::default(),
             limits,
@@ -215,7 +213,7 @@ impl<'a> TurnLoop<'a> {
         }
     }
 
-    /// Records the model and the usage that a reply reports, and checks the limits.
+    /// Checks the limits after a reply. A reply of unknown cost ends a turn with a limit on cost.
     fn account(&mut self, reply: &ModelReply) -> Result<(), Failure> {
         if reply.usage.is_none() && self.limits.output_tokens.is_some() && !self.has_warned_of_usage {
             self.has_warned_of_usage = true;
@@ -223,16 +221,17 @@ impl<'a> TurnLoop<'a> {
                 separately";
             self.context.log.event(TurnEvent::warning(text));
         }
-        if reply.cost.is_none() && self.limits.cost.is_some() && !self.has_warned_of_cost {
-            self.has_warned_of_cost = true;
+        self.within_limits()?;
+        // Another call could exceed the limit unseen, and a budget would not count this reply.
+        if reply.cost.is_none() && self.limits.cost.is_some() {
             let model = self.context.log.provenance.model.as_ref().map_or("this model", ModelId::as_str);
-            let text = format!(
-                "the cost of a reply of {model} is not known, so the limit on cost does not count it: the server reports \
-                 none, and `prices` of this backend has no price for this model or the server reports no usage"
+            let reason = format!(
+                "the cost of a reply of {model} is not known, because the server reports no cost and no usage that \
+                 `prices` of this backend could apply to: remove the limit on cost, or use another backend"
             );
-            self.context.log.event(TurnEvent::warning(text));
+            return Err(Failure::new(ErrorKind::LimitReached(Limit::Cost), reason));
         }
-        self.within_limits()
+        Ok(())
     }
 
     /// Returns an error if the turn exceeds its limits.

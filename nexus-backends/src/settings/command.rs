@@ -7,7 +7,6 @@ use nexus_process::environment::{Environment, NetworkSettings};
 
 use super::CredentialSetting;
 use crate::auth::CommandToken;
-use crate::wire_names::KEY_PREFIXES;
 
 /// Variables that a program finds its own login by: the person's folders, the agent of a keyring, the name of the user.
 const PASSED: [&str; 8] = [
@@ -55,8 +54,7 @@ pub(super) fn token(
         .with_arguments(arguments)
         .with_account(setting.account.clone())
         .with_lifetime(duration("ttl", setting.ttl.as_deref())?)
-        .with_time_limit(duration("timeout", setting.timeout.as_deref())?)
-        .with_key_prefixes(KEY_PREFIXES);
+        .with_time_limit(duration("timeout", setting.timeout.as_deref())?);
     Ok(token)
 }
 

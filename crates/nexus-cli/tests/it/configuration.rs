@@ -91,8 +91,17 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
     let example = read("nexus.yaml.example");
     let all = uncommented(&example);
     // A credential comes from one place, and an agent is a known one or a program.
-    let others =
-        ["    env: ", "    keyring: ", "    source: ", "    command: ", "    nkey_file: ", "    password: "];
+    let others = [
+        "    env: ",
+        "    keyring: ",
+        "    source: ",
+        "    command: ",
+        "    ttl: 50m",
+        "    timeout: 30s",
+        "    environment: [CLOUDSDK_CONFIG]",
+        "    nkey_file: ",
+        "    password: ",
+    ];
     let is_kept = |line: &&str| !others.iter().any(|other| line.contains(other));
     let all: String = all.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
     let router = load(&all);

@@ -21,7 +21,7 @@ use async_nats::{RequestErrorKind, client::Request};
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, ForgetSupport,
-    Forgotten, ModelListError, OfferedModel, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Forgotten, ModelListError, ModelListing, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl ExecutionBackend for FleetBackend {
     }
 
     // The workers call the server, so the list of this machine would be another one.
-    async fn models(&self) -> Result<Vec<OfferedModel>, ModelListError> {
+    async fn models(&self) -> Result<ModelListing, ModelListError> {
         let advice = format!("its turns run in the pool {}: list them on a machine of the pool", self.pool);
         Err(ModelListError::Unsupported { backend: self.id().clone(), advice: Some(advice) })
     }

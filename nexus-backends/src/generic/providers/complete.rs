@@ -9,6 +9,9 @@ use crate::native::key_placement::KeyPlacement;
 /// Longest value of a parameter, in bytes. Source: the limit of a label in a host name.
 const MAX_PARAMETER_BYTES: usize = 63;
 
+/// Settings of a kind for the place of the key: that of most kinds, and that of kinds with a header of their own.
+const PLACEMENTS: [&str; 2] = ["auth", "key_header"];
+
 /// Returns the settings of the row's kind. The entry's own settings win over those of the row.
 pub(super) fn settings(
     name: &str,
@@ -20,16 +23,32 @@ pub(super) fn settings(
     let base_url = address(name, row, &mut entry, has_own_address)?;
     let mut settings = row.settings.clone();
     settings.insert("base_url".to_owned(), base_url.into());
-    if let Some(vendor) = &row.vendor {
-        settings.insert("vendor".to_owned(), vendor.as_str().into());
+    // The address that an entry names may belong to another company.
+    if let Some(vendor) = row.vendor.as_deref().filter(|_| !has_own_address) {
+        settings.insert("vendor".to_owned(), vendor.into());
     }
-    if OWN_KEY_HEADERS.iter().any(|(wire, _)| *wire == row.wire) {
+    let has_own_header = OWN_KEY_HEADERS.iter().any(|(wire, _)| *wire == row.wire);
+    if row.auth == KeyPlacement::None {
+        let has_own_placement = PLACEMENTS.iter().any(|key| entry.contains_key(*key));
+        if entry.contains_key("credential") && !has_own_placement {
+            let key = if has_own_header { PLACEMENTS[1] } else { PLACEMENTS[0] };
+            let reason = format!(
+                "the row of the provider {name} sends no key (`auth: none`): remove the credential, or set `{key}` to the \
+                 place of the key"
+            );
+            return Err(SettingsError::new("credential", reason));
+        }
+    }
+    if has_own_header {
         if row.auth == KeyPlacement::Bearer {
             settings.insert("key_header".to_owned(), "authorization".into());
         }
     } else {
         match &row.auth {
-            KeyPlacement::Bearer | KeyPlacement::None => {}
+            KeyPlacement::Bearer => {}
+            KeyPlacement::None => {
+                settings.insert("auth".to_owned(), "none".into());
+            }
             KeyPlacement::Header(header) => {
                 settings.insert("auth".to_owned(), json!({ "header": header }));
             }

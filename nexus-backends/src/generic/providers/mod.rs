@@ -32,11 +32,12 @@ pub(super) fn row(name: &str) -> Option<&'static ProviderRow> {
     table().get(name)
 }
 
-/// Returns the name under which a panel counts the vendor of a server, if the server's host is not that name.
+/// Returns the name under which a panel counts the vendor of a server, if the server's host is not that name. The host may be
+/// one that depends on an entry, such as `some-resource.openai.azure.com`.
 pub(super) fn vendor_of(host: &str) -> Option<&'static str> {
     let rows = table().values();
     let mut named = rows.filter_map(|row| Some((row, row.vendor.as_deref()?)));
-    named.find(|(row, _)| row.host().as_deref() == Some(host)).map(|(_, vendor)| vendor)
+    named.find(|(row, _)| row.is_host(host)).map(|(_, vendor)| vendor)
 }
 
 /// Returns true if a row has this name for its vendor.
@@ -70,6 +71,21 @@ impl ProviderRow {
             return None;
         }
         server_address(&self.base_url).map(|address| address.host)
+    }
+
+    /// Returns true if the server has this host, with any value of the parameter in it.
+    fn is_host(&self, host: &str) -> bool {
+        let Some(written) = self.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next())
+        else {
+            return false;
+        };
+        match written.split_once('{').and_then(|(start, rest)| Some((start, rest.split_once('}')?.1))) {
+            Some((start, end)) => {
+                let value = host.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+                value.is_some_and(|value| !value.is_empty() && !value.contains('.'))
+            }
+            None => self.host().as_deref() == Some(host),
+        }
     }
 }
 

@@ -32,7 +32,8 @@ pub(crate) struct ProviderRow {
     pub(super) auth: KeyPlacement,
     /// Beginning of the provider's keys, by which a key for another provider is recognised. Only rows of Nexus have an effect.
     pub(super) key_prefix: Option<String>,
-    /// The company, as the spread of a panel counts it. Default: the host of the server.
+    /// The company that runs the server, as the spread of a panel counts it. Default: the host of the server. A cloud counts as
+    /// itself, not as the maker of a model, because a row does not know which models an account has there.
     pub(super) vendor: Option<String>,
     /// Headers of every request. Those of the entry win.
     pub(super) headers: BTreeMap<String, String>,
@@ -47,11 +48,12 @@ pub(crate) struct ProviderRow {
 }
 
 /// Settings that a row must not set, with advice.
-const RESERVED: [(&str, &str); 8] = [
+const RESERVED: [(&str, &str); 9] = [
     ("kind", "set `wire`"),
     ("provider", "a row cannot use another row"),
     ("base_url", "set `base_url` of the row"),
     ("credential", "set `variable`, or name the credential in the entry"),
+    ("vendor", "set `vendor` of the row"),
     ("headers", "set `headers` of the row"),
     ("body", "set `body` of the row"),
     ("auth", "set `auth` of the row"),
@@ -104,6 +106,12 @@ impl ProviderRow {
         }
         if let Some(fault) = self.variable.as_deref().and_then(variable_name_fault) {
             return wrong(&["variable"], fault);
+        }
+        if self.auth == KeyPlacement::None && self.variable.is_some() {
+            return wrong(
+                &["variable"],
+                "is not read, because `auth: none` sends no key: remove one of the two",
+            );
         }
         self.auth.check("auth")?;
         if let Some((_, header)) = OWN_KEY_HEADERS.iter().find(|(wire, _)| *wire == self.wire) {

@@ -74,6 +74,56 @@ fn a_key_of_a_provider_goes_to_the_providers_address_alone() {
     assert_eq!((settings.get("credential"), settings.get("region")), (None, None));
 }
 
+/// The vendor of an entry, as a panel counts it.
+fn vendor(kind: &str, settings: &Value) -> String {
+    let kind = crate::generic::VENDOR.kinds().find(|known| known.name() == kind).unwrap();
+    kind.vendor(settings.as_object().unwrap()).as_str().to_owned()
+}
+
+#[test]
+fn one_company_is_one_vendor_by_its_provider_or_its_address() {
+    for (provider, entry, expected) in [
+        ("openai", json!({}), "openai"),
+        ("openai", json!({ "base_url": "https://api.anthropic.com/v1" }), "anthropic"),
+        ("openai", json!({ "base_url": "https://gateway.test/v1" }), "gateway.test"),
+        ("openai", json!({ "base_url": "https://gateway.test/v1", "vendor": "openai" }), "openai"),
+        ("gemini", json!({}), "google"),
+        ("vertex", json!({ "project": "p", "region": "us-central1" }), "google"),
+        ("azure", json!({ "resource": "one" }), "azure"),
+        ("bedrock", json!({ "region": "us-east-1" }), "aws"),
+        ("groq", json!({}), "api.groq.com"),
+    ] {
+        let (kind, settings) = completed(provider, entry.clone()).unwrap();
+        assert_eq!(vendor(&kind, &settings), expected, "{provider} {entry}");
+    }
+    for (settings, expected) in [
+        (json!({ "base_url": "https://generativelanguage.googleapis.com/v1beta/openai" }), "google"),
+        (json!({ "base_url": "https://europe-west1-aiplatform.googleapis.com/v1" }), "google"),
+        (json!({ "base_url": "https://two.openai.azure.com/openai/v1" }), "azure"),
+        (json!({ "base_url": "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1" }), "aws"),
+        (json!({ "base_url": "https://a.b.openai.azure.com/v1" }), "a.b.openai.azure.com"),
+        (
+            json!({ "base_url": "https://two.openai.azure.com.evil.test/v1" }),
+            "two.openai.azure.com.evil.test",
+        ),
+        (json!({ "vendor": "generativelanguage.googleapis.com" }), "google"),
+        (json!({ "vendor": "google" }), "google"),
+    ] {
+        assert_eq!(vendor("chat", &settings), expected, "{settings}");
+    }
+}
+
+#[test]
+fn a_row_without_keys_sends_none() {
+    let (_, settings) = completed("sglang", json!({})).unwrap();
+    assert_eq!((&settings["auth"], settings.get("credential")), (&json!("none"), None));
+    let error = completed("sglang", json!({ "credential": { "env": "HOUSE_KEY" } })).unwrap_err();
+    assert_eq!(error.path, ["credential"]);
+    assert!(error.to_string().contains("set `auth`"), "{error}");
+    let own = json!({ "credential": { "env": "HOUSE_KEY" }, "auth": "bearer" });
+    assert_eq!(completed("sglang", own).unwrap().1["auth"], "bearer");
+}
+
 #[test]
 fn a_missing_or_unusable_parameter_is_named() {
     let error = completed("bedrock", json!({})).unwrap_err();
@@ -117,6 +167,8 @@ fn an_error_of_a_row_names_the_row_and_the_member() {
         (json!({ "parameters": { "A b": "m" } }), vec!["x", "parameters", "A b"]),
         (json!({ "variable": "sk-proj-canary-0123456789" }), vec!["x", "variable"]),
         (json!({ "auth": { "header": "a b" } }), vec!["x", "auth", "header"]),
+        (json!({ "auth": "none", "variable": "HOUSE_KEY" }), vec!["x", "variable"]),
+        (json!({ "settings": { "vendor": "y" } }), vec!["x", "settings", "vendor"]),
         (json!({ "wire": "messages", "auth": { "query": "key" } }), vec!["x", "auth"]),
         (json!({ "settings": { "call_id": "short" } }), vec!["x", "settings", "call_id"]),
         (json!({ "settings": { "base_url": "y" } }), vec!["x", "settings", "base_url"]),

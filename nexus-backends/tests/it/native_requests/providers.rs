@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, os::unix::fs::PermissionsExt as _, sync::Arc};
 
 use nexus_core::{
-    BuildContext, Cost, CostReport, CostSource, ErrorKind, ExecutionBackend, Limit, Limits, ModelListError,
-    TurnHost, TurnRequest, Usd,
+    Availability, Budget, BuildContext, Cost, CostReport, CostSource, ErrorKind, ExecutionBackend, Limit,
+    Limits, ModelListError, TurnHost, TurnRequest, Usd,
 };
-use nexus_testkit::sim::{Dialect, Fault, RecordedRequest, Reply, Scenario, Sim, Usage};
+use nexus_testkit::sim::{Dialect, Fault, RecordedRequest, Reply, Scenario, Sim, StatusFault, Usage};
 use serde_json::{Value, json};
 
 use super::support::{TOKEN, run, warnings};
@@ -58,6 +58,60 @@ async fn a_key_is_in_the_query_of_the_row_with_its_headers_and_members() {
     assert_eq!(sent.query.as_deref(), Some(&*format!("key={TOKEN}")));
     assert_eq!((sent.header("authorization"), sent.header("x-title")), (None, Some("row")));
     assert_eq!((&sent.json["region"], &sent.json["tier"]), (&json!("eu"), &json!("fast")));
+}
+
+#[tokio::test]
+async fn no_form_of_a_key_in_the_query_comes_back() {
+    const KEY: &str = "canary+Key/1=";
+    const ENCODED: &str = "canary%2BKey%2F1%3D";
+    const LOWER: &str = "canary%2bKey%2f1%3d";
+    let message = format!("no route for /chat?key={ENCODED}, /chat?key={LOWER} or {KEY}");
+    let refusal = StatusFault { message: Some(message), ..StatusFault::new(400) };
+    let refusals = [Reply::fault(Fault::Status(refusal.clone())), Reply::fault(Fault::Status(refusal))];
+    let sim = Sim::start(Dialect::Chat, Scenario::new(refusals)).unwrap();
+    let section = json!({ "mine": {
+        "wire": "chat", "base_url": "https://a.test/v1", "auth": { "query": "key" }, "variable": "MY_KEY",
+    } });
+    let registry = nexus_backends::registry();
+    let providers = registry.providers().unwrap();
+    let mut done = providers.complete("mine", &serde_json::Map::new(), Some(&section)).unwrap();
+    done.settings.insert("base_url".to_owned(), json!(sim.base_url()));
+    let environment = BTreeMap::from([("MY_KEY".to_owned(), KEY.to_owned())]);
+    let context = BuildContext::in_home("/nonexistent").with_environment(environment);
+    let backend = registry.kind("chat").unwrap().build("mine".into(), &done.settings, &context).unwrap();
+    let (outcome, events) =
+        run(&backend, TurnRequest::new("Hi").with_model("some-model"), TurnHost::new()).await;
+    let shown = format!("{:?} {events:?}", outcome.unwrap_err());
+    assert!(shown.contains("no route") && !shown.contains("canary"), "{shown}");
+    assert_eq!(sim.main_calls()[0].query.as_deref(), Some(&*format!("key={ENCODED}")));
+}
+
+#[tokio::test]
+async fn a_probe_starts_no_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("print");
+    std::fs::write(&program, "#!/bin/sh\necho run >> \"$0.runs\"\necho canary\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let sim = Sim::start(Dialect::Chat, Scenario::text("Hello").models(["m"])).unwrap();
+    let settings =
+        json!({ "base_url": sim.base_url(), "model": "m", "credential": { "command": ["./print"] } });
+    let environment = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]);
+    let context = BuildContext::in_home("/nonexistent")
+        .with_base_directory(folder.path())
+        .with_environment(environment);
+    let registry = nexus_backends::registry();
+    let backend =
+        registry.kind("chat").unwrap().build("chat".into(), settings.as_object().unwrap(), &context).unwrap();
+    let runs =
+        || std::fs::read_to_string(folder.path().join("print.runs")).unwrap_or_default().lines().count();
+    let Availability::Ready { notes, .. } = backend.probe().await else { panic!("not ready") };
+    assert!(notes[0].contains("was not tried"), "{notes:?}");
+    assert_eq!((runs(), sim.requests().len()), (0, 1), "the server is reached");
+    // With a token from a turn, a probe also tries it.
+    run(&backend, TurnRequest::new("Hi"), TurnHost::new()).await.0.unwrap();
+    let Availability::Ready { notes, .. } = backend.probe().await else { panic!("not ready") };
+    assert_eq!(notes, Vec::<String>::new());
+    assert_eq!((runs(), sim.requests().pop().unwrap().bearer()), (1, Some("canary")));
 }
 
 #[tokio::test]
@@ -133,15 +187,39 @@ async fn a_price_gives_the_cost_of_a_turn_and_its_limit() {
 }
 
 #[tokio::test]
-async fn a_limit_on_cost_warns_once_of_a_model_without_a_price() {
-    let prices = json!({ "prices": { "other": { "input": 1, "output": 1 } } });
-    let (cost, warned, _) = priced(prices.clone(), Some(0.5)).await;
-    assert_eq!(cost.unwrap(), None);
-    assert_eq!(warned.len(), 1, "{warned:?}");
-    assert!(warned[0].contains("`prices`"), "{warned:?}");
-    assert_eq!(priced(prices, None).await.1, Vec::<String>::new());
-    let (refused, _, report) = priced(json!({}), Some(0.5)).await;
-    assert_eq!((refused.unwrap_err(), report), (ErrorKind::Unsupported, CostReport::Never));
+async fn a_limit_on_cost_is_refused_before_the_first_call_of_a_model_without_a_price() {
+    for (settings, report) in [
+        (json!({ "prices": { "other": { "input": 1, "output": 1 } } }), CostReport::Estimated),
+        (json!({}), CostReport::Never),
+    ] {
+        let sim = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
+        let backend = provided("ollama", &settings, None, &sim);
+        assert_eq!(backend.capabilities().cost, report);
+        let request = TurnRequest::new("Hi").with_model("m");
+        let limited = request.clone().with_limits(Limits::new().with_cost(Usd(0.5)));
+        let error = run(&backend, limited, TurnHost::new()).await.0.unwrap_err();
+        assert_eq!((error.kind(), sim.main_calls().len()), (ErrorKind::Unsupported, 0), "{error}");
+        assert_eq!(
+            error.to_string().contains("add `m` to `prices`"),
+            report == CostReport::Estimated,
+            "{error}"
+        );
+        assert_eq!(run(&backend, request, TurnHost::new()).await.0.unwrap().cost, None);
+    }
+}
+
+#[tokio::test]
+async fn a_reply_of_unknown_cost_ends_a_turn_with_a_limit_on_cost() {
+    // The server promises its cost and reports none.
+    let sim = Sim::start(Dialect::Responses, Reply::text("Hello")).unwrap();
+    let backend = provided("ollama", &json!({ "cost": "reported", "model": "m" }), None, &sim);
+    // A budget limits the cost of each of its turns.
+    let mut limits = Limits::new();
+    let _reservation = Budget::new().with_cost(Usd(5.0)).reserve(&mut limits).unwrap();
+    let error =
+        run(&backend, TurnRequest::new("Hi").with_limits(limits), TurnHost::new()).await.0.unwrap_err();
+    assert_eq!((error.kind(), sim.main_calls().len()), (ErrorKind::LimitReached(Limit::Cost), 1));
+    assert!(error.to_string().contains("the cost of a reply of m is not known"), "{error}");
 }
 
 #[tokio::test]
@@ -166,7 +244,7 @@ async fn a_server_lists_its_models_with_the_key_in_its_place() {
         let section = json!({ "mine": { "wire": wire, "base_url": "https://a.test", "auth": auth, "variable": "MY_KEY" } });
         let backend = provided("mine", &json!({}), Some(&section), &sim);
         let models = backend.models().await.unwrap_or_else(|error| panic!("{wire}: {error}"));
-        let ids: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
+        let ids: Vec<&str> = models.models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["big", "small"], "{wire}");
         let sent = sim.requests().pop().unwrap();
         assert_eq!((sent.method.as_str(), sent.path.ends_with("/models")), ("GET", true), "{}", sent.path);

@@ -1,0 +1,52 @@
+//! Values that the row of a provider adds to a backend: the address and the credential, which the file does not contain.
+
+use nexus::{ProviderSummary, Providers, Registry};
+use serde_json::{Map, Value, json};
+
+use super::{ConfigUse, ConfigUseKind, shown, shown_value};
+
+/// Returns the added values of all backends of a configuration.
+pub(super) fn uses(value: &Value, registry: &Registry) -> Vec<ConfigUse> {
+    let Some(providers) = registry.providers() else { return Vec::new() };
+    let section = value.get(providers.name());
+    let rows = providers.list(section);
+    let mut found = Vec::new();
+    for (id, entry) in value["backends"].as_object().into_iter().flatten() {
+        let row = rows.iter().find(|row| entry["provider"].as_str() == Some(row.name.as_str()));
+        // To its own address a backend sends only its own credential, and the file shows both.
+        let (Some(row), Some(entry), None) = (row, entry.as_object(), entry.get("base_url")) else {
+            continue;
+        };
+        let settings = completed(&**providers, row, entry, section);
+        let key = format!("backends.{}.provider", shown(id));
+        for (setting, kind) in
+            [("base_url", ConfigUseKind::Address), ("credential", ConfigUseKind::Credential)]
+        {
+            if let (Some(value), false) = (settings.get(setting), entry.contains_key(setting)) {
+                let value = shown_value(kind, value);
+                found.push(ConfigUse { kind, key: key.clone(), value, is_in_folder: false });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the settings of an entry after its row was applied. An entry that cannot be completed gets the row's address with the
+/// values that it has, so that an error hides nothing.
+fn completed(
+    providers: &dyn Providers,
+    row: &ProviderSummary,
+    entry: &Map<String, Value>,
+    section: Option<&Value>,
+) -> Map<String, Value> {
+    let mut entry = entry.clone();
+    ["kind", "provider"].iter().for_each(|key| drop(entry.remove(*key)));
+    if let Ok(done) = providers.complete(&row.name, &entry, section) {
+        return done.settings;
+    }
+    let texts = row.parameters.iter().filter_map(|name| Some((name, entry.get(name)?.as_str()?)));
+    let address = texts
+        .fold(row.base_url.clone(), |address, (name, text)| address.replace(&format!("{{{name}}}"), text));
+    let credential = row.variable.as_ref().map(|name| ("credential".to_owned(), json!({ "env": name })));
+    [("base_url".to_owned(), address.into())].into_iter().chain(credential).collect()
+}
