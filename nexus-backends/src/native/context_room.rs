@@ -1,8 +1,9 @@
 //! Room in the model's context: the decision when and how far a conversation is compacted.
 
-use nexus_core::{Usage, turn::ConversationCompacted};
+use nexus_core::turn::ConversationCompacted;
 
 use super::compaction::CompactionDemand;
+use super::context_fill::ContextFill;
 use super::setup::TurnSetup;
 use super::transcript::Transcript;
 use super::turn_loop::TurnLoop;
@@ -13,33 +14,6 @@ const NEARLY_FULL_PERCENT: u64 = 85;
 
 /// Part of the context, in percent, that a compacted conversation may use.
 const COMPACTED_PERCENT: u64 = 50;
-
-/// Bytes to one token, as long as the server has not reported its own count. Source: our own estimate, for English text
-/// and code.
-const BYTES_PER_TOKEN: u64 = 4;
-
-/// Size of the last request, in the server's tokens.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ContextFill {
-    tokens: u64,
-    request_bytes: u64,
-}
-
-impl ContextFill {
-    /// Returns the size that the server reported; `None` without a report.
-    pub(super) fn reported(usage: &Usage, request_bytes: usize) -> Option<Self> {
-        let tokens = usage.all_input_tokens()?;
-        (tokens > 0 && request_bytes > 0).then_some(Self { tokens, request_bytes: request_bytes as u64 })
-    }
-
-    /// Returns the estimated number of tokens of a request.
-    fn tokens_of(fill: Option<Self>, bytes: usize) -> u64 {
-        let bytes = bytes as u64;
-        let Some(fill) = fill else { return bytes / BYTES_PER_TOKEN };
-        let tokens = u128::from(bytes) * u128::from(fill.tokens) / u128::from(fill.request_bytes);
-        u64::try_from(tokens).unwrap_or(u64::MAX)
-    }
-}
 
 fn is_nearly_full(tokens: u64, window: u64) -> bool {
     u128::from(tokens) * 100 >= u128::from(window) * u128::from(NEARLY_FULL_PERCENT)
@@ -106,21 +80,6 @@ impl TurnLoop<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tokens_are_estimated_from_the_last_report() {
-        let mut usage = Usage::new();
-        (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) =
-            (Some(100), Some(800), Some(100));
-        let fill = ContextFill::reported(&usage, 2_000);
-        assert_eq!(
-            ContextFill::tokens_of(fill, 4_000),
-            1_800,
-            "the reply is part of the next request's bytes"
-        );
-        assert_eq!(ContextFill::tokens_of(None, 4_000), 1_000);
-        assert!(ContextFill::reported(&Usage::new(), 2_000).is_none());
-    }
 
     #[test]
     fn a_compacted_request_uses_half_of_the_window() {

@@ -69,7 +69,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
         mut items: Vec<Item>,
         pinned: BTreeSet<String>,
     ) -> (Self, usize) {
-        let origin = Origin::new(writer.wire(), opening);
+        let origin = opening.origin(writer.wire());
         let before = items.len();
         items.retain(|item| match item {
             Item::Reasoning { sealed } => sealed.origin == origin,

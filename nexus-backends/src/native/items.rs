@@ -6,7 +6,6 @@ use nexus_core::{PromptBlock, ToolContent, ToolResult};
 use serde::{Deserialize, Serialize};
 
 use super::compaction::note_text;
-use super::transcript::TurnConstants;
 
 /// Item of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,17 +83,6 @@ pub(crate) struct Origin {
     pub(crate) server: String,
     /// Name of the model in requests.
     pub(crate) model: String,
-}
-
-impl Origin {
-    /// Returns the origin of a turn's replies.
-    pub(crate) fn new(wire: &str, opening: &TurnConstants<'_>) -> Self {
-        Self {
-            wire: wire.to_owned(),
-            server: opening.server.to_owned(),
-            model: opening.plan.model.as_str().to_owned(),
-        }
-    }
 }
 
 /// Text in place of an image that the server rejected.

@@ -12,7 +12,7 @@
 //! | [`sse`], `lenient` | bytes to events, and values that servers write in several forms |
 //! | `tools` | the caller's tools and the answer's schema, as servers accept them |
 //! | `own_tools` | files and commands, as the access level allows |
-//! | `compaction`, `context_room` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
+//! | `compaction`, `context_room`, `context_fill` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
 //! | `tool_calls` | the calls of one reply |
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
 //! | `prices` | the cost of a reply whose server reports none |
@@ -23,6 +23,7 @@ pub(crate) mod arguments;
 mod backend;
 pub(crate) mod bearer;
 pub(crate) mod compaction;
+mod context_fill;
 mod context_room;
 pub(crate) mod dialect;
 mod item_transcript;

@@ -9,7 +9,7 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 
-use super::context_room::ContextFill;
+use super::context_fill::ContextFill;
 use super::dialect::RequestContext;
 use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
 use super::reply::{CallEnding, ModelReply};

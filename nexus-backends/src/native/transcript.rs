@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::compaction::{CompactionDemand, DroppedParts};
 use super::dialect::ModelPlan;
+use super::items::Origin;
 use super::reply::OutputItem;
 
 /// Parts that all requests of a turn share.
@@ -25,6 +26,17 @@ pub(crate) struct TurnConstants<'a> {
     pub(crate) tools: &'a [Value],
     /// Format of a structured answer, as the Responses API has it in `text.format`.
     pub(crate) output_format: Option<&'a Value>,
+}
+
+impl TurnConstants<'_> {
+    /// Returns the origin of the turn's replies on a wire.
+    pub(crate) fn origin(&self, wire: &str) -> Origin {
+        Origin {
+            wire: wire.to_owned(),
+            server: self.server.to_owned(),
+            model: self.plan.model.as_str().to_owned(),
+        }
+    }
 }
 
 /// Conversation with a model, from which each request is built.

@@ -13,7 +13,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use super::context_room::ContextFill;
+use super::context_fill::ContextFill;
 use super::model_server::ModelServer;
 use super::own_tools::OwnTools;
 use super::reply::{CallEnding, ModelReply, OutputItem};

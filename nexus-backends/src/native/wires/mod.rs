@@ -99,7 +99,7 @@ pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Opti
     let stored = StoredConversation::of(handle)?;
     match &opening.plan.shape {
         WireShape::Responses(shape) => {
-            let is_of_here = |origin: &Origin| *origin == Origin::new(responses::WIRE, opening);
+            let is_of_here = |origin: &Origin| *origin == opening.origin(responses::WIRE);
             let (list, left_out) = match stored.items {
                 StoredItems::Responses(list, origin) if origin.as_ref().is_none_or(is_of_here) => (list, 0),
                 StoredItems::Responses(list, _) => {

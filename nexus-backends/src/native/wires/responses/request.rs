@@ -118,7 +118,7 @@ impl ResponsesTranscript {
             items_before_turn: 0,
             item_count: 0,
             pinned: BTreeSet::new(),
-            origin: Origin::new(super::WIRE, opening),
+            origin: opening.origin(super::WIRE),
         };
         conversation.open(opening);
         conversation
