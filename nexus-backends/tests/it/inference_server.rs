@@ -56,6 +56,17 @@ impl Inference {
         Self { child, base_url, folder }
     }
 
+    /// A backend by the provider's row, at the address of the server.
+    fn provided(&self) -> Arc<dyn ExecutionBackend> {
+        let entry = json!({ "base_url": self.base_url, "model": "tiny" });
+        let context = BuildContext::in_home(self.folder.path()).with_base_directory(self.folder.path());
+        let registry = nexus_backends::registry();
+        let providers = registry.providers().unwrap();
+        let provided = providers.complete("llamacpp", entry.as_object().unwrap(), None).unwrap();
+        let kind = registry.kind(&provided.kind).unwrap();
+        kind.build("real".into(), &provided.settings, &context).unwrap()
+    }
+
     fn backend(&self, kind: &str, more: &Value) -> Arc<dyn ExecutionBackend> {
         let mut settings = json!({ "base_url": self.base_url, "model": "tiny" });
         settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -134,6 +145,23 @@ async fn a_tool_is_called_and_its_result_reaches_the_model() {
         assert_eq!(result.text, ANSWER, "{kind}: it answers after the result");
         assert_eq!(result.provenance.attempts, 1);
     }
+}
+
+#[tokio::test]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
+async fn the_row_of_the_provider_fits_the_server() {
+    let server = Inference::start(16_384);
+    let backend = server.provided();
+    let listing = backend.models().await.unwrap();
+    assert!(listing.models.iter().any(|model| model.context_tokens == Some(16_384)), "{listing:?}");
+    let schema = json!({
+        "type": "object", "properties": { "done": { "type": "boolean", "enum": [true] } }, "required": ["done"],
+    });
+    let asked = request("hi").with_output(OutputSchema::new(schema).unwrap());
+    let (_, outcome) = run(&*backend, asked, TurnHost::new()).await;
+    assert_eq!(outcome.unwrap().output, Some(json!({ "done": true })), "the server enforces the schema");
+    let (_, outcome) = run(&*backend, request("double it"), double()).await;
+    assert_eq!(outcome.unwrap().text, ANSWER);
 }
 
 #[tokio::test]
