@@ -38,7 +38,7 @@ pub(crate) enum ConfigUseKind {
 }
 
 /// Keys whose values are shown, at any depth.
-const SHOWN: [(&str, ConfigUseKind); 15] = [
+const SHOWN: [(&str, ConfigUseKind); 16] = [
     ("executable", ConfigUseKind::Program),
     ("command", ConfigUseKind::Program),
     ("agent", ConfigUseKind::Program),
@@ -48,6 +48,8 @@ const SHOWN: [(&str, ConfigUseKind); 15] = [
     ("proxy", ConfigUseKind::Address),
     ("url", ConfigUseKind::Address),
     ("servers", ConfigUseKind::Address),
+    // Commands of an agent reach them, with the project's files.
+    ("command_hosts", ConfigUseKind::Address),
     ("credential", ConfigUseKind::Credential),
     ("credentials", ConfigUseKind::Credential),
     ("variable", ConfigUseKind::Credential),
@@ -280,7 +282,7 @@ mod tests {
             "groups: { a: [claude-cli, mine] }\n",
             "backends:\n",
             "  mine: { kind: acp, command: [bin/agent, --fast], base_url: 'http://me:canary@evil.test/v1' }\n",
-            "  other: { kind: responses, credential: { env: OPENAI_API_KEY }, network: { ca_file: mine.pem } }\n",
+            "  other: { kind: responses, credential: { env: OPENAI_API_KEY }, network: { ca_file: mine.pem }, command_hosts: [evil.test] }\n",
             "fleet: { servers: ['nats://evil.test:4222', 'nats://me:canary@two.test:4222/?key=canary'] }\n",
             "tasks: { defaults: { sandbox: { setup: [[make, \"evil\\u001b[2J\"]] } } }\n",
         ));
@@ -290,6 +292,7 @@ mod tests {
           program     ["bin/agent","--fast"]  (backends.mine.command)
           command     [["make","evil\u001b[2J"]]  (tasks.defaults.sandbox.setup)
           address     http://•@evil.test/v1  (backends.mine.base_url)
+          address     ["evil.test"]  (backends.other.command_hosts)
           address     ["nats://evil.test:4222","nats://•@two.test:4222/?•"]  (fleet.servers)
           credential  {"env":"OPENAI_API_KEY"}  (backends.other.credential)
           authority   mine.pem  (backends.other.network.ca_file)

@@ -22,8 +22,8 @@ use crate::{
 const RECEIPT: &str = "share/nexus/installed";
 /// Longest receipt, in bytes.
 const MAX_RECEIPT_BYTES: u64 = 1 << 20;
-/// Files and folders of which a home of Nexus has at least one, once a command has used it.
-const HOME_MARKS: [&str; 10] = [
+/// Files and folders of which the usual home has at least one, once a command has used it.
+const HOME_MARKS: [&str; 11] = [
     "auth",
     "broker",
     "conversations",
@@ -32,9 +32,14 @@ const HOME_MARKS: [&str; 10] = [
     "runs",
     "tasks",
     "undo",
-    "journal.jsonl",
+    JOURNAL,
+    "nexus.yaml",
     "trusted.json",
 ];
+/// Journal of a home, which every service writes.
+const JOURNAL: &str = "journal.jsonl";
+/// Folders of version control systems.
+const REPOSITORIES: [&str; 3] = [".git", ".hg", ".svn"];
 
 /// Files and folders that were removed.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -186,14 +191,19 @@ fn checked_home(home: &Path) -> Result<PathBuf, CommandError> {
         path.and_then(|path| path.canonicalize().ok()).is_some_and(|path| path.starts_with(&real))
     };
     let is_empty = fs::read_dir(&real).is_ok_and(|mut entries| entries.next().is_none());
-    let has_mark = HOME_MARKS.iter().any(|name| real.join(name).exists());
-    // A project may have a `nexus.yaml` too, so the file is a mark only in the usual home, which `nexus setup` writes.
+    // The usual home has a name of its own. Elsewhere, a folder `tasks` may be a project's, so only the journal proves a home.
     let usual = std::env::home_dir().and_then(|home| home.join(".nexus").canonicalize().ok());
-    let is_set_up = usual.is_some_and(|usual| usual == real) && real.join("nexus.yaml").is_file();
-    let is_nexus = is_empty || has_mark || is_set_up;
+    let is_nexus = is_empty
+        || match usual.as_ref() == Some(&real) {
+            true => HOME_MARKS.iter().any(|name| real.join(name).exists()),
+            false => real.join(JOURNAL).is_file(),
+        };
+    let is_in_repository = |folder: &Path| REPOSITORIES.iter().any(|name| folder.join(name).exists());
     let has_more = contains(std::env::home_dir())
         || contains(std::env::current_dir().ok())
-        || real.join(".git").exists();
+        || is_in_repository(&real)
+        // A home directory may be a repository of settings.
+        || (usual.as_ref() != Some(&real) && real.ancestors().any(is_in_repository));
     match is_link || has_more || !is_nexus {
         true => Err(refused()),
         false => Ok(real),

@@ -315,14 +315,20 @@ impl HeldConversation {
 }
 
 /// Returns true if a failed turn did nothing and can run only without the vendor's handle: the vendor has lost the
-/// conversation, another backend may take over, or a backend to which the conversation moved (`is_own` is false) failed with it.
+/// conversation, another backend may take over, or a backend to which the conversation moved (`is_own` is false)
+/// rejects it.
 fn is_lost(error: &TurnError, is_own: bool, backends: usize, when_lost: WhenLost) -> bool {
     let partial = error.partial();
     let has_done_nothing = partial.messages.is_empty()
         && partial.tool_calls.is_empty()
         && partial.effects == nexus_core::Effects::None;
     let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
-    let cannot_move = !is_own && error.kind() != ErrorKind::Cancelled;
+    // Other failures, such as a wrong key, say nothing about the conversation.
+    let is_about_request = matches!(
+        error.kind(),
+        ErrorKind::InvalidRequest | ErrorKind::ContextExceeded | ErrorKind::Unsupported
+    );
+    let cannot_move = !is_own && is_about_request;
     has_done_nothing && (may_others || cannot_move || error.kind() == ErrorKind::ConversationLost)
 }
 

@@ -116,6 +116,10 @@ pub(super) fn misplaced(error: &ErrorReply<'_>, kind: &str) -> Option<Failure> {
     let words = error.body.words();
     let has_nothing = matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     match shared.kind {
+        ErrorKind::Unauthenticated => Some(Failure::new(
+            shared.kind,
+            format!("{words} (check `credential` of this backend in nexus.yaml)"),
+        )),
         ErrorKind::ModelUnavailable => Some(Failure::new(
             shared.kind,
             format!("{words} (set `model` for this backend in nexus.yaml to a model of this server)"),

@@ -3,14 +3,15 @@
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use nexus_core::SettingsError;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value;
 
 use super::bearer;
 use super::settings::RESERVED_HEADERS;
 use crate::auth::Credential;
 
 /// Place of the credential in a request: `bearer`, `none`, `{ header: NAME }` or `{ query: NAME }`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum KeyPlacement {
     /// The header `Authorization`, as a bearer token.
@@ -22,6 +23,28 @@ pub(crate) enum KeyPlacement {
     Query(String),
     /// Nowhere. A credential is not sent.
     None,
+}
+
+// Somebody may write the key itself here, so no error repeats the value.
+impl<'de> Deserialize<'de> for KeyPlacement {
+    fn deserialize<Source: Deserializer<'de>>(source: Source) -> Result<Self, Source::Error> {
+        let wrong =
+            || Source::Error::custom("must be `bearer`, `none`, `{ header: NAME }` or `{ query: NAME }`");
+        let value = Value::deserialize(source)?;
+        let member = |name: &str| {
+            let members = value.as_object().filter(|members| members.len() == 1)?;
+            members.get(name)?.as_str().map(ToOwned::to_owned)
+        };
+        match value.as_str() {
+            Some("bearer") => Ok(Self::Bearer),
+            Some("none") => Ok(Self::None),
+            Some(_) => Err(wrong()),
+            None => member("header")
+                .map(Self::Header)
+                .or_else(|| member("query").map(Self::Query))
+                .ok_or_else(wrong),
+        }
+    }
 }
 
 impl KeyPlacement {

@@ -9,7 +9,7 @@ use super::lenient::Count;
 use super::model_name::is_listed_name;
 use super::model_server::ModelServer;
 use super::outcome::ErrorBody;
-use super::probe::{KEY_LIFE, fetch};
+use super::probe::{KEY_LIFE, fetch, refuses_credential};
 
 /// Most models of a list. Source: our own choice, four times the list of OpenRouter.
 const MAX_MODELS: usize = 2000;
@@ -41,14 +41,18 @@ async fn fetched(server: &ModelServer, path: &str) -> Result<ModelListing, Strin
     let fetched =
         fetch(server, path, credential.as_ref()).await.map_err(|error| format!("{place}: {error}"))?;
     if !fetched.status.is_success() {
-        let mut words = ErrorBody::read(&fetched.body).words().to_owned();
-        // A server may repeat the key in its error.
+        // A server may repeat the key in its error, also one that a header of the configuration has.
+        let redactor = Redactor::default();
         if let Some(credential) = &credential {
-            let redactor = Redactor::default();
             learn_credential(&redactor, &*server.dialect, credential);
-            words = crate::redact::with_key_prefixes(&redactor).redact_text(&words);
         }
-        return Err(format!("{place} was answered {}: {words}", fetched.status));
+        let words =
+            crate::redact::with_key_prefixes(&redactor).redact_text(ErrorBody::read(&fetched.body).words());
+        let advice = match refuses_credential(server, &fetched) {
+            true => " (check `credential` of this backend in nexus.yaml)",
+            false => "",
+        };
+        return Err(format!("{place} was answered {}: {words}{advice}", fetched.status));
     }
     read(&fetched.body).ok_or_else(|| format!("the answer of {place} is no list of models: check `base_url`"))
 }

@@ -121,7 +121,7 @@ pub(super) async fn fetch(
 }
 
 /// Returns true if an error is about the credential, which some servers report with another status than 401.
-fn refuses_credential(server: &ModelServer, fetched: &Fetched) -> bool {
+pub(super) fn refuses_credential(server: &ModelServer, fetched: &Fetched) -> bool {
     let body = ErrorBody::read(&fetched.body);
     let error = ErrorReply { status: Some(fetched.status), headers: &fetched.headers, body: &body };
     outcome::judge(&error, server.dialect.failure(&error)).kind == ErrorKind::Unauthenticated

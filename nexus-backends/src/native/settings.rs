@@ -104,6 +104,9 @@ pub(crate) const RESERVED_HEADERS: [(&str, &str); 9] = [
     ("transfer-encoding", "Nexus sets it for each request"),
 ];
 
+/// Headers that contain keys. A key under `credential` is redacted, while a header is not known to be secret.
+const KEY_HEADERS: [&str; 3] = ["api-key", "x-api-key", "x-goog-api-key"];
+
 impl NativeSettings {
     /// Returns the configured credential; without one, Nexus's own login if the settings select a subscription.
     #[cfg(feature = "login")]
@@ -146,6 +149,9 @@ impl NativeSettings {
             if let Some((_, remedy)) = RESERVED_HEADERS.iter().find(|(reserved, _)| header == *reserved) {
                 return Err(wrong(name, format!("this header cannot be set here: {remedy}")));
             }
+            if KEY_HEADERS.iter().any(|key| header == *key) {
+                return Err(wrong(name, "this header has a key: name the key under `credential`".to_owned()));
+            }
             let mut value = HeaderValue::from_str(value)
                 .map_err(|_| wrong(name, "this is not a valid header value".into()))?;
             value.set_sensitive(true);
@@ -181,6 +187,7 @@ mod tests {
             (json!({ "prices": { "a": { "input": -1, "output": 0 } } }), vec!["prices", "a", "input"]),
             (json!({ "base_url": "localhost" }), vec!["base_url"]),
             (json!({ "headers": { "Authorization": "canary" } }), vec!["headers", "Authorization"]),
+            (json!({ "headers": { "X-Api-Key": "canary" } }), vec!["headers", "X-Api-Key"]),
             (json!({ "headers": { "a b": "canary" } }), vec!["headers", "a b"]),
             (json!({ "headers": { "x": "canary\n" } }), vec!["headers", "x"]),
             (json!({ "command_hosts": "pypi.org" }), vec!["command_hosts"]),
@@ -209,7 +216,7 @@ mod tests {
     fn no_password_is_shown() {
         let settings = read(json!({ "network": { "proxy": "http://me:canary@proxy.test" } })).unwrap();
         assert!(!format!("{settings:?}").contains("canary"));
-        let settings = read(json!({ "headers": { "x-api-key": "canary" } })).unwrap();
+        let settings = read(json!({ "headers": { "x-team-key": "canary" } })).unwrap();
         assert!(!format!("{:?}", settings.extra_headers().unwrap()).contains("canary"));
         assert!(!format!("{settings:?}").contains("canary"));
     }

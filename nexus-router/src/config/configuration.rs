@@ -158,9 +158,11 @@ impl Configuration {
     ) -> Option<&'a Arc<ConfiguredBackend>> {
         let owner = self.chain(binding).find(|entry| entry.id == *handle.backend());
         let first = || self.chain(binding).find(|entry| entry.is_runnable());
-        owner.or_else(|| {
-            first().filter(|entry| entry.backend().is_some_and(|backend| backend.can_resume(handle)))
-        })
+        let runnable_owner = owner.filter(|entry| entry.is_runnable());
+        let another =
+            || first().filter(|entry| entry.backend().is_some_and(|backend| backend.can_resume(handle)));
+        // An owner that cannot run says why.
+        runnable_owner.or_else(another).or(owner)
     }
 
     /// Returns the vendor of a backend.

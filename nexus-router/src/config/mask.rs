@@ -5,7 +5,7 @@
 use nexus_core::{redact::Redactor, variable_name_fault};
 
 /// Words after which a value may be a secret.
-const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"];
+const SENSITIVE: [&str; 6] = ["token", "secret", "password", "credential", "key", "auth"];
 /// Shortest run of characters that may be a secret.
 const MIN_SECRET: usize = 16;
 

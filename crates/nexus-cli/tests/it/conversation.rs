@@ -140,6 +140,30 @@ fn each_way_to_go_on_is_kept() {
 }
 
 #[test]
+fn a_wrong_key_of_another_backend_loses_no_conversation() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    stage.two.set_scenario(Reply::status(401));
+    for on_lost in ["fresh", "reseed", "fail"] {
+        let refused =
+            stage.nexus(&["run", "reader", "second", "--conversation", "talk", "--on-lost", on_lost]);
+        fails(&refused, 1, "check `credential` of this backend in nexus.yaml");
+        assert!(!text(&refused.stderr).contains("cannot be resumed"), "{}", text(&refused.stderr));
+    }
+    for call in stage.two.main_calls() {
+        assert_eq!(
+            call.conversation.user_texts(),
+            ["first", "second"],
+            "nothing is sent without the messages"
+        );
+    }
+    stage.two.set_scenario(Reply::text("Two."));
+    stage.json(&["run", "reader", "third", "--conversation", "talk", "--json"]);
+    let asked = stage.two.main_calls().last().unwrap().conversation.clone();
+    assert_eq!(asked.user_texts().first().map(String::as_str), Some("first"));
+}
+
+#[test]
 fn what_cannot_be_is_told_with_its_exit_code() {
     let stage = Stage::new(Reply::text("One."));
     stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);

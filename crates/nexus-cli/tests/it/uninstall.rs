@@ -125,7 +125,19 @@ fn a_home_that_may_have_files_of_others_is_not_removed() {
     fs::write(installed.path("documents/nexus.yaml"), "").unwrap();
     fs::create_dir(installed.path("project/runs")).unwrap();
     std::os::unix::fs::symlink(installed.folder.path(), installed.path("documents/link")).unwrap();
-    for home in [".", "documents", "documents/..", "project", "documents/link", "documents/link/."] {
+    fs::create_dir_all(installed.path("code/tasks")).unwrap();
+    fs::create_dir_all(installed.path("project/deep/runs")).unwrap();
+    fs::write(installed.path("project/deep/journal.jsonl"), "").unwrap();
+    for home in [
+        ".",
+        "documents",
+        "documents/..",
+        "project",
+        "documents/link",
+        "documents/link/.",
+        "code",
+        "project/deep",
+    ] {
         let mut command = Command::new(installed.path(".local/bin/nexus"));
         // In the root folder, so that only the home itself can be refused.
         command.env_clear().env("HOME", installed.folder.path()).current_dir("/");

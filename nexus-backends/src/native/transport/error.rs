@@ -54,7 +54,9 @@ fn remedy(problem: HttpProblem) -> Option<&'static str> {
         HttpProblem::WrongName => "`base_url` names a server with another name",
         HttpProblem::Certificate => "`network.ca_file` can name further certificate authorities",
         HttpProblem::NotTls => "check the port and `https` in `base_url`",
-        HttpProblem::UnreadableHead => "check `base_url`",
+        HttpProblem::UnreadableHead | HttpProblem::Name | HttpProblem::ConnectionRefused => {
+            "check `base_url`"
+        }
         _ => return None,
     })
 }

@@ -7,6 +7,8 @@ use super::target::fold_name;
 
 /// Content type of a record with handshake messages.
 pub(super) const HANDSHAKE: u8 = 22;
+/// First byte of the version in a record. Source: RFC 8446, 5.1.
+pub(super) const MAJOR_VERSION: u8 = 3;
 /// Content types of records that may precede a client's second message: change cipher spec, alert, and early data.
 const BEFORE_SECOND: [u8; 3] = [20, 21, 23];
 /// Type of the client's first handshake message.
@@ -51,7 +53,7 @@ pub(super) fn read(bytes: &[u8]) -> ClientHello {
             };
         };
         let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
-        if header[0] != HANDSHAKE || header[1] != 3 || length == 0 || length > MAX_RECORD_BYTES {
+        if header[0] != HANDSHAKE || header[1] != MAJOR_VERSION || length == 0 || length > MAX_RECORD_BYTES {
             return ClientHello::Malformed;
         }
         let part = &body[..length.min(body.len())];

@@ -42,7 +42,10 @@ pub(super) fn judge(target: &RelayTarget, bytes: &[u8]) -> GateDecision {
     if bytes.is_empty() {
         return GateDecision::Incomplete;
     }
-    if bytes[0] == client_hello::HANDSHAKE {
+    // Another protocol may begin with the same byte, for example a length. At the ports of the web it is TLS.
+    let may_be_tls =
+        is_web_port(target) || bytes.get(1).is_none_or(|major| *major == client_hello::MAJOR_VERSION);
+    if bytes[0] == client_hello::HANDSHAKE && may_be_tls {
         return of_hello(client_hello::read(bytes), target, name, bytes);
     }
     if !is_web_port(target) {

@@ -35,14 +35,21 @@ pub(super) fn read(bytes: &[u8]) -> GitRequest {
     // A server of another protocol could read a line with these bytes in another way.
     let is_plain =
         !packet.contains(&b'\n') && !packet.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
-    let named = |part: &[u8]| part.strip_prefix(b"host=").map(<[u8]>::to_owned);
-    let mut hosts = packet.split(|byte| *byte == 0).filter_map(named);
-    GitRequest::Complete(match (hosts.next(), hosts.next()) {
-        (Some(host), None) if is_plain => {
-            std::str::from_utf8(&host).ok().and_then(|host| RelayTarget::of_authority(host, Some(GIT_PORT)))
-        }
-        _ => None,
-    })
+    // As Git's server reads it: the path ends at the first zero byte, and the host is the first argument, in any case. Further
+    // arguments follow an empty one, and none of them may name another host.
+    let mut parts = packet.split(|byte| *byte == 0).skip(1);
+    let host = parts.next().and_then(|part| named_host(part)).filter(|_| is_plain);
+    let has_another = parts.any(|part| named_host(part).is_some());
+    GitRequest::Complete(host.filter(|_| !has_another).and_then(|host| {
+        std::str::from_utf8(host).ok().and_then(|host| RelayTarget::of_authority(host, Some(GIT_PORT)))
+    }))
+}
+
+/// Returns the host in an argument; `None` for another argument.
+fn named_host(argument: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"host=";
+    let (name, host) = argument.split_at_checked(NAME.len())?;
+    name.eq_ignore_ascii_case(NAME).then_some(host)
 }
 
 #[cfg(test)]
@@ -56,6 +63,9 @@ mod tests {
             ("git-upload-pack /x.git\0host=a.test\0", Some("a.test:9418")),
             ("git-upload-pack /x.git\0host=a.test:77\0\0version=2\0", Some("a.test:77")),
             ("git-upload-pack /x.git\0host=a.test\0host=b.test\0", None),
+            ("git-upload-pack /x.git\0HOST=a.test\0", Some("a.test:9418")),
+            ("git-upload-pack /x.git\0HOST=b.test\0\0host=a.test\0", None),
+            ("git-upload-pack /x.git\0\0host=a.test\0", None),
             ("git-upload-pack /x.git\0", None),
             ("git-upload-pack /\nHost: b.test\n\n\0host=a.test\0", None),
             ("git-upload-pack / HTTP/1.1\0host=a.test\0", None),
