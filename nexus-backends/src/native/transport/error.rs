@@ -54,9 +54,8 @@ fn remedy(problem: HttpProblem) -> Option<&'static str> {
         HttpProblem::WrongName => "`base_url` names a server with another name",
         HttpProblem::Certificate => "`network.ca_file` can name further certificate authorities",
         HttpProblem::NotTls => "check the port and `https` in `base_url`",
-        HttpProblem::UnreadableHead | HttpProblem::Name | HttpProblem::ConnectionRefused => {
-            "check `base_url`"
-        }
+        HttpProblem::UnreadableHead | HttpProblem::ConnectionRefused => "check `base_url`",
+        HttpProblem::Name => "check the network and `base_url`",
         _ => return None,
     })
 }
