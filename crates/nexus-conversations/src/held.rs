@@ -323,7 +323,7 @@ fn is_lost(error: &TurnError, is_own: bool, backends: usize, when_lost: WhenLost
         && partial.tool_calls.is_empty()
         && partial.effects == nexus_core::Effects::None;
     let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
-    // Other failures, such as a wrong key, say nothing about the conversation.
+    // Other failures, such as a wrong key, do not depend on the conversation.
     let is_about_request = matches!(
         error.kind(),
         ErrorKind::InvalidRequest | ErrorKind::ContextExceeded | ErrorKind::Unsupported

@@ -35,8 +35,8 @@ pub(super) fn read(bytes: &[u8]) -> GitRequest {
     // A server of another protocol could read a line with these bytes in another way.
     let is_plain =
         !packet.contains(&b'\n') && !packet.windows(5).any(|part| part.eq_ignore_ascii_case(b"HTTP/"));
-    // As Git's server reads it: the path ends at the first zero byte, and the host is the first argument, in any case. Further
-    // arguments follow an empty one, and none of them may name another host.
+    // Git's server reads the host from the first argument after the path, in any case. Further arguments follow an empty one, and
+    // none of them may name another host.
     let mut parts = packet.split(|byte| *byte == 0).skip(1);
     let host = parts.next().and_then(|part| named_host(part)).filter(|_| is_plain);
     let has_another = parts.any(|part| named_host(part).is_some());

@@ -190,11 +190,31 @@ impl ResponsesTranscript {
 /// Returns the length of JSON with pictures, each of which counts as [`PICTURE_BYTES`] of text.
 pub(super) fn text_bytes(json: &[u8]) -> usize {
     const PICTURE_START: &[u8] = b";base64,";
-    let mut bytes = json.len();
-    for start in memchr::memmem::find_iter(json, PICTURE_START) {
-        let picture = json.get(start + PICTURE_START.len()..).unwrap_or_default();
+    let (mut bytes, mut rest) = (json.len(), json);
+    while let Some(start) = memchr::memmem::find(rest, PICTURE_START) {
+        let picture = rest.get(start + PICTURE_START.len()..).unwrap_or_default();
         let length = memchr::memchr(b'"', picture).unwrap_or(picture.len());
         bytes -= length.saturating_sub(PICTURE_BYTES);
+        // The search goes on behind the picture, so that no byte is subtracted twice.
+        rest = picture.get(length..).unwrap_or_default();
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_its_weight_and_no_text_counts_twice() {
+        let picture = format!("{{\"image_url\":\"data:image/png;base64,{}\"}}", "A".repeat(100_000));
+        assert_eq!(text_bytes(picture.as_bytes()), picture.len() - 100_000 + PICTURE_BYTES);
+        let two = format!("[{picture},{picture}]");
+        assert_eq!(text_bytes(two.as_bytes()), two.len() - 2 * (100_000 - PICTURE_BYTES));
+        // A tool's text that repeats the words, and one without an end.
+        let text = format!("\"{}\"", ";base64,".repeat(20_000));
+        assert_eq!(text_bytes(text.as_bytes()), 2 + 8 + PICTURE_BYTES);
+        assert_eq!(text_bytes(b";base64,"), 8);
+        assert_eq!(text_bytes(b""), 0);
+    }
 }
