@@ -15,7 +15,7 @@ mod commands;
 mod project_text;
 mod surroundings;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use nexus_core::{
@@ -24,6 +24,7 @@ use nexus_core::{
     harness::{Failure, run_blocking},
     scope::{PathRule, ToolPattern},
 };
+use nexus_process::sandbox::WorkspaceFolders;
 use tempfile::TempDir;
 
 pub(super) use self::command_hosts::CommandHosts;
@@ -48,18 +49,6 @@ pub(super) struct OwnTools {
     _private: Option<TempDir>,
 }
 
-/// Folders and level of a turn.
-#[derive(Clone, Debug)]
-struct TurnFolders {
-    access: ToolAccess,
-    folder: PathBuf,
-    extra_roots: Vec<PathBuf>,
-    /// Home of Nexus, which has logins.
-    nexus_home: PathBuf,
-    /// Path of the home as it is configured, which may be a link.
-    named_home: PathBuf,
-}
-
 impl OwnTools {
     /// Creates the tools of a turn. `None` at [`ToolAccess::ScopedOnly`].
     pub(super) async fn open(
@@ -80,10 +69,10 @@ impl OwnTools {
         };
         let (roots, home) = (request.extra_roots.clone(), surroundings.nexus_home.clone());
         let access = request.tool_access;
-        let resolved = run_blocking(move || TurnFolders::resolve(access, &folder, &roots, &home)).await;
+        let resolved = run_blocking(move || WorkspaceFolders::resolve(access, &folder, &roots, &home)).await;
         let workspace = resolved.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()));
         let workspace = workspace.map_err(|reason| unusable(&reason))?;
-        let scope = workspace.scope().map_err(|reason| unusable(&reason))?;
+        let scope = scope_of(&workspace).map_err(|reason| unusable(&reason))?;
         let mut toolbox = Toolbox::new();
         let files = FileTools::new(scope.files());
         let writes = access >= ToolAccess::WorkspaceWrite;
@@ -95,7 +84,7 @@ impl OwnTools {
             Ok((runner, fault)) => {
                 warnings.extend(fault.map(|fault| format!("commands have no network: {fault}")));
                 network.clone_from(&runner.network);
-                tools.extend(Commands::new(runner, workspace.access).tools());
+                tools.extend(Commands::new(runner, workspace.access()).tools());
             }
             Err(reason) => warnings.push(format!("run_command is not offered: {reason}")),
         }
@@ -109,7 +98,7 @@ impl OwnTools {
         let session = TurnHost::new().with_session(session).open_turn(request);
         // A private folder has no project, whatever lies above it.
         let text = match surroundings.project_text && private.is_none() {
-            true => project_text::read(workspace.folder.clone()).await,
+            true => project_text::read(workspace.folder().to_owned()).await,
             false => None,
         };
         let system = system_text(&workspace, session.definitions(), network.as_deref(), text.as_deref());
@@ -132,101 +121,30 @@ impl OwnTools {
     }
 }
 
-impl TurnFolders {
-    fn resolve(
-        access: ToolAccess,
-        folder: &Path,
-        extra_roots: &[PathBuf],
-        nexus_home: &Path,
-    ) -> Result<Self, String> {
-        let real = |folder: &Path| {
-            let real = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
-            match real.is_dir() {
-                true => Ok(real),
-                false => Err(format!("{} is not a folder", folder.display())),
+/// Returns the scope of the file tools.
+fn scope_of(workspace: &WorkspaceFolders) -> Result<ParticipantScope, String> {
+    let mut brief = Brief::new(workspace.folder()).tool(ToolPattern::every()).allow_hard_links_for_reading();
+    match workspace.access() {
+        ToolAccess::ScopedOnly => {}
+        ToolAccess::Unrestricted => brief = brief.reading("/").writing("/"),
+        ToolAccess::ReadOnly => {
+            for root in workspace.roots() {
+                brief = brief.reading(root);
             }
-        };
-        let named_home = std::path::absolute(nexus_home).unwrap_or_else(|_| nexus_home.to_owned());
-        let folder = real(folder)?;
-        let mut roots = extra_roots.iter().map(|root| real(root)).collect::<Result<Vec<_>, _>>()?;
-        roots.retain(|root| *root != folder);
-        roots.sort();
-        roots.dedup();
-        let nexus_home = named_home.canonicalize().unwrap_or_else(|_| named_home.clone());
-        let folders = Self { access, folder, extra_roots: roots, nexus_home, named_home };
-        if access != ToolAccess::Unrestricted {
-            folders.check()?;
-        }
-        Ok(folders)
-    }
-
-    /// Rejects folders whose content must stay closed to the tools as a whole.
-    fn check(&self) -> Result<(), String> {
-        for root in self.roots() {
-            if is_private_part(&self.nexus_home, root) {
-                return Err(format!("{} is in the home of Nexus, which has logins", root.display()));
-            }
-            if self.access != ToolAccess::ReadOnly && root.components().any(|part| part.as_os_str() == ".git")
-            {
-                let root = root.display();
-                return Err(format!("{root} is inside a .git folder: name the working tree"));
+            for home in workspace.homes() {
+                brief = brief.do_not_touch(rule(&home)?);
             }
         }
-        Ok(())
-    }
-
-    /// Returns the working directory and the extra roots.
-    fn roots(&self) -> impl Iterator<Item = &PathBuf> {
-        std::iter::once(&self.folder).chain(&self.extra_roots)
-    }
-
-    /// Returns the paths below the roots that no tool may change. A program that changes `.git` could have this user run commands
-    /// later, by a hook or by a setting.
-    fn protected(&self) -> Vec<PathBuf> {
-        self.roots().map(|root| root.join(".git")).chain(self.homes()).collect()
-    }
-
-    /// Returns the paths of the home of Nexus that are below a root.
-    fn homes(&self) -> Vec<PathBuf> {
-        let mut homes = vec![self.nexus_home.clone(), self.named_home.clone()];
-        homes.dedup();
-        homes.retain(|home| self.roots().any(|root| home.starts_with(root)));
-        homes
-    }
-
-    /// Returns the scope of the file tools.
-    fn scope(&self) -> Result<ParticipantScope, String> {
-        let mut brief = Brief::new(&self.folder).tool(ToolPattern::every()).allow_hard_links_for_reading();
-        match self.access {
-            ToolAccess::ScopedOnly => {}
-            ToolAccess::Unrestricted => brief = brief.reading("/").writing("/"),
-            ToolAccess::ReadOnly => {
-                for root in self.roots() {
-                    brief = brief.reading(root);
-                }
-                for home in self.homes() {
-                    brief = brief.do_not_touch(rule(&home)?);
-                }
+        _ => {
+            for root in workspace.roots() {
+                brief = brief.writing(root);
             }
-            _ => {
-                for root in self.roots() {
-                    brief = brief.writing(root);
-                }
-                for path in self.protected() {
-                    brief = brief.do_not_touch(rule(&path)?);
-                }
+            for path in workspace.protected() {
+                brief = brief.do_not_touch(rule(&path)?);
             }
         }
-        ParticipantScope::assemble(&brief, None, None).map_err(|error| error.to_string())
     }
-}
-
-/// Returns true if the folder is the home of Nexus or a part of it. A worker runs turns in the folder `fleet` of its home.
-fn is_private_part(home: &Path, folder: &Path) -> bool {
-    match folder.strip_prefix(home) {
-        Ok(below) => below.components().next().is_none_or(|part| part.as_os_str() != "fleet"),
-        Err(_) => false,
-    }
+    ParticipantScope::assemble(&brief, None, None).map_err(|error| error.to_string())
 }
 
 /// Returns the rule that protects exactly this path.
@@ -245,24 +163,26 @@ fn unusable(reason: &str) -> Failure {
 
 /// Returns the instructions for these tools, followed by the project's own text.
 fn system_text(
-    workspace: &TurnFolders,
+    workspace: &WorkspaceFolders,
     tools: &[ToolDefinition],
     network: Option<&TurnNetwork>,
     project_text: Option<&str>,
 ) -> String {
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
-    let mut text =
-        format!("You work in the folder {}. Relative paths are relative to it.", workspace.folder.display());
-    for root in &workspace.extra_roots {
+    let mut text = format!(
+        "You work in the folder {}. Relative paths are relative to it.",
+        workspace.folder().display()
+    );
+    for root in workspace.extra_roots() {
         text.push_str(&format!(" You may also use the folder {}.", root.display()));
     }
-    text.push_str(match workspace.access {
+    text.push_str(match workspace.access() {
         ToolAccess::ReadOnly => " You may read files. You cannot change any.",
         ToolAccess::Unrestricted => " You may read and change every file of this user.",
         _ => " You may read and change files below it, except .git.",
     });
     if has("run_command") {
-        match (workspace.access, network) {
+        match (workspace.access(), network) {
             (ToolAccess::Unrestricted, _) => text.push_str(" Commands run as this user."),
             (_, None) => text.push_str(" Commands run in a sandbox without a network."),
             (_, Some(network)) => {

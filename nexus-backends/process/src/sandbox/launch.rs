@@ -7,6 +7,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use nexus_core::harness::run_blocking;
+
 use super::command::SandboxCommand;
 use super::error::SandboxError;
 use super::layout::Layout;
@@ -110,6 +112,27 @@ pub(super) struct Launch {
 }
 
 impl Launch {
+    /// Writes the files of one run, on a thread for blocking work.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(super) async fn prepare(
+        sandbox: &Sandbox,
+        command: SandboxCommand,
+    ) -> Result<(SandboxCommand, Self), SandboxError> {
+        let sandbox = sandbox.clone();
+        let prepared = run_blocking(move || {
+            let launch = Self::new(&sandbox, &command);
+            (command, launch)
+        });
+        let Ok((command, launch)) = prepared.await else {
+            let source = io::Error::other("the runtime is shutting down");
+            return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
+        };
+        Ok((command, launch?))
+    }
+
     /// Writes the files of one run. Blocks.
     ///
     /// # Errors

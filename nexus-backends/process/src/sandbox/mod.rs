@@ -45,16 +45,19 @@ mod command;
 mod error;
 mod etc;
 mod launch;
+mod launch_failure;
 mod layout;
 mod limits;
 mod network;
 mod outcome;
+mod prepared;
 mod root;
 mod run;
 mod secrets;
 mod system_calls;
 mod tool_chains;
 mod usage;
+mod workspace;
 
 pub use command::SandboxCommand;
 pub use error::SandboxError;
@@ -65,6 +68,8 @@ pub use network::{
     SandboxNetwork, open_if_asked, open_network,
 };
 pub use outcome::{SandboxEnd, SandboxOutcome};
+pub use prepared::SandboxSupport;
 pub use root::Sandbox;
 pub use run::SandboxRun;
 pub use tool_chains::ToolChains;
+pub use workspace::WorkspaceFolders;

@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use super::command::SandboxCommand;
 use super::error::SandboxError;
-use super::launch::{Launch, STAGE_SAYS};
+use super::launch::Launch;
+use super::launch_failure::launch_failure;
 use super::limits::SandboxLimit;
-use super::network::opener::OPENER_SAYS;
-use super::network::relay::SandboxRelay;
 use super::outcome::{SandboxEnd, SandboxOutcome};
+use super::prepared::SandboxSupport;
 use super::root::Sandbox;
-use super::usage::{EVERY, Meter, Reached};
+use super::usage::EVERY;
 use crate::containment::signal_in_code;
-use crate::spawn::{
-    Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, KeptOutput, Process, StdinMode, Stop,
-};
-use nexus_core::harness::run_blocking;
+use crate::spawn::{Bounds, EndedBy, Exit, ExitStatus, KeptOutput, Process, StdinMode, Stop};
 use rustix::process::Signal;
 
 /// Messages of `unshare` of util-linux when its child is killed, without a fault of the program. `unshare` writes in
@@ -26,15 +23,6 @@ const UNSHARE_SAYS: [&[u8]; 4] = [
     b"unshare: sigprocmask unblock failed",
     b"unshare: ",
 ];
-/// Advice where AppArmor forbids namespaces to bubblewrap.
-const PROFILE: &str = "AppArmor forbids them: give /usr/bin/bwrap a profile with `userns,`, or allow them with \
-     `sysctl kernel.apparmor_restrict_unprivileged_userns=0`";
-/// Advice where AppArmor forbids namespaces, or the rights in them, to `unshare`. A profile for bubblewrap does not cover it.
-const NETWORK_PROFILE: &str = "AppArmor forbids them: give /usr/bin/unshare a profile with `userns,`, beside that of \
-     /usr/bin/bwrap, or allow them with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`";
-/// Maximum length of bubblewrap's messages in an error, in characters.
-const SAID_CHARACTERS: usize = 500;
-
 impl Sandbox {
     /// Runs a program, and waits until it and all its descendants have ended. Dropping the future ends all of them
     /// before the drop returns, which takes some milliseconds.
@@ -58,19 +46,8 @@ impl Sandbox {
     ///
     /// As [`run`](Self::run). Some errors appear only in [`SandboxRun::wait`].
     pub async fn start(&self, command: SandboxCommand) -> Result<SandboxRun, SandboxError> {
-        let (sandbox, command) = (self.clone(), command);
-        let prepared = run_blocking(move || {
-            let launch = Launch::new(&sandbox, &command);
-            (sandbox, command, launch)
-        });
-        let (sandbox, command, launch) = match prepared.await {
-            Ok((sandbox, command, launch)) => (sandbox, command, launch?),
-            Err(_) => {
-                let source = std::io::Error::other("the runtime is shutting down");
-                return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
-            }
-        };
-        let running = RunningProgram::start(&sandbox, &command, launch)?;
+        let (command, launch) = Launch::prepare(self, command).await?;
+        let running = RunningProgram::start(self, &command, launch)?;
         Ok(SandboxRun { command, running })
     }
 
@@ -113,7 +90,7 @@ impl SandboxRun {
                 self.running.process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
             }
         };
-        drop(self.running.relay.take());
+        self.running.support.close_network();
         self.running.outcome(&self.command, exit, is_cancelled)
     }
 }
@@ -122,34 +99,18 @@ impl SandboxRun {
 #[derive(Debug)]
 struct RunningProgram {
     process: Process,
-    relay: Option<SandboxRelay>,
-    reached: Reached,
-    limited_by: super::LimitedBy,
-    launch: Launch,
+    support: SandboxSupport,
 }
 
 impl RunningProgram {
-    fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
-        let unwatched = |source| SandboxError::Prepare { folder: launch.folder.path().to_owned(), source };
-        let relay = launch.relay.take().map(|relay| relay.start()).transpose().map_err(unwatched)?;
+    fn start(sandbox: &Sandbox, command: &SandboxCommand, launch: Launch) -> Result<Self, SandboxError> {
         let limits = &sandbox.limits;
-        let mut meter = Meter::new(limits.clone(), launch.cgroup.take(), launch.disk.take());
-        let (reached, limited_by) = (meter.reached(), meter.limited_by());
-        let watch =
-            EndWatch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
         let bounds = Bounds { time_limit: Some(limits.time()), ..Bounds::default() };
-        let mut invocation = Invocation::new(launch.shell.clone(), "/")
-            .arguments(launch.arguments.drain(..))
-            .stdin(StdinMode::Bytes(command.stdin.clone()))
-            .bounds(bounds)
-            .run(launch.run.clone())
-            .end_with_host()
-            .watch(watch);
-        if let Some(entry) = &command.entry {
-            invocation = invocation.entry(entry);
-        }
-        let process = invocation.spawn()?;
-        Ok(Self { process, relay, reached, limited_by, launch })
+        let (invocation, support) = SandboxSupport::begin(sandbox, command, launch, EVERY, |watch| {
+            watch.output(limits.output_bytes, limits.kept_bytes)
+        })?;
+        let invocation = invocation.stdin(StdinMode::Bytes(command.stdin.clone())).bounds(bounds);
+        Ok(Self { process: invocation.spawn()?, support })
     }
 
     fn outcome(
@@ -164,7 +125,7 @@ impl RunningProgram {
                 break;
             }
         }
-        let end = match (exit.ended_by, self.reached.limit()) {
+        let end = match (exit.ended_by, self.support.reached()) {
             (EndedBy::TimeLimit, _) => SandboxEnd::Limit(SandboxLimit::Wall),
             (EndedBy::OutputLimit, _) => SandboxEnd::Limit(SandboxLimit::Output),
             (EndedBy::Itself | EndedBy::Watch, Some(limit)) => SandboxEnd::Limit(limit),
@@ -172,8 +133,8 @@ impl RunningProgram {
             _ => SandboxEnd::Exited,
         };
         // Bubblewrap reports an exit code only for a program that was started.
-        if end == SandboxEnd::Exited && !self.launch.status().contains("\"exit-code\"") {
-            return Err(failure(command, &self.launch, &stderr.text()));
+        if end == SandboxEnd::Exited && !self.support.launch.status().contains("\"exit-code\"") {
+            return Err(launch_failure(command, &self.support.launch, &stderr.text()));
         }
         let status = match end {
             SandboxEnd::Exited => signal_in_code(exit.status),
@@ -193,86 +154,8 @@ impl RunningProgram {
             stderr,
             elapsed: exit.elapsed,
             containment: self.process.containment(),
-            limited_by: self.limited_by,
+            limited_by: self.support.limited_by,
             survivors: exit.survivors,
         })
-    }
-}
-
-/// Converts the last messages of the launcher or of bubblewrap into an error.
-fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxError {
-    // The launcher has an empty environment, so these are the texts of the C locale.
-    const WANTS: [&str; 4] = [
-        "Resource temporarily unavailable",
-        "Cannot allocate memory",
-        "Too many open files",
-        "No more processes",
-    ];
-    const FORBIDDEN: [&str; 8] = [
-        "unshare: unshare failed",
-        "unshare: write failed",
-        "No permissions to create new namespace",
-        "Creating new namespace failed",
-        "setting up uid map",
-        "loopback: ",
-        "Can't mount proc",
-        "Failed to make / slave",
-    ];
-    let said = said.trim();
-    let line = said.lines().rev().find(|line| line.contains(": ")).unwrap_or(said);
-    let line: String = line.strip_prefix("bwrap: ").unwrap_or(line).chars().take(SAID_CHARACTERS).collect();
-    let has = |phrases: &[&str]| phrases.iter().any(|phrase| said.contains(phrase));
-    let opener = said.lines().find_map(|line| line.strip_prefix(OPENER_SAYS));
-    let opener: Option<String> = opener.map(|said| said.chars().take(SAID_CHARACTERS).collect());
-    if has(&WANTS) {
-        return SandboxError::Unusable { said: opener.unwrap_or(line), is_scarcity: true };
-    }
-    if let Some(said) = opener {
-        // A security module can allow a namespace, and then deny its owner the rights in it.
-        let is_denied =
-            ["Operation not permitted", "Permission denied"].iter().any(|denied| said.contains(denied));
-        return match is_denied {
-            true => SandboxError::NetworkForbidden { way_out: what_forbids(NETWORK_PROFILE), said },
-            false => SandboxError::NetworkNotOpened { said },
-        };
-    }
-    if line.starts_with(STAGE_SAYS)
-        || said.lines().any(|line| line.contains("not found")) && !said.contains("bwrap: ")
-    {
-        return SandboxError::ShellMissing { said: line };
-    }
-    if line.starts_with("execvp ") {
-        let program = command.arguments.first().cloned().unwrap_or_default();
-        return SandboxError::DidNotStart { program, said: line };
-    }
-    if line.starts_with("Can't chdir to ") {
-        return SandboxError::FolderMissing { folder: command.folder.clone(), said: line };
-    }
-    if line.starts_with("Unknown option ") || line.contains("not permitted in setuid mode") {
-        return SandboxError::BubblewrapTooOld { program: launch.bubblewrap.clone(), said: line };
-    }
-    if launch.has_network && line.starts_with("unshare: ") && has(&FORBIDDEN) {
-        return SandboxError::NetworkForbidden { way_out: what_forbids(NETWORK_PROFILE), said: line };
-    }
-    if has(&FORBIDDEN) {
-        return SandboxError::NamespacesForbidden { way_out: what_forbids(PROFILE), said: line };
-    }
-    SandboxError::Unusable { said: line, is_scarcity: false }
-}
-
-/// Returns the setting that forbids namespaces to this user, as far as the system shows it. `profile` is the advice if AppArmor does.
-fn what_forbids(profile: &'static str) -> &'static str {
-    let is = |setting: &str, value: &str| {
-        std::fs::read_to_string(format!("/proc/sys/{setting}")).is_ok_and(|found| found.trim() == value)
-    };
-    if is("user/max_user_namespaces", "0") {
-        "allow them with `sysctl user.max_user_namespaces=15000`"
-    } else if is("kernel/unprivileged_userns_clone", "0") {
-        "allow them with `sysctl kernel.unprivileged_userns_clone=1`"
-    } else if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        profile
-    } else {
-        "a container's filter of system calls or a security module forbids them; with Docker, \
-         `--security-opt seccomp=unconfined --security-opt apparmor=unconfined --security-opt systempaths=unconfined` allows them"
     }
 }

@@ -85,7 +85,11 @@ impl Process {
         let state = ChildState {
             queue: LineQueue::new(bounds.queue_bytes),
             stderr: Tail::new(bounds.stderr_tail_bytes),
-            kept: start.watch.as_ref().map(|watch| [(); 2].map(|()| KeptOutput::new(watch.kept_bytes))),
+            kept: start
+                .watch
+                .as_ref()
+                .and_then(|watch| watch.kept_bytes)
+                .map(|bytes| [(); 2].map(|()| KeptOutput::new(bytes))),
             stdin: StdinState::of(stdin),
             kill_now: false,
             stop: None,

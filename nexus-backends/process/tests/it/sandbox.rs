@@ -7,5 +7,6 @@ mod kernel;
 mod limits;
 mod network;
 mod places;
+mod prepared;
 mod projects;
 mod support;

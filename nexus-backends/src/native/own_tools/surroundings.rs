@@ -1,6 +1,6 @@
 //! Surroundings of commands: this machine's variables and tool chains, and the sandbox.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,14 +8,10 @@ use std::sync::Arc;
 use nexus_core::harness::run_blocking;
 use nexus_core::{BuildContext, ToolAccess};
 use nexus_process::environment::Environment;
-use nexus_process::sandbox::{Sandbox, SandboxError, SandboxNetwork, ToolChains};
+use nexus_process::sandbox::{Sandbox, SandboxError, SandboxNetwork, ToolChains, WorkspaceFolders};
 
-use super::TurnFolders;
 use super::command_hosts::{CommandHosts, TurnNetwork};
 
-/// Bounds of the search for repositories below a writable folder. Source: our own bounds.
-const MAX_ENTRIES: usize = 100_000;
-const MAX_REPOSITORIES: usize = 200;
 /// Shells that run command lines, the richest first.
 const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
@@ -70,7 +66,7 @@ impl ToolSurroundings {
     /// in spite of the setting. Fails with the reason and the advice if this machine has no sandbox.
     pub(super) async fn runner(
         &self,
-        workspace: &TurnFolders,
+        workspace: &WorkspaceFolders,
         names: &[String],
     ) -> Result<(CommandRunner, Option<String>), String> {
         let host: Vec<(OsString, OsString)> =
@@ -100,13 +96,13 @@ impl ToolSurroundings {
 
 fn prepare(
     host: Vec<(OsString, OsString)>,
-    workspace: &TurnFolders,
+    workspace: &WorkspaceFolders,
     names: &[String],
 ) -> Result<CommandRunner, String> {
     let shell = SHELLS.into_iter().find(|shell| Path::new(shell).exists());
     let shell = shell.ok_or_else(|| "this machine has no /bin/sh".to_owned())?;
-    let folder = workspace.folder.clone();
-    if workspace.access == ToolAccess::Unrestricted {
+    let folder = workspace.folder().to_owned();
+    if workspace.access() == ToolAccess::Unrestricted {
         let environment = Environment::from_host(host).pass(["HOME", "USER", "LOGNAME", "TMPDIR", "TERM"]);
         let environment = environment.pass(ToolChains::VARIABLES).pass(names).build();
         let environment = environment.map_err(|error| error.to_string())?;
@@ -124,43 +120,7 @@ fn prepare(
     if let Some(home) = chains.home(&folder) {
         sandbox = sandbox.home(home);
     }
-    for chain in chains.folders() {
-        // A root is shown as it is. A chain that leads to a wide folder would fail the whole sandbox.
-        let real = chain.canonicalize().unwrap_or_else(|_| chain.clone());
-        if real == *chain && !workspace.roots().any(|root| root == chain) {
-            sandbox = sandbox.tool_chain(chain);
-        }
-    }
-    for root in workspace.roots() {
-        sandbox = match workspace.access {
-            ToolAccess::WorkspaceWrite => sandbox.writable(root, root),
-            _ => sandbox.read_only(root, root),
-        };
-    }
-    for home in workspace.homes() {
-        // A mount cannot hold a link, so a command could replace it by a home of its own.
-        if home.is_symlink() {
-            return Err(format!(
-                "the home of Nexus is the link {}: set NEXUS_HOME to its target",
-                home.display()
-            ));
-        }
-        sandbox = sandbox.hidden(&home);
-    }
-    let mut without_git = Vec::new();
-    if workspace.access == ToolAccess::WorkspaceWrite {
-        for root in workspace.roots() {
-            let repositories = repositories_below(root)?;
-            if !repositories.contains(&root.join(".git")) {
-                without_git.push(root.clone());
-            }
-            for git in
-                repositories.iter().filter(|git| !workspace.homes().iter().any(|home| git.starts_with(home)))
-            {
-                sandbox = sandbox.read_only(git, git);
-            }
-        }
-    }
+    let (sandbox, without_git) = workspace.show_in(sandbox, &chains)?;
     let roots: Vec<PathBuf> = workspace.roots().cloned().collect();
     let host_variables =
         Environment::from_host(host).pass(names).build().map_err(|error| error.to_string())?;
@@ -172,34 +132,6 @@ fn prepare(
     }
     let environment = environment.build().map_err(|error| error.to_string())?;
     Ok(CommandRunner { shell, folder, environment, sandbox: Some(sandbox), network: None, without_git })
-}
-
-/// Finds `.git` in a folder and below it, without following links. Stops at the bounds, so a large tree may have more.
-///
-/// Fails if the folder's own `.git` is a link: a command could replace it by a repository of its own.
-fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let own = root.join(".git");
-    if own.is_symlink() {
-        return Err(format!("{} is a link, which a command could replace", own.display()));
-    }
-    let (mut found, mut folders, mut seen) = (Vec::new(), VecDeque::from([root.to_owned()]), 0_usize);
-    // Upper levels first, so that the bounds cut off the deepest.
-    while let Some(folder) = folders.pop_front() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            seen += 1;
-            if seen > MAX_ENTRIES || found.len() >= MAX_REPOSITORIES {
-                return Ok(found);
-            }
-            let Ok(kind) = entry.file_type() else { continue };
-            match entry.file_name() == ".git" {
-                true if !kind.is_symlink() => found.push(entry.path()),
-                false if kind.is_dir() => folders.push_back(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    Ok(found)
 }
 
 // The variables of the host may be secrets.

@@ -202,8 +202,8 @@ fn a_path_with_the_characters_of_a_glob_is_protected_as_it_is() {
     let root = folder.path().canonicalize().unwrap().join("a[b]*{c}");
     fs::create_dir_all(root.join(".git")).unwrap();
     let workspace =
-        TurnFolders::resolve(ToolAccess::WorkspaceWrite, &root, &[], Path::new("/nowhere")).unwrap();
-    let scope = workspace.scope().unwrap();
+        WorkspaceFolders::resolve(ToolAccess::WorkspaceWrite, &root, &[], Path::new("/nowhere")).unwrap();
+    let scope = scope_of(&workspace).unwrap();
     let check = |path: &str| scope.check_path(path, nexus_core::scope::PathAccess::Write);
     assert!(check("x").is_ok());
     assert!(check(".git/config").is_err() && check(".git").is_err());
@@ -249,7 +249,8 @@ fn a_folder_that_must_stay_closed_as_a_whole_is_refused() {
         fs::create_dir_all(root.join(name)).unwrap();
     }
     let home = root.join("home");
-    let resolve = |access, name: &str| TurnFolders::resolve(access, &root.join(name), &[], &home).map(drop);
+    let resolve =
+        |access, name: &str| WorkspaceFolders::resolve(access, &root.join(name), &[], &home).map(drop);
     for name in ["home", "home/auth"] {
         for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite] {
             assert!(resolve(access, name).unwrap_err().contains("in the home of Nexus"), "{name}");
@@ -261,7 +262,7 @@ fn a_folder_that_must_stay_closed_as_a_whole_is_refused() {
         resolve(ToolAccess::WorkspaceWrite, "project/.git").unwrap_err().contains("name the working tree")
     );
     assert!(resolve(ToolAccess::WorkspaceWrite, "project").is_ok());
-    let twice = TurnFolders::resolve(
+    let twice = WorkspaceFolders::resolve(
         ToolAccess::ReadOnly,
         &root.join("project"),
         &[root.join("project"), root.join("home/fleet"), root.join("home/fleet")],
