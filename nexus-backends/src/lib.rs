@@ -24,6 +24,9 @@ mod detect;
 pub mod generic;
 #[cfg(feature = "grok")]
 pub mod grok;
+#[cfg(any(feature = "cli", feature = "native"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+mod host_list;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod machine;
 #[cfg(feature = "mcp-server")]
@@ -39,7 +42,7 @@ mod own_login;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod redact;
 mod registry;
-#[cfg(any(feature = "native", feature = "login"))]
+#[cfg(any(feature = "native", feature = "login", feature = "acp"))]
 #[cfg_attr(
     not(feature = "native"),
     allow(dead_code, reason = "only a native backend names its vendor after its server")

@@ -13,6 +13,7 @@ pub mod child_test;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod effort;
+pub mod escapes;
 pub mod example;
 pub mod fake_cli;
 pub mod issuer;

@@ -28,6 +28,10 @@ pub(crate) struct KnownAgent {
     pub(crate) takes_plan: bool,
     /// Enforcement of each level of [`ToolAccess::ALL`].
     pub(crate) levels: [Level; 4],
+    /// Mode of every session in the sandbox of Nexus: one in which the agent's own sandbox, which would fail there, is off.
+    pub(crate) mode_in_sandbox: Option<&'static str>,
+    /// Hosts of the vendor's servers.
+    pub(crate) hosts: &'static [&'static str],
     /// Longest prompt that reaches the agent's model whole, in bytes; `None` without a limit.
     pub(crate) longest_prompt: Option<usize>,
     /// True if the agent accepts images.
@@ -150,18 +154,24 @@ pub(crate) struct Furnishing {
     /// Additional arguments.
     pub(crate) arguments: Vec<OsString>,
     /// Environment variables.
-    pub(crate) variables: Vec<(&'static str, OsString)>,
+    pub(crate) variables: Vec<(String, OsString)>,
     /// Contents of files, with their paths below the home.
-    pub(crate) files: Vec<(&'static str, String)>,
+    pub(crate) files: Vec<(String, String)>,
     /// Value of `_meta` in the request that opens the session.
     pub(crate) meta: Option<Value>,
+    /// Method of `authenticate` before the session.
+    pub(crate) authentication: Option<&'static str>,
+    /// True if the arguments, variables and files name the requested model.
+    pub(crate) sets_model: bool,
+    /// Name of the model in the session, if it differs from the requested one.
+    pub(crate) session_model: Option<String>,
 }
 
 impl Furnishing {
     /// Adds a variable.
     #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
-        self.variables.push((name, value.into()));
+    pub(crate) fn with(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
+        self.variables.push((name.into(), value.into()));
         self
     }
 }

@@ -28,6 +28,8 @@ impl Exchange {
             backend: "agent".into(),
             working_directory: "/work".into(),
             prompt: vec![json!({ "type": "text", "text": "Go." })],
+            authentication: None,
+            extensions: &[],
             meta: None,
             mode,
             model: None,

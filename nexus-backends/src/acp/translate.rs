@@ -43,8 +43,12 @@ pub(super) struct Script {
     pub(super) prompt: Vec<Value>,
     /// Value of `_meta` in the request that opens the session.
     pub(super) meta: Option<Value>,
+    /// Method of `authenticate` before the session.
+    pub(super) authentication: Option<&'static str>,
     /// Mode that the access level needs.
     pub(super) mode: Option<&'static str>,
+    /// Beginnings of the names of the agent's own methods, if they lack the protocol's prefix for extensions.
+    pub(super) extensions: &'static [String],
     /// Model, if the session sets it.
     pub(super) model: Option<String>,
     pub(super) tools: Option<CallerTools>,
@@ -98,6 +102,7 @@ pub(crate) struct AcpTranslator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
+    Authentication,
     Session(RefusedRequest),
     Mode,
     Model,
@@ -190,7 +195,7 @@ impl AcpTranslator {
                 failure.kind = ErrorKind::ModelUnavailable;
                 return step.failed_and_stops(failure);
             }
-            (Err(error), Asked::Initialize) => {
+            (Err(error), Asked::Initialize | Asked::Authentication) => {
                 return step.failed_and_stops(self.failed(&error, RefusedRequest::Setup));
             }
             (Err(error), Asked::Session(refused)) => {
@@ -204,6 +209,7 @@ impl AcpTranslator {
         };
         match asked {
             Asked::Initialize => self.initialized(result, step),
+            Asked::Authentication => self.open_session(step),
             Asked::Session(_) => self.opened(result, step),
             Asked::Mode | Asked::Model => self.prepare(step),
             Asked::Prompt => self.prompted(&result, step),
@@ -230,9 +236,19 @@ impl AcpTranslator {
             let reason = "the agent does not support MCP servers over HTTP";
             return step.failed_and_stops(Failure::new(ErrorKind::ToolsUnavailable, reason));
         }
-        let can_resume = agent.agent_capabilities.session_capabilities.resume.is_some();
-        let can_load = capabilities.load_session;
         self.agent = agent;
+        match self.script.authentication.take() {
+            Some(method) => {
+                self.ask(Asked::Authentication, "authenticate", &json!({ "methodId": method }), step);
+            }
+            None => self.open_session(step),
+        }
+    }
+
+    fn open_session(&mut self, step: &mut Step) {
+        let capabilities = &self.agent.agent_capabilities;
+        let can_resume = capabilities.session_capabilities.resume.is_some();
+        let can_load = capabilities.load_session;
         let mut params = json!({ "cwd": self.script.working_directory, "mcpServers": self.servers() });
         if let Some(meta) = self.script.meta.take() {
             params["_meta"] = meta;
@@ -386,7 +402,11 @@ impl AcpTranslator {
         if method != "session/update" {
             // Names with these prefixes are an agent's extensions, which a client must ignore. Source: the protocol,
             // extensibility.
-            if !method.starts_with('_') && !method.starts_with("$/") {
+            let is_extension = |prefix: &String| method.starts_with(prefix.as_str());
+            if !method.starts_with('_')
+                && !method.starts_with("$/")
+                && !self.script.extensions.iter().any(is_extension)
+            {
                 step.event(Unrecognized::new(Some(method.to_owned()), params));
             }
             return;
@@ -524,7 +544,9 @@ impl AcpTranslator {
         // after it has written the file itself.
         let answer = json!({ "code": -32601, "message": "this was not offered" });
         write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": answer }));
-        let is_known = ["fs/", "terminal/", "_"].iter().any(|prefix| method.starts_with(prefix));
+        let is_extension = |prefix: &String| method.starts_with(prefix.as_str());
+        let is_known = ["fs/", "terminal/", "_"].iter().any(|prefix| method.starts_with(prefix))
+            || self.script.extensions.iter().any(is_extension);
         if !is_known {
             step.event(Unrecognized::new(Some(method.to_owned()), params).harmless());
         }

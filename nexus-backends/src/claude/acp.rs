@@ -39,6 +39,8 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     install: "install it with `npm install --global @agentclientprotocol/claude-agent-acp`, or name it as `executable`",
     takes_plan: true,
     levels: [ASKING, ASKING, ASKING, ASKING],
+    mode_in_sandbox: Some("default"),
+    hosts: &["api.anthropic.com"],
     longest_prompt: None,
     has_images: true,
     dropped_pictures: no_picture_dropped,

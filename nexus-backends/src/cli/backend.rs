@@ -96,9 +96,9 @@ impl<C: Cli> CliBackend<C> {
 
 /// Returns the server of a URL. A build without a URL parser returns `None`.
 fn server_of(url: &str) -> Option<ServerAddress> {
-    #[cfg(any(feature = "native", feature = "login"))]
+    #[cfg(any(feature = "native", feature = "login", feature = "acp"))]
     return crate::server_address::server_address(url);
-    #[cfg(not(any(feature = "native", feature = "login")))]
+    #[cfg(not(any(feature = "native", feature = "login", feature = "acp")))]
     {
         let _ = url;
         None

@@ -20,6 +20,7 @@ use nexus_process::spawn::Invocation;
 
 use super::caller_tools::CallerTools;
 use super::kept::KeptConversation;
+use super::process_sandbox::ProcessSandbox;
 use super::refusal::unwritable;
 use super::startup::StartupWait;
 use super::translator::Translator;
@@ -98,6 +99,8 @@ pub struct TurnPlan {
     pub is_private_directory: bool,
     /// Folder of all of Nexus's state. Files in its `sessions` outlive a turn.
     pub nexus_home: PathBuf,
+    /// Trace context of the turn, in the form of the W3C header `traceparent`.
+    pub(crate) trace_parent: Option<String>,
     /// Replacement for a credential that the vendor rejected in this turn.
     pub(crate) renewed: Option<Credential>,
     /// Removes secrets from all output of the turn. It already knows the token of the caller's tools and the
@@ -107,6 +110,10 @@ pub struct TurnPlan {
 
 /// Assumed duration of a turn without a deadline, for the lifetime of a borrowed credential.
 pub(super) const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// Variable with the trace to which a program belongs. Source: OpenTelemetry specification, environment variables as
+/// context propagation carriers. Other programs ignore it.
+const TRACEPARENT: &str = "TRACEPARENT";
 
 /// Name of the folder of logins, below `$NEXUS_HOME`.
 const LOGINS: &str = "auth";
@@ -132,6 +139,16 @@ impl TurnPlan {
         Ok(lease)
     }
 
+    /// Borrows a further credential, which the driver does not renew.
+    pub(crate) async fn borrow_further(
+        &self,
+        source: &Arc<dyn CredentialSource>,
+    ) -> Result<Lease, CredentialError> {
+        let lease = Lease::borrow(source, self.lifetime()).await?;
+        self.redactor.learn(lease.credential().token.expose());
+        Ok(lease)
+    }
+
     /// Creates a private folder for the process, like [`RunEntry::home`].
     ///
     /// # Errors
@@ -143,11 +160,20 @@ impl TurnPlan {
         self.run.home().map_err(|error| unwritable(self.nexus_home.display(), error))
     }
 
-    /// Starts the environment of a process: the host's variables that every child may see, and the variables that the
-    /// request names.
+    /// Starts the environment of a process: the host's variables that every child may see, the variables that the
+    /// request names, and the trace context of the turn.
     pub fn environment(&self, host: &BTreeMap<String, String>) -> EnvironmentBuilder {
         let host = host.iter().map(|(name, value)| (name.into(), value.into()));
-        Environment::from_host(host).pass(&self.request.environment)
+        self.complete(Environment::from_host(host))
+    }
+
+    /// Adds the variables that the request names, and the trace context of the turn.
+    pub(crate) fn complete(&self, environment: EnvironmentBuilder) -> EnvironmentBuilder {
+        let environment = environment.pass(&self.request.environment);
+        match &self.trace_parent {
+            Some(parent) => environment.with(TRACEPARENT, parent),
+            None => environment,
+        }
     }
 
     /// Returns the folder of Nexus's own logins under each of its paths. No tool of a model may access it. It need not
@@ -190,6 +216,8 @@ pub struct Prepared<T> {
     pub translator: T,
     /// Private home of the process. It is removed after the translator has read the vendor's record in it.
     pub home: Option<PrivateHome>,
+    /// Sandbox of Nexus around the process.
+    pub(crate) sandbox: Option<ProcessSandbox>,
     /// Credential that the process borrows. The turn ends before the credential expires.
     pub(crate) lease: Option<Lease>,
     /// Wait before the process starts.
@@ -208,6 +236,7 @@ impl<T> Prepared<T> {
             invocation,
             translator,
             home: None,
+            sandbox: None,
             lease: None,
             startup: StartupWait::none(),
             version: None,

@@ -115,6 +115,7 @@ impl Cli for Script {
             },
             home: None,
             lease: None,
+            sandbox: None,
             startup: std::mem::replace(&mut self.startup.lock().unwrap(), StartupWait::none()),
             version: Some("1.0".into()),
             warnings: Vec::new(),

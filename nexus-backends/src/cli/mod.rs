@@ -52,6 +52,7 @@ pub(crate) mod kept;
 mod mcp_tests;
 pub(crate) mod number;
 pub(crate) mod permission;
+pub(crate) mod process_sandbox;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;

@@ -11,7 +11,7 @@
 //! | anything else | no | no | ask | yes |
 //!
 //! For `ask`, the host's approver decides. An approval holds only for this call, and never overrides a `no` of this
-//! table. A call that names the folder of Nexus's logins is always denied. A running program may read and write
+//! table. In the sandbox of Nexus, `ask` is a yes: the sandbox encloses the call. A call that names the folder of Nexus's logins is always denied. A running program may read and write
 //! everything that its user may, so approving it approves that.
 
 use std::path::{Component, Path, PathBuf};
@@ -38,6 +38,8 @@ pub(crate) struct Permissions {
     working_directory: PathBuf,
     roots: Vec<PathBuf>,
     closed: Vec<PathBuf>,
+    /// True if the sandbox of Nexus encloses the program, and so enforces the level.
+    is_in_sandbox: bool,
 }
 
 impl Permissions {
@@ -50,13 +52,26 @@ impl Permissions {
             working_directory: plan.working_directory.clone(),
             roots,
             closed: plan.login_folders().iter().map(|folder| real(folder)).collect(),
+            is_in_sandbox: false,
         }
+    }
+
+    /// Returns the permissions for a program in the sandbox of Nexus. The sandbox shows only what the level allows, so only calls
+    /// that are sure to fail are denied.
+    pub(crate) fn in_sandbox(self) -> Self {
+        Self { is_in_sandbox: true, ..self }
     }
 
     /// Returns the permissions of a turn in one folder.
     #[cfg(test)]
     pub(crate) fn in_folder(access: ToolAccess, folder: &Path) -> Self {
-        Self { access, working_directory: folder.to_owned(), roots: vec![real(folder)], closed: Vec::new() }
+        Self {
+            access,
+            working_directory: folder.to_owned(),
+            roots: vec![real(folder)],
+            closed: Vec::new(),
+            is_in_sandbox: false,
+        }
     }
 
     /// Returns the level's decision on a call for `action` that names `paths`. Relative paths are below the working
@@ -72,6 +87,8 @@ impl Permissions {
         let is_inside = !paths.is_empty() && paths.iter().all(|path| is_in(&self.roots, path));
         match (self.access, action) {
             (ToolAccess::Unrestricted, _) => Permission::Yes,
+            (ToolAccess::ReadOnly, ApprovalAction::Write) => Permission::No,
+            (ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite, _) if self.is_in_sandbox => Permission::Yes,
             (ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite, ApprovalAction::Read) if is_inside => {
                 Permission::Yes
             }
@@ -129,6 +146,7 @@ mod tests {
             working_directory: root.join("work"),
             roots: vec![real(&root.join("work"))],
             closed: vec![real(&root.join("work/auth"))],
+            is_in_sandbox: false,
         }
     }
 

@@ -31,10 +31,6 @@ use nexus_process::spawn::Bounds;
 /// Maximum number of restarts of a process that could not connect the caller's tools. Source: our own choice.
 const MAX_RESTARTS: u32 = 2;
 
-/// Variable with the trace to which a program belongs. Source: OpenTelemetry specification, environment variables as
-/// context propagation carriers. Other programs ignore it.
-const TRACEPARENT: &str = "TRACEPARENT";
-
 /// Settings that all turns of one backend share.
 #[derive(Debug)]
 pub(super) struct DriverSettings {
@@ -169,6 +165,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             working_directory,
             is_private_directory: private_directory.is_some(),
             nexus_home: nexus_home.clone(),
+            trace_parent: self.trace_context.as_ref().and_then(TraceContext::traceparent),
             renewed: None,
             redactor: with_key_prefixes(self.session.redactor()),
         };
@@ -310,7 +307,8 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             prepared = self.cli.prepare(plan, attempt) => prepared?,
         };
         // The home is dropped last, after the lent credential. The process that used both has ended by then.
-        let Prepared { invocation, mut translator, home, mut lease, startup, version, warnings } = prepared;
+        let Prepared { invocation, mut translator, home, sandbox, mut lease, startup, version, warnings } =
+            prepared;
         if version.is_some() {
             self.state.log.provenance.version = version;
         }
@@ -329,10 +327,6 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         if self.request.tool_access == ToolAccess::Unrestricted {
             // At this level the agent may use the user's privileges, for example with `sudo` and `ssh`.
             invocation = invocation.keep_privileges();
-        }
-        if let Some(parent) = self.trace_context.as_ref().and_then(TraceContext::traceparent) {
-            let unset = |error| Failure::of(ErrorKind::InvalidRequest, &error);
-            invocation = invocation.variable(TRACEPARENT, parent).map_err(unset)?;
         }
         if let Some(folder) = &self.driver.capture {
             let name = format!("{}-{}", plan.run.run(), self.state.log.provenance.attempts);
@@ -363,7 +357,15 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             turn: &mut self.state,
             events,
         };
-        let ended = drive.run().await;
+        let mut ended = drive.run().await;
+        if let Some(sandbox) = sandbox {
+            for warning in sandbox.warnings() {
+                self.state.log.event(TurnEvent::warning(warning));
+            }
+            if let Err(failure) = &mut ended {
+                sandbox.explain(failure, &process).await;
+            }
+        }
         if let (Err(Failure { kind: ErrorKind::Unauthenticated, .. }), Some(mut refused)) =
             (&ended, lease.take())
         {

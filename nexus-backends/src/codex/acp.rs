@@ -32,6 +32,8 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
         Level::Kept { mode: Some("auto"), by: AccessEnforcer::Os },
         Level::Kept { mode: Some("full-access"), by: AccessEnforcer::None },
     ],
+    mode_in_sandbox: Some("full-access"),
+    hosts: &["api.openai.com"],
     longest_prompt: None,
     has_images: true,
     dropped_pictures: no_picture_dropped,
@@ -82,7 +84,7 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     }
     // Cannot fail: the configuration contains no value that TOML lacks.
     let text = toml::to_string(&config).unwrap_or_default();
-    Furnishing { files: vec![(".codex/config.toml", text)], ..Furnishing::default() }
+    Furnishing { files: vec![(".codex/config.toml".to_owned(), text)], ..Furnishing::default() }
         .with(TOKEN_VARIABLE, setup.token)
         .with("CODEX_HOME", setup.home.join(".codex"))
 }

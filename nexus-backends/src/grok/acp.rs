@@ -30,6 +30,8 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     install: "install Grok Build, or name the program as `executable`",
     takes_plan: false,
     levels: [Level::NotKept, ASKING, ASKING, ASKING],
+    mode_in_sandbox: None,
+    hosts: &["api.x.ai"],
     longest_prompt: Some(LONGEST_PROMPT),
     has_images: true,
     dropped_pictures: small_pictures::warnings,
@@ -47,7 +49,8 @@ fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     // A retried request sends the text of the interrupted response a second time, without a marker.
     let config = CONFIG.replace("max_retries = 3", "max_retries = 0");
     let config = format!("{config}[auth]\npreferred_method = \"api_key\"\n");
-    let mut furnishing = Furnishing { files: vec![("grok/config.toml", config)], ..Furnishing::default() };
+    let mut furnishing =
+        Furnishing { files: vec![("grok/config.toml".to_owned(), config)], ..Furnishing::default() };
     furnishing.arguments.push("agent".into());
     if let Some(model) = setup.model {
         furnishing.arguments.extend(["--model".into(), model.into()]);

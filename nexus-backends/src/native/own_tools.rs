@@ -10,7 +10,6 @@
 //! Commands in the sandbox reach the hosts of the setting `command_hosts` and no other. A session of its own decides on these tools, so the caller's session, its budget and its
 //! scope stay as they are. A tool of the caller replaces one of the loop with the same name.
 
-mod command_hosts;
 mod commands;
 mod project_text;
 mod surroundings;
@@ -27,10 +26,9 @@ use nexus_core::{
 use nexus_process::sandbox::WorkspaceFolders;
 use tempfile::TempDir;
 
-pub(super) use self::command_hosts::CommandHosts;
-use self::command_hosts::TurnNetwork;
 use self::commands::Commands;
 pub(super) use self::surroundings::ToolSurroundings;
+use crate::host_list::TurnNetwork;
 
 /// Name of the session's participant in records.
 const PARTICIPANT: &str = "nexus";

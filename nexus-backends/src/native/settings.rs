@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::own_tools::CommandHosts;
 use super::prices::Prices;
 use super::retry::RetryPolicy;
+use crate::host_list::HostList;
 use crate::http::Network;
 use crate::settings::{Billing, CredentialSetting, absolute, check_web_url, read_by_key};
 
@@ -50,7 +50,7 @@ pub(crate) struct NativeSettings {
     pub(crate) project_text: bool,
     /// Hosts that commands in the sandbox may reach, such as pypi.org, *.crates.io, localhost:8080 or 10.0.0.5. Without a port, an entry
     /// allows the ports 443 and 80. Commands have no network if the list is empty.
-    pub(crate) command_hosts: CommandHosts,
+    pub(crate) command_hosts: HostList,
     /// Prices of models in US dollars for a million tokens, by the model's name, such as `{ gpt-x: { input: 2, output: 8 } }`.
     /// They give the cost of a turn, marked as computed, where the server reports none.
     pub(crate) prices: Prices,
@@ -84,7 +84,7 @@ impl Default for NativeSettings {
             repeated_calls: 10,
             context_window: None,
             project_text: true,
-            command_hosts: CommandHosts::default(),
+            command_hosts: HostList::default(),
             prices: Prices::default(),
             network: Network::default(),
         }
@@ -132,7 +132,7 @@ impl NativeSettings {
         read.network.ca_file = read.network.ca_file.map(|path| absolute(path, context));
         check_web_url("base_url", read.base_url.as_deref())?;
         read.extra_headers()?;
-        read.command_hosts.check()?;
+        read.command_hosts.check("command_hosts")?;
         Ok(read)
     }
 

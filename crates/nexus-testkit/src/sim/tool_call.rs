@@ -14,6 +14,8 @@ use serde_json::Value;
 /// | `read_file` | `Read` | `exec_command` | JavaScript in `exec` | `read_file` | `read` |
 /// | `mcp` | `mcp__S__T` | namespace `mcp__S`, name `T` | the same, or in `exec` | `use_tool` | `S_T` |
 ///
+/// `shell` is also understood by Gemini CLI, Qwen Code (`run_shell_command`) and Droid (`Execute`).
+///
 /// If the harness offers no such tool, the call is made all the same: the test decides about the harness's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "call")]

@@ -67,11 +67,7 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 /// A tool call in Grok's words, for the tools that the request offered.
 pub(super) fn render_call(call: &ToolCall, offered: &Conversation) -> WireCall {
     if let Some((name, arguments)) = own_loop::render(call, offered) {
-        return WireCall::Function {
-            namespace: None,
-            name: name.to_owned(),
-            arguments: arguments.to_string(),
-        };
+        return WireCall::Function { namespace: None, name, arguments: arguments.to_string() };
     }
     let (name, arguments): (String, Value) = match call {
         ToolCall::Shell { command } => {

@@ -65,11 +65,11 @@ pub use layout::Layout;
 pub use limits::{LimitedBy, SandboxLimit, SandboxLimits};
 pub use network::{
     AllowedHost, AllowedHostError, AllowedHosts, NetworkRecord, RefusalReason, RefusedConnection,
-    SandboxNetwork, open_if_asked, open_network,
+    SandboxNetwork, open_if_asked, open_network, set_network_opener,
 };
 pub use outcome::{SandboxEnd, SandboxOutcome};
 pub use prepared::SandboxSupport;
 pub use root::Sandbox;
 pub use run::SandboxRun;
 pub use tool_chains::ToolChains;
-pub use workspace::WorkspaceFolders;
+pub use workspace::{WithoutRepository, WorkspaceFolders};

@@ -27,10 +27,8 @@ pub struct WorkspaceFolders {
     access: ToolAccess,
     folder: PathBuf,
     extra_roots: Vec<PathBuf>,
-    /// Home of Nexus, which has logins.
-    nexus_home: PathBuf,
-    /// Path of the home as it is configured, which may be a link.
-    named_home: PathBuf,
+    /// Home of Nexus, which has logins, under each of its paths: the configured one may be a link.
+    nexus_homes: Vec<PathBuf>,
 }
 
 impl WorkspaceFolders {
@@ -59,18 +57,26 @@ impl WorkspaceFolders {
         roots.retain(|root| *root != folder);
         roots.sort();
         roots.dedup();
-        let nexus_home = named_home.canonicalize().unwrap_or_else(|_| named_home.clone());
-        let folders = Self { access, folder, extra_roots: roots, nexus_home, named_home };
+        let mut nexus_homes =
+            vec![named_home.canonicalize().unwrap_or_else(|_| named_home.clone()), named_home];
+        nexus_homes.dedup();
+        let folders = Self { access, folder, extra_roots: roots, nexus_homes };
         if access != ToolAccess::Unrestricted {
             folders.check()?;
         }
         Ok(folders)
     }
 
+    /// Returns a folder that Nexus made for this turn or its conversation. It may be in the home of Nexus.
+    #[must_use]
+    pub fn of_private_folder(access: ToolAccess, folder: impl Into<PathBuf>) -> Self {
+        Self { access, folder: folder.into(), extra_roots: Vec::new(), nexus_homes: Vec::new() }
+    }
+
     /// Rejects folders whose content must stay closed to the tools as a whole.
     fn check(&self) -> Result<(), String> {
         for root in self.roots() {
-            if is_private_part(&self.nexus_home, root) {
+            if self.nexus_homes.first().is_some_and(|home| is_private_part(home, root)) {
                 return Err(format!("{} is in the home of Nexus, which has logins", root.display()));
             }
             if self.access != ToolAccess::ReadOnly && root.components().any(|part| part.as_os_str() == ".git")
@@ -115,14 +121,11 @@ impl WorkspaceFolders {
     /// Returns the paths of the home of Nexus that are below a root.
     #[must_use]
     pub fn homes(&self) -> Vec<PathBuf> {
-        let mut homes = vec![self.nexus_home.clone(), self.named_home.clone()];
-        homes.dedup();
-        homes.retain(|home| self.roots().any(|root| home.starts_with(root)));
-        homes
+        let is_below = |home: &&PathBuf| self.roots().any(|root| home.starts_with(root));
+        self.nexus_homes.iter().filter(is_below).cloned().collect()
     }
 
-    /// Adds the tool chains and these folders to a sandbox. Also returns the writable roots without a repository, in which none
-    /// may appear. Blocks.
+    /// Adds the tool chains and these folders to a sandbox. Blocks.
     ///
     /// # Errors
     ///
@@ -131,7 +134,7 @@ impl WorkspaceFolders {
         &self,
         mut sandbox: Sandbox,
         chains: &ToolChains,
-    ) -> Result<(Sandbox, Vec<PathBuf>), String> {
+    ) -> Result<(Sandbox, WithoutRepository), String> {
         for chain in chains.folders() {
             // A root is shown as it is. A chain that leads to a wide folder would fail the whole sandbox.
             let real = chain.canonicalize().unwrap_or_else(|_| chain.clone());
@@ -140,7 +143,7 @@ impl WorkspaceFolders {
             }
         }
         if self.access == ToolAccess::ScopedOnly {
-            return Ok((sandbox, Vec::new()));
+            return Ok((sandbox, WithoutRepository::default()));
         }
         for root in self.roots() {
             sandbox = match self.access {
@@ -172,11 +175,36 @@ impl WorkspaceFolders {
                 }
             }
         }
-        Ok((sandbox, without_git))
+        Ok((sandbox, WithoutRepository(without_git)))
     }
 
     fn is_shown_root(&self, folder: &Path) -> bool {
         self.access != ToolAccess::ScopedOnly && self.roots().any(|root| root == folder)
+    }
+}
+
+/// Writable folders of a sandbox that have no repository of their own, and in which none may appear.
+#[derive(Clone, Debug, Default)]
+pub struct WithoutRepository(Vec<PathBuf>);
+
+impl WithoutRepository {
+    /// Renames each `.git` that appeared in one of the folders. Git would run commands that its settings name, as this user and
+    /// without the sandbox. Returns what was moved, for a person.
+    #[must_use]
+    pub fn set_aside(&self) -> Option<String> {
+        let mut moved = Vec::new();
+        for folder in &self.0 {
+            let git = folder.join(".git");
+            if git.symlink_metadata().is_err() {
+                continue;
+            }
+            let names = (1..100).map(|number| folder.join(format!(".git-of-agent-{number}")));
+            let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
+            if let Some(name) = free.filter(|name| std::fs::rename(&git, name).is_ok()) {
+                moved.push(format!("{} was moved to {}", git.display(), name.display()));
+            }
+        }
+        (!moved.is_empty()).then(|| moved.join("; "))
     }
 }
 

@@ -280,6 +280,7 @@ mod tests {
                 working_directory,
                 is_private_directory,
                 nexus_home: self.folder.path().to_owned(),
+                trace_parent: None,
                 renewed: None,
                 redactor: nexus_core::redact::Redactor::default(),
             }

@@ -322,6 +322,7 @@ impl Cli for Claude {
             translator,
             home: Some(place.home),
             lease,
+            sandbox: None,
             startup,
             version: Some(version.to_string()),
             warnings,

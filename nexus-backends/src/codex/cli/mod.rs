@@ -350,6 +350,7 @@ impl Cli for Codex {
             translator: AppServer::new(setting, script),
             home: Some(home),
             lease: Some(lease),
+            sandbox: None,
             startup: StartupWait::none(),
             warnings,
             version: Some(version),

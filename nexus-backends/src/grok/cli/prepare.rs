@@ -126,6 +126,7 @@ impl Grok {
             translator,
             home: Some(home),
             lease: Some(lease),
+            sandbox: None,
             startup: StartupWait::none(),
             version: Some(known.to_string()),
             warnings,

@@ -141,7 +141,10 @@ impl Commands {
     /// Moves repositories aside that a command created. Adds that, and refused hosts, to the answer.
     fn with_notice(&self, ended: Result<String, String>) -> Result<String, String> {
         let refused = self.0.runner.network.as_ref().and_then(|network| network.notice());
-        let notices = [set_repositories_aside(&self.0.runner.without_git), refused];
+        let moved = self.0.runner.without_git.set_aside();
+        let moved =
+            moved.map(|moved| format!("{moved}: commands may not create a repository in the working folder"));
+        let notices = [moved, refused];
         notices.into_iter().flatten().fold(ended, |ended, notice| match ended {
             Ok(text) => Ok(format!("{text}\n{notice}")),
             Err(text) => Err(format!("{text}\n{notice}")),
@@ -281,27 +284,8 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // Ends the commands first.
         self.running.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        set_repositories_aside(&self.runner.without_git);
+        let _ = self.runner.without_git.set_aside();
     }
-}
-
-/// Renames a `.git` that appeared in one of the folders. Git would run commands that its settings name, as this user and without the
-/// sandbox. Returns the words for the model.
-fn set_repositories_aside(folders: &[PathBuf]) -> Option<String> {
-    let mut moved = Vec::new();
-    for folder in folders {
-        let git = folder.join(".git");
-        if git.symlink_metadata().is_err() {
-            continue;
-        }
-        let names = (1..100).map(|number| folder.join(format!(".git-of-agent-{number}")));
-        let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
-        if let Some(name) = free.filter(|name| std::fs::rename(&git, name).is_ok()) {
-            moved.push(format!("{} was moved to {}", git.display(), name.display()));
-        }
-    }
-    (!moved.is_empty())
-        .then(|| format!("{}: commands may not create a repository in the working folder", moved.join("; ")))
 }
 
 /// Returns the folder `given` below the working folder. The sandbox limits what a command reaches; this only finds mistakes early.

@@ -8,10 +8,14 @@ use std::sync::Arc;
 use nexus_core::harness::run_blocking;
 use nexus_core::{BuildContext, ToolAccess};
 use nexus_process::environment::Environment;
-use nexus_process::sandbox::{Sandbox, SandboxError, SandboxNetwork, ToolChains, WorkspaceFolders};
+use nexus_process::sandbox::{
+    Sandbox, SandboxError, SandboxNetwork, ToolChains, WithoutRepository, WorkspaceFolders,
+};
 
-use super::command_hosts::{CommandHosts, TurnNetwork};
+use crate::host_list::{HostList, NetworkUser, TurnNetwork};
 
+/// User of the network in messages.
+const NETWORK_USER: NetworkUser = NetworkUser { program: "a command", key: "command_hosts" };
 /// Shells that run command lines, the richest first.
 const SHELLS: [&str; 2] = ["/bin/bash", "/bin/sh"];
 
@@ -38,11 +42,11 @@ pub(super) struct CommandRunner {
     /// Network of the sandbox.
     pub(super) network: Option<Arc<TurnNetwork>>,
     /// Writable folders without a repository of their own, in which none may appear.
-    pub(super) without_git: Vec<PathBuf>,
+    pub(super) without_git: WithoutRepository,
 }
 
 impl ToolSurroundings {
-    pub(crate) fn new(context: &BuildContext, project_text: bool, hosts: &CommandHosts) -> Self {
+    pub(crate) fn new(context: &BuildContext, project_text: bool, hosts: &HostList) -> Self {
         Self {
             environment: context.environment.clone(),
             nexus_home: context.home.clone(),
@@ -55,7 +59,7 @@ impl ToolSurroundings {
     fn turn_network(&self) -> (Option<Arc<TurnNetwork>>, Option<String>) {
         match &self.network {
             Some(network) if network.can_open() => {
-                (Some(Arc::new(TurnNetwork::new(network.with_new_record()))), None)
+                (Some(Arc::new(TurnNetwork::new(network.with_new_record(), NETWORK_USER))), None)
             }
             Some(_) => (None, Some(SandboxError::NoNetworkOpener.to_string())),
             None => (None, None),
@@ -112,7 +116,7 @@ fn prepare(
             environment,
             sandbox: None,
             network: None,
-            without_git: Vec::new(),
+            without_git: WithoutRepository::default(),
         });
     }
     let chains = ToolChains::find(host.clone());

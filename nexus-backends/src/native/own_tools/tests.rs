@@ -9,6 +9,7 @@ use nexus_process::sandbox::SandboxNetwork;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::host_list::HostList;
 
 /// A project in a home with a login, beside a file of the person.
 struct Machine {
@@ -42,7 +43,7 @@ impl Machine {
         context.environment.insert("VENDOR_API_KEY".to_owned(), "canary".to_owned());
         let request = TurnRequest::new("x").in_directory(self.project()).with_tool_access(access);
         let caller = TurnHost::new().open_turn(&request);
-        let mut surroundings = ToolSurroundings::new(&context, true, &CommandHosts::default());
+        let mut surroundings = ToolSurroundings::new(&context, true, &HostList::default());
         surroundings.network = network;
         OwnTools::open(&surroundings, &request, &caller).await.unwrap().unwrap()
     }
@@ -77,7 +78,7 @@ async fn each_level_offers_its_tools() {
     let machine = Machine::new();
     let request = TurnRequest::new("x");
     let caller = TurnHost::new().open_turn(&request);
-    let surroundings = ToolSurroundings::new(&BuildContext::in_home("/home"), true, &CommandHosts::default());
+    let surroundings = ToolSurroundings::new(&BuildContext::in_home("/home"), true, &HostList::default());
     assert!(OwnTools::open(&surroundings, &request, &caller).await.unwrap().is_none());
     for (access, writes) in
         [(ToolAccess::ReadOnly, false), (ToolAccess::WorkspaceWrite, true), (ToolAccess::Unrestricted, true)]

@@ -9,7 +9,7 @@ use crate::sim::tool_call::ToolCall;
 /// A tool call in Claude Code's words: the name, and the input as JSON text (which need not be JSON).
 pub(super) fn render(call: &ToolCall, offered: &Conversation) -> (String, String) {
     if let Some((name, input)) = own_loop::render(call, offered) {
-        return (name.to_owned(), input.to_string());
+        return (name, input.to_string());
     }
     let (name, input): (String, Value) = match call {
         ToolCall::Shell { command } => {

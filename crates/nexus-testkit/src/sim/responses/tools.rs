@@ -10,11 +10,7 @@ use crate::sim::tool_call::ToolCall;
 /// A tool call in Codex's words, for the tools that the request offered.
 pub(in crate::sim) fn render(call: &ToolCall, offered: &Conversation) -> WireCall {
     if let Some((name, arguments)) = own_loop::render(call, offered) {
-        return WireCall::Function {
-            namespace: None,
-            name: name.to_owned(),
-            arguments: arguments.to_string(),
-        };
+        return WireCall::Function { namespace: None, name, arguments: arguments.to_string() };
     }
     match code_mode(offered) {
         Some(namespace) if is_neutral(call, offered) => WireCall::Custom {

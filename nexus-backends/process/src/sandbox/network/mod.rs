@@ -45,7 +45,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 pub use hosts::{AllowedHost, AllowedHostError, AllowedHosts};
-pub use opener::{open_if_asked, open_network};
+pub use opener::{open_if_asked, open_network, set_network_opener};
 pub use record::{NetworkRecord, RefusalReason, RefusedConnection};
 
 use opener::NetworkOpener;

@@ -35,7 +35,7 @@ const MAX_ANSWER_BYTES: u64 = 1 << 10;
 pub(in crate::sandbox) const OPENER_SAYS: &str = "nexus-sandbox-network: ";
 
 /// This program, if its `main` handles the first argument.
-static THIS_PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+static THIS_PROGRAM: OnceLock<NetworkOpener> = OnceLock::new();
 
 /// Command line of a program that opens networks. The folder of the run is added as its last argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl NetworkOpener {
 
     /// Returns this program, if [`open_if_asked`] ran.
     pub(super) fn this_program() -> Option<Self> {
-        THIS_PROGRAM.get().map(|program| Self::new(program.clone(), ARGUMENT.into()))
+        THIS_PROGRAM.get().cloned()
     }
 }
 
@@ -76,9 +76,16 @@ pub fn open_if_asked() -> Option<u8> {
         ));
     }
     if let Ok(program) = std::env::current_exe() {
-        let _ = THIS_PROGRAM.set(program);
+        set_network_opener(program, ARGUMENT);
     }
     None
+}
+
+/// Sets the program that opens the networks of this program's sandboxes: it calls [`open_network`] with its last argument, after
+/// `argument`. For a host whose `main` cannot call [`open_if_asked`], such as a library in another language. Only the first call has
+/// an effect.
+pub fn set_network_opener(program: impl Into<PathBuf>, argument: impl Into<OsString>) {
+    let _ = THIS_PROGRAM.set(NetworkOpener::new(program.into(), argument.into()));
 }
 
 /// Opens the network that the files in `folder` describe. Changes the current folder. For a program that is not reached by

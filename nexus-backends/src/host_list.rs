@@ -1,4 +1,4 @@
-//! Hosts that commands in the sandbox may reach: the setting, the network of a turn, and the words about refused hosts.
+//! Hosts that programs in the sandbox may reach: the setting, the network of a turn, and the words about refused hosts.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,35 +7,37 @@ use nexus_core::SettingsError;
 use nexus_process::sandbox::{AllowedHostError, AllowedHosts, RefusedConnection, SandboxNetwork};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use url::Host;
 
-/// Name of the setting.
-const KEY: &str = "command_hosts";
 /// Maximum size of the words for the model, in bytes. They are added to an answer that may be as long as an answer can be.
 const MAX_NOTICE_BYTES: usize = 300;
 
 /// Maximum number of refused hosts that a turn reports to the caller by name. A command can ask for any number of names.
 const MAX_WARNINGS: usize = 5;
 
-/// The setting `command_hosts`.
+/// A setting with hosts, such as `command_hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub(crate) struct CommandHosts(Vec<String>);
+pub(crate) struct HostList(Vec<String>);
 
-impl CommandHosts {
-    /// Checks each entry.
+impl HostList {
+    /// Checks each entry of the setting `key`.
     ///
     /// # Errors
     ///
     /// The first entry that is not valid, with its fault and the advice.
-    pub(crate) fn check(&self) -> Result<(), SettingsError> {
-        self.parsed().map(drop).map_err(|error| SettingsError::new(KEY, error.to_string()))
+    pub(crate) fn check(&self, key: &str) -> Result<(), SettingsError> {
+        self.parsed().map(drop).map_err(|error| SettingsError::new(key, error.to_string()))
     }
 
     /// Returns the network of these hosts. `None` for an empty list.
-    pub(super) fn network(&self) -> Option<SandboxNetwork> {
+    pub(crate) fn network(&self) -> Option<SandboxNetwork> {
         let hosts = self.parsed().ok().filter(|hosts| !hosts.is_empty())?;
         Some(SandboxNetwork::new(hosts))
+    }
+
+    /// Returns the entries.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|entry| encoded(entry))
     }
 
     fn parsed(&self) -> Result<AllowedHosts, AllowedHostError> {
@@ -44,8 +46,17 @@ impl CommandHosts {
     }
 }
 
-/// Encodes an international name. Other entries stay as they are.
+/// Encodes an international name. Other entries stay as they are, and so do all in a build without a URL parser, in which such
+/// a name is rejected.
+#[cfg(not(any(feature = "native", feature = "acp")))]
 fn encoded(entry: &str) -> String {
+    entry.to_owned()
+}
+
+/// Encodes an international name. Other entries stay as they are.
+#[cfg(any(feature = "native", feature = "acp"))]
+fn encoded(entry: &str) -> String {
+    use url::Host;
     if entry.is_ascii() {
         return entry.to_owned();
     }
@@ -57,10 +68,20 @@ fn encoded(entry: &str) -> String {
     }
 }
 
-/// Network of the commands of one turn.
+/// User of a [`TurnNetwork`], for messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NetworkUser {
+    /// The program, such as `a command`.
+    pub(crate) program: &'static str,
+    /// Setting that lists the hosts.
+    pub(crate) key: &'static str,
+}
+
+/// Network of the sandboxed programs of one turn.
 #[derive(Debug)]
-pub(super) struct TurnNetwork {
+pub(crate) struct TurnNetwork {
     network: SandboxNetwork,
+    user: NetworkUser,
     /// Hosts that the caller knows to be refused.
     reported: Mutex<BTreeSet<String>>,
     /// Number of refusals that the model knows.
@@ -68,16 +89,16 @@ pub(super) struct TurnNetwork {
 }
 
 impl TurnNetwork {
-    pub(super) fn new(network: SandboxNetwork) -> Self {
-        Self { network, reported: Mutex::default(), answered: Mutex::default() }
+    pub(crate) fn new(network: SandboxNetwork, user: NetworkUser) -> Self {
+        Self { network, user, reported: Mutex::default(), answered: Mutex::default() }
     }
 
-    pub(super) fn sandbox_network(&self) -> SandboxNetwork {
+    pub(crate) fn sandbox_network(&self) -> SandboxNetwork {
         self.network.clone()
     }
 
     /// Returns a sentence about the network for the model.
-    pub(super) fn description(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         format!(
             "The network of commands reaches {} and nothing else. Programs use the proxy of HTTPS_PROXY, or connect to a \
              listed name directly.",
@@ -86,7 +107,7 @@ impl TurnNetwork {
     }
 
     /// Returns the words for the model about hosts that were refused since the last call.
-    pub(super) fn notice(&self) -> Option<String> {
+    pub(crate) fn notice(&self) -> Option<String> {
         let refused = self.network.record().refused();
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         let new: Vec<String> = refused.iter().skip(*answered).map(ToString::to_string).collect();
@@ -101,35 +122,37 @@ impl TurnNetwork {
 
     /// Returns a warning for the caller about each host that was refused since the last call, with the entry that allows it. After a few
     /// hosts of the turn, a last warning has the number of the others so far.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = self.network.record().refused();
         let (mut warnings, known) = (Vec::new(), reported.len());
         for one in &refused {
             let is_new = reported.insert(one.entry.clone().unwrap_or_else(|| one.host.clone()));
             if is_new && reported.len() <= MAX_WARNINGS {
-                warnings.push(warning(one));
+                warnings.push(self.warning(one));
             }
         }
         if known <= MAX_WARNINGS && reported.len() > MAX_WARNINGS {
             warnings.push(format!(
-                "commands were refused connections to {} more hosts; this turn reports no further ones",
+                "{} was refused connections to {} more hosts; this turn reports no further ones",
+                self.user.program,
                 reported.len() - MAX_WARNINGS
             ));
         }
         warnings
     }
-}
 
-/// Returns the warning about one refusal. The host can be the choice of an attacker, so the advice names the reason to add it.
-fn warning(refused: &RefusedConnection) -> String {
-    match &refused.entry {
-        Some(entry) => format!(
-            "a command was refused a connection: {refused}; if you trust that host, add {} to `{KEY}` in the entry of \
-             this backend in nexus.yaml",
-            quoted(entry)
-        ),
-        None => format!("a command was refused a connection: {refused}"),
+    /// Returns the warning about one refusal. The host can be the choice of an attacker, so the advice names the reason to add it.
+    fn warning(&self, refused: &RefusedConnection) -> String {
+        let NetworkUser { program, key } = self.user;
+        match &refused.entry {
+            Some(entry) => format!(
+                "{program} was refused a connection: {refused}; if you trust that host, add {} to `{key}` in the entry of \
+                 this backend in nexus.yaml",
+                quoted(entry)
+            ),
+            None => format!("{program} was refused a connection: {refused}"),
+        }
     }
 }
 
@@ -143,7 +166,7 @@ impl Drop for TurnNetwork {
                 connections,
                 sent_bytes,
                 received_bytes,
-                "the commands of a turn used the network"
+                "the sandboxed programs of a turn used the network"
             );
         }
     }
@@ -162,8 +185,8 @@ fn quoted(entry: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(entries: &[&str]) -> CommandHosts {
-        CommandHosts(entries.iter().map(|&entry| entry.to_owned()).collect())
+    fn hosts(entries: &[&str]) -> HostList {
+        HostList(entries.iter().map(|&entry| entry.to_owned()).collect())
     }
 
     #[test]
@@ -172,11 +195,11 @@ mod tests {
             hosts(&["B\u{fc}cher.example", "*.B\u{fc}cher.example:8443", "PyPI.org"]).parsed().unwrap();
         assert_eq!(parsed.to_string(), "xn--bcher-kva.example, *.xn--bcher-kva.example:8443, pypi.org");
         for wrong in ["*", "https://pypi.org", "\u{fc} \u{fc}", ""] {
-            let error = hosts(&["pypi.org", wrong]).check().unwrap_err();
-            assert_eq!(error.path, [KEY]);
+            let error = hosts(&["pypi.org", wrong]).check("command_hosts").unwrap_err();
+            assert_eq!(error.path, ["command_hosts"]);
             assert!(error.reason.contains(&format!("{wrong:?}")), "{error}");
         }
-        let error = hosts(&["https://me:c\u{e4}nary@pypi.org"]).check().unwrap_err();
+        let error = hosts(&["https://me:c\u{e4}nary@pypi.org"]).check("command_hosts").unwrap_err();
         assert!(!error.reason.contains("nary") && error.reason.contains("@pypi.org"), "{error}");
         assert!(hosts(&[]).network().is_none());
     }

@@ -1,0 +1,202 @@
+//! One row of the table of agents.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::template::{TemplateValues, fill, fill_text, names_model};
+use crate::acp::agent::{Furnishing, UsageReport};
+
+/// Stands for the key of a server that needs none.
+const NO_KEY: &str = "none";
+
+/// An agent, as data.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ListedAgent {
+    /// Name of the row.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// Name of the product.
+    pub(crate) title: String,
+    /// The vendor, as the spread of a panel counts it. Default: the name of the row.
+    pub(super) vendor: Option<String>,
+    /// Program, to look for on the `PATH`.
+    pub(crate) program: String,
+    /// Arguments that select the protocol.
+    pub(crate) arguments: Vec<String>,
+    /// Advice on how to install it.
+    pub(crate) install: String,
+    /// Hosts that it needs with its own login or key.
+    pub(crate) hosts: Vec<String>,
+    /// Folders below the user's home with its own login.
+    pub(crate) login_folders: Vec<String>,
+    /// Wire that the server at `base_url` must speak.
+    pub(crate) wire: Option<String>,
+    /// Parts of every process.
+    pub(super) always: ProcessPart,
+    /// Parts of a process with `base_url`.
+    pub(super) with_server: Option<ProcessPart>,
+    /// Parts of a process with a lent key and without `base_url`.
+    pub(super) with_key: Option<ProcessPart>,
+    /// Parts of a process with a model and without `base_url`.
+    pub(super) with_model: ProcessPart,
+    /// Parts that turn the agent's own tools off, but not those of the caller.
+    pub(super) without_tools: Option<ProcessPart>,
+    /// Beginnings of the names of its own methods, if they lack the protocol's prefix for extensions. They change nothing.
+    pub(crate) extensions: Vec<String>,
+    /// True if it resumes its conversations in another process.
+    pub(crate) resumes: bool,
+    /// True if it accepts images.
+    pub(crate) has_images: bool,
+    /// Form in which it reports usage.
+    pub(crate) usage: ListedUsage,
+    /// Evidence for the row.
+    pub(crate) checked: AgentCheck,
+    /// Version that was checked.
+    pub(crate) version: Option<String>,
+    /// Page that describes it.
+    pub(crate) source: String,
+}
+
+/// Arguments, variables and files of a process. `{base_url}`, `{key}` and `{model}` stand for their values.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProcessPart {
+    pub(super) arguments: Vec<String>,
+    /// Values of variables. One that is not a text is written as JSON.
+    pub(super) variables: BTreeMap<String, Value>,
+    /// Contents of files, with their paths below the home. One that is not a text is written as JSON.
+    pub(super) files: BTreeMap<String, Value>,
+    /// Method of `authenticate` before the session.
+    pub(super) authenticate: Option<String>,
+    /// Name of the model in the session.
+    pub(super) session_model: Option<String>,
+}
+
+/// Evidence for a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AgentCheck {
+    /// Its documentation. Nexus never ran it.
+    #[default]
+    Documentation,
+    /// The program itself, before a simulated model.
+    RealProgram,
+}
+
+/// Form in which an agent reports usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ListedUsage {
+    /// In `usage` of the response to the prompt, without cached tokens.
+    #[default]
+    Answer,
+    /// In `_meta.usage` of that response, with cached tokens.
+    MetaWithCached,
+    /// Not at all.
+    None,
+}
+
+impl From<ListedUsage> for UsageReport {
+    fn from(usage: ListedUsage) -> Self {
+        match usage {
+            ListedUsage::Answer => Self::Answer,
+            ListedUsage::MetaWithCached => Self::MetaWithCached,
+            ListedUsage::None => Self::None,
+        }
+    }
+}
+
+/// Inputs for the set-up of one process.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::acp) struct ListedInputs<'a> {
+    pub(in crate::acp) base_url: Option<&'a str>,
+    pub(in crate::acp) key: Option<&'a str>,
+    pub(in crate::acp) model: Option<&'a str>,
+    /// True if the agent may use tools of its own.
+    pub(in crate::acp) has_tools: bool,
+}
+
+impl ListedAgent {
+    /// Returns the vendor's name.
+    pub(crate) fn vendor(&self) -> &str {
+        self.vendor.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns true if the agent's own tools can be turned off.
+    pub(crate) fn has_off_switch(&self) -> bool {
+        self.without_tools.is_some()
+    }
+
+    /// Returns the arguments, variables and files of one process.
+    ///
+    /// # Errors
+    ///
+    /// The reason and the advice, if the row cannot use the inputs.
+    pub(in crate::acp) fn set_up(&'static self, inputs: &ListedInputs<'_>) -> Result<Furnishing, String> {
+        let mut parts = vec![&self.always];
+        match (inputs.base_url, inputs.key) {
+            (Some(_), _) => parts.push(self.with_server.as_ref().ok_or_else(|| {
+                format!("{} takes no `base_url`: remove it, and lend its own key as `credential`", self.title)
+            })?),
+            (None, Some(_)) => parts.push(self.with_key.as_ref().ok_or_else(|| {
+                format!("{} takes no `credential` without `base_url`: it uses its own login", self.title)
+            })?),
+            (None, None) => {}
+        }
+        if inputs.model.is_some() && inputs.base_url.is_none() {
+            parts.push(&self.with_model);
+        }
+        if let (false, Some(part)) = (inputs.has_tools, &self.without_tools) {
+            parts.push(part);
+        }
+        let names_model = parts.iter().any(|part| names_model(part));
+        if names_model && inputs.model.is_none() {
+            return Err(format!("{} needs the name of a `model` with `base_url`", self.title));
+        }
+        let values = TemplateValues {
+            base_url: inputs.base_url.unwrap_or_default(),
+            key: inputs.key.unwrap_or(NO_KEY),
+            model: inputs.model.unwrap_or_default(),
+        };
+        let (mut variables, mut files) = (BTreeMap::new(), BTreeMap::new());
+        let mut furnishing = Furnishing { sets_model: names_model, ..Furnishing::default() };
+        for part in parts {
+            furnishing
+                .arguments
+                .extend(part.arguments.iter().map(|text| OsString::from(fill_text(text, &values))));
+            furnishing.authentication = part.authenticate.as_deref().or(furnishing.authentication);
+            if let Some(model) = &part.session_model {
+                furnishing.session_model = Some(fill_text(model, &values));
+            }
+            for (all, more) in [(&mut variables, &part.variables), (&mut files, &part.files)] {
+                for (name, value) in more {
+                    merge(all.entry(name.clone()).or_insert(Value::Null), fill(value, &values));
+                }
+            }
+        }
+        let text = |value: Value| match value {
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        furnishing.variables =
+            variables.into_iter().map(|(name, value)| (name, text(value).into())).collect();
+        furnishing.files = files.into_iter().map(|(path, value)| (path, text(value))).collect();
+        Ok(furnishing)
+    }
+}
+
+/// Adds the members of an object. Any other value replaces the earlier one.
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}

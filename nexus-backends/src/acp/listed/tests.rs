@@ -1,0 +1,78 @@
+//! The table of agents, and the set-up of their processes.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use nexus_process::sandbox::AllowedHosts;
+use serde_json::{Value, json};
+
+use super::row::AgentCheck;
+use super::*;
+use crate::acp::agent::Furnishing;
+
+const INPUTS: ListedInputs<'static> = ListedInputs {
+    base_url: Some("http://127.0.0.1:8080/v1"),
+    key: Some("canary-{model}"),
+    model: Some("vendor/model \"1\""),
+    has_tools: true,
+};
+
+fn set_up(name: &str, inputs: &ListedInputs<'_>) -> Furnishing {
+    agent(name).unwrap().set_up(inputs).unwrap()
+}
+
+fn variable(furnishing: &Furnishing, name: &str) -> Option<String> {
+    let found = furnishing.variables.iter().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn the_table_is_readable_and_its_rows_are_complete() {
+    let rows: BTreeMap<String, ListedAgent> = serde_json::from_str(include_str!("table.json")).unwrap();
+    assert_eq!(rows.len(), table().len());
+    for (name, row) in &rows {
+        for text in [&row.title, &row.program, &row.install, &row.source] {
+            assert!(!text.trim().is_empty(), "{name}");
+        }
+        assert!(AllowedHosts::parse(row.hosts.iter().map(String::as_str)).is_ok(), "{name}: {:?}", row.hosts);
+        for folder in &row.login_folders {
+            let is_plain = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_)));
+            assert!(is_plain && !folder.is_empty(), "{name}: {folder}");
+        }
+        assert_eq!(row.checked == AgentCheck::RealProgram, row.version.is_some(), "{name}");
+        assert_eq!(row.with_server.is_some(), row.wire.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn placeholders_are_filled_in_keys_and_texts_and_values_are_not_searched() {
+    let furnishing = set_up("opencode", &INPUTS);
+    let config: Value =
+        serde_json::from_str(&variable(&furnishing, "OPENCODE_CONFIG_CONTENT").unwrap()).unwrap();
+    assert_eq!(config["model"], "nexus/vendor/model \"1\"");
+    assert_eq!(config["provider"]["nexus"]["options"]["apiKey"], "canary-{model}");
+    assert_eq!(config["provider"]["nexus"]["models"], json!({ "vendor/model \"1\"": {} }));
+    assert!(config["permission"].is_null() && furnishing.sets_model);
+}
+
+#[test]
+fn parts_are_merged_and_without_tools_only_those_of_the_caller_stay() {
+    let furnishing = set_up("opencode", &ListedInputs { has_tools: false, ..INPUTS });
+    let config: Value =
+        serde_json::from_str(&variable(&furnishing, "OPENCODE_CONFIG_CONTENT").unwrap()).unwrap();
+    assert_eq!(config["permission"], json!({ "*": "deny", "nexus_*": "allow" }));
+    assert_eq!(config["provider"]["nexus"]["options"]["baseURL"], "http://127.0.0.1:8080/v1");
+}
+
+#[test]
+fn inputs_that_an_agent_cannot_use_are_refused_with_the_fix() {
+    let own = ListedInputs { base_url: None, key: None, model: None, has_tools: true };
+    assert!(variable(&set_up("opencode", &own), "OPENCODE_CONFIG_CONTENT").is_none());
+    let refused = |name: &str, inputs: ListedInputs<'_>| agent(name).unwrap().set_up(&inputs).unwrap_err();
+    assert!(refused("opencode", ListedInputs { model: None, ..INPUTS }).contains("`model`"));
+    assert!(refused("goose", INPUTS).contains("`base_url`"));
+    assert!(refused("goose", ListedInputs { key: Some("k"), ..own }).contains("`credential`"));
+    let gemini = set_up("gemini-cli", &ListedInputs { key: Some("k"), ..own });
+    assert_eq!(gemini.authentication, Some("gemini-api-key"));
+    assert!(!gemini.sets_model);
+}

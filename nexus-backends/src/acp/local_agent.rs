@@ -1,0 +1,427 @@
+//! One agent on this machine: its capabilities, and the preparation of one process.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CredentialSource, Enforcement,
+    ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle, ServerAddress,
+    SettingsError, Support, TextGranularity, ToolAccess, harness::Failure,
+};
+use nexus_process::environment::{EnvironmentBuilder, EnvironmentError, NetworkSettings};
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::spawn::{Invocation, StdinMode};
+
+use super::agent::{Furnishing, ProcessSetup};
+use super::home;
+use super::listed::ListedInputs;
+use super::own_settings::{AgentHome, AgentSettings};
+use super::program::{AgentProgram, LevelEnforcement};
+use super::prompt::{prompt, text_bytes};
+use super::translate::{AcpTranslator, Script};
+use crate::auth::Lease;
+use crate::cli::caller_tools;
+use crate::cli::permission::Permissions;
+use crate::cli::process_sandbox::{SandboxHome, SandboxedProgram};
+use crate::cli::refusal::unwritable;
+use crate::cli::settings::{Billing, Settings, VersionsSetting};
+use crate::cli::{Attempt, Cli, KeptConversation, Prepared, StartupWait, TurnPlan};
+use crate::server_address::server_address;
+
+/// Variables of the host that lead to the user's files, for a program in the user's home.
+const USER_VARIABLES: [&str; 6] = ["HOME", "USER", "LOGNAME", "SHELL", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+
+/// Agent on this machine, with these settings.
+#[derive(Debug)]
+pub(crate) struct LocalAgent {
+    program: AgentProgram,
+    own: AgentSettings,
+    settings: Settings,
+    context: BuildContext,
+    credential: Option<Arc<dyn CredentialSource>>,
+    /// Number of processes so far, which makes message ids unique.
+    processes: AtomicU64,
+}
+
+impl LocalAgent {
+    pub(super) fn new(
+        program: AgentProgram,
+        own: AgentSettings,
+        settings: &Settings,
+        context: &BuildContext,
+    ) -> Result<Self, SettingsError> {
+        if let AgentProgram::Any { .. } = &program {
+            if settings.executable.is_some() {
+                return Err(SettingsError::new("executable", "is set by `command` for such a program"));
+            }
+            if settings.credential.is_some() {
+                let reason = "only a known `agent` can be lent a credential so: lend it to another program in a variable, \
+                              `environment: { NAME: { credential: … } }`";
+                return Err(SettingsError::new("credential", reason));
+            }
+            if settings.base_url.is_some() {
+                let reason = "only a known `agent` is given an address so: set the variable of another program in `environment`, \
+                              and list the host in `hosts`";
+                return Err(SettingsError::new("base_url", reason));
+            }
+        }
+        if let (Some(agent), Some(AgentHome::User)) = (program.known(), own.home) {
+            let reason = format!("{} has a home of its own: leave the setting out", agent.name);
+            return Err(SettingsError::new("home", reason));
+        }
+        if let (AgentProgram::Known(_), Some(name)) = (&program, own.first_variable()) {
+            let reason = format!("the variables of a known agent are set by Nexus: remove {name}");
+            return Err(SettingsError::new("environment", reason));
+        }
+        let is_plan = settings.billing == Some(Billing::Plan);
+        let takes_plan = program.known().is_none_or(|agent| agent.takes_plan);
+        if is_plan && !takes_plan {
+            let reason = format!("{} can be lent only an API key: write `metered`", program.name());
+            return Err(SettingsError::new("billing", reason));
+        }
+        if settings.versions != VersionsSetting::default() {
+            return Err(SettingsError::new(
+                "versions",
+                "agents have no tested versions: leave the setting out",
+            ));
+        }
+        Ok(Self {
+            credential: settings.credential_source(context)?,
+            program,
+            own,
+            settings: settings.clone(),
+            context: context.clone(),
+            processes: AtomicU64::new(0),
+        })
+    }
+
+    fn enforcement(&self, access: ToolAccess) -> Option<LevelEnforcement> {
+        self.program.enforcement(access, self.own.enforce)
+    }
+
+    fn has_own_home(&self) -> bool {
+        let usual = match self.program {
+            AgentProgram::Any { .. } => AgentHome::User,
+            _ => AgentHome::Own,
+        };
+        self.own.home.unwrap_or(usual) == AgentHome::Own
+    }
+
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let named = self.settings.executable.clone();
+        let name = named.unwrap_or_else(|| self.program.program(&self.context.base_directory));
+        Executable::find(name, self.context.environment.get("PATH").map(AsRef::as_ref))
+    }
+
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
+        match (&self.credential, self.program.known()) {
+            (Some(source), _) => Ok(Some(plan.borrow(source).await?)),
+            (None, None) => Ok(None),
+            (None, Some(agent)) => {
+                let reason = format!("{} needs a lent credential: name one as `credential`", agent.name);
+                Err(Failure::new(ErrorKind::Unauthenticated, reason))
+            }
+        }
+    }
+
+    /// Returns the files, variables and arguments of one process.
+    fn furnish(&self, plan: &TurnPlan, home: &Path, lease: Option<&Lease>) -> Result<Furnishing, Failure> {
+        let request = &*plan.request;
+        let model = request.model.as_ref().map(|model| model.as_str());
+        let base_url = self.settings.base_url.as_deref();
+        let key = lease.map(|lease| lease.credential().token.expose());
+        match (&self.program, key) {
+            (AgentProgram::Known(agent), Some(token)) => Ok((agent.set_up)(&ProcessSetup {
+                access: request.tool_access,
+                home,
+                closed: &plan.login_folders(),
+                base_url,
+                token,
+                billing: self.settings.billing.unwrap_or(Billing::Metered),
+                model,
+                system: request.system.as_deref(),
+            })),
+            (AgentProgram::Listed(agent), key) => {
+                let inputs = ListedInputs {
+                    base_url,
+                    key,
+                    model,
+                    has_tools: request.tool_access != ToolAccess::ScopedOnly,
+                };
+                agent.set_up(&inputs).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
+            }
+            _ => Ok(Furnishing::default()),
+        }
+    }
+
+    /// Returns the entries of the hosts that the agent reaches from the sandbox.
+    fn hosts(&self, plan: &TurnPlan) -> Vec<String> {
+        let server = self.settings.base_url.as_deref().and_then(server_address);
+        let of_server = server.map(|server| host_entry(&server));
+        let mut hosts: Vec<String> = match of_server {
+            Some(server) => vec![server],
+            None => self.program.hosts().into_iter().map(str::to_owned).collect(),
+        };
+        hosts.extend(self.own.hosts.entries());
+        // The caller's tools are served on this machine.
+        let tools = plan.tools.as_ref().and_then(|tools| server_address(tools.url()));
+        hosts.extend(tools.map(|tools| format!("{}:{}", caller_tools::HOST, tools.port)));
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Returns the home of a process in the sandbox, and the user's home.
+    fn sandbox_home(&self, own: &Path) -> (SandboxHome, Option<PathBuf>) {
+        let user = self.context.environment.get("HOME").filter(|home| Path::new(home).is_absolute());
+        let user = user.map(PathBuf::from);
+        match (&user, self.has_own_home()) {
+            (Some(user), false) => (SandboxHome::Empty(user.clone()), Some(user.clone())),
+            _ => (SandboxHome::Folder(own.to_owned()), user),
+        }
+    }
+
+    /// Returns the folders with the agent's own login that exist, with their paths inside.
+    fn login_folders(&self, home: &Path, user: Option<&Path>) -> Vec<(PathBuf, PathBuf)> {
+        let listed = self.program.listed().map(|agent| agent.login_folders.as_slice()).unwrap_or_default();
+        // A lent credential replaces the login.
+        let listed = if self.credential.is_some() { &[] } else { listed };
+        let folders = listed.iter().map(PathBuf::from).chain(self.own.login_folders.iter().cloned());
+        let paired = folders.filter_map(|below| Some((user?.join(&below), home.join(&below))));
+        let mut paired: Vec<_> = paired.filter(|(outside, _)| outside.is_dir()).collect();
+        paired.sort();
+        paired.dedup();
+        paired
+    }
+}
+
+/// Returns the entry of a list of hosts that allows one server.
+fn host_entry(server: &ServerAddress) -> String {
+    match server.host.contains(':') {
+        true => format!("[{}]:{}", server.host, server.port),
+        false => format!("{}:{}", server.host, server.port),
+    }
+}
+
+#[async_trait]
+impl Cli for LocalAgent {
+    type Translator = AcpTranslator;
+
+    fn capabilities(&self) -> Capabilities {
+        let yes = |is: bool| if is { Support::Yes } else { Support::No };
+        let level = |access| match self.enforcement(access) {
+            Some(enforcement) => AccessSupport::Kept(enforcement.by),
+            None => AccessSupport::Unsupported,
+        };
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = yes(self.program.has_images());
+        capabilities.system = yes(self.program.known().is_some_and(|agent| agent.has_system));
+        capabilities.output = OutputSupport::Instructed;
+        let is_stored = self.program.is_stored() && self.has_own_home();
+        capabilities.resume = yes(is_stored);
+        capabilities.forget = match is_stored {
+            true => ForgetSupport::Deletes,
+            false => ForgetSupport::Unsupported,
+        };
+        capabilities.harness_tools = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.approvals = Support::Yes;
+        capabilities.access = AccessTable {
+            scoped_only: level(ToolAccess::ScopedOnly),
+            read_only: level(ToolAccess::ReadOnly),
+            workspace_write: level(ToolAccess::WorkspaceWrite),
+            unrestricted: level(ToolAccess::Unrestricted),
+        };
+        capabilities.limits = LimitSupport::new().with_tool_calls(Enforcement::Ours);
+        capabilities.cost = self.program.cost();
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        match self.executable() {
+            Ok(_) => {}
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                return Availability::NotInstalled { looked_in, remedy: self.program.install().to_owned() };
+            }
+            Err(error) => {
+                return Availability::Unusable { reason: format!("{error}: {}", self.program.install()) };
+            }
+        }
+        match (&self.credential, self.program.known()) {
+            (Some(source), _) => {
+                if let Err(error) = source.standing().await {
+                    return Availability::Unauthenticated { remedy: error.to_string() };
+                }
+                Availability::Ready { version: None, notes: Vec::new() }
+            }
+            (None, Some(agent)) => {
+                let remedy = format!("name a `credential` to lend to {}", agent.name);
+                Availability::Unauthenticated { remedy }
+            }
+            (None, None) => Availability::Ready {
+                version: None,
+                notes: vec!["only a turn shows if it is signed in".to_owned()],
+            },
+        }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Translator>, Failure> {
+        let request = &*plan.request;
+        let executable = self.executable().map_err(|error| {
+            Failure::new(ErrorKind::NotInstalled, format!("{error}: {}", self.program.install()))
+                .with_source(error)
+        })?;
+        if let Some((agent, longest)) = self.program.longest_prompt()
+            && text_bytes(request) > longest
+        {
+            let reason = format!(
+                "the prompt has more than {longest} bytes, of which {agent} shows its model only a part"
+            );
+            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+        }
+        let Some(enforcement) = self.enforcement(request.tool_access) else {
+            let reason = "nothing enforces the access level".to_owned();
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        };
+        let lease = self.borrow(plan).await?;
+        let mut secrets = Vec::new();
+        for (name, source) in &self.own.secrets {
+            let lease = plan.borrow_further(source).await?;
+            secrets.push((name.clone(), lease.credential().token.expose().to_owned()));
+        }
+        let place = home::settle(plan, &attempt, self.program.name())?;
+        let furnishing = self.furnish(plan, &place.home, lease.as_ref())?;
+        for (name, content) in &furnishing.files {
+            write(&place.home, name, content)?;
+        }
+        let (inside, user) = self.sandbox_home(&place.home);
+        let has_own_home = self.has_own_home();
+        let variables = |mut builder: EnvironmentBuilder| {
+            if self.settings.network.inherit_proxy && !enforcement.in_sandbox {
+                builder = builder.network(NetworkSettings::Pass);
+            }
+            if let Some(file) = &self.settings.network.ca_file {
+                builder = builder.with("NODE_EXTRA_CA_CERTS", file).with("SSL_CERT_FILE", file);
+            }
+            builder = match (enforcement.in_sandbox, has_own_home) {
+                (true, _) => builder.with("HOME", inside.path()),
+                (false, true) => builder.with("HOME", &place.home),
+                (false, false) => builder.pass(USER_VARIABLES),
+            };
+            for (name, value) in &furnishing.variables {
+                builder = builder.with(name, value);
+            }
+            for (name, value) in
+                self.own.texts.iter().chain(secrets.iter().map(|(name, value)| (name, value)))
+            {
+                builder = builder.with(name, value);
+            }
+            builder
+        };
+        let protocol = self.program.arguments().into_iter().map(OsString::from);
+        let arguments: Vec<OsString> = match self.program {
+            // Options of the program precede the command that selects the protocol.
+            AgentProgram::Known(_) => furnishing.arguments.iter().cloned().chain(protocol).collect(),
+            _ => protocol.chain(furnishing.arguments.iter().cloned()).collect(),
+        };
+        let (invocation, sandbox) = if enforcement.in_sandbox {
+            let login_folders = self.login_folders(inside.path(), user.as_deref());
+            let mut read_only = self.own.program_folders.clone();
+            read_only.extend(self.settings.network.ca_file.clone());
+            let host = self.context.environment.iter();
+            let program = SandboxedProgram {
+                executable,
+                arguments,
+                host: host.map(|(name, value)| (name.into(), value.into())).collect(),
+                home: match &inside {
+                    SandboxHome::Folder(path) => SandboxHome::Folder(path.clone()),
+                    SandboxHome::Empty(path) => SandboxHome::Empty(path.clone()),
+                },
+                login_folders,
+                read_only,
+                hosts: self.hosts(plan),
+                working_directory: place.working_directory.clone(),
+            };
+            let prepared = program.prepare(plan, variables).await?;
+            (prepared.invocation, Some(prepared.sandbox))
+        } else {
+            let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
+            let environment = variables(plan.environment(&self.context.environment));
+            let mut environment = environment.build().map_err(invalid)?;
+            if plan.tools.is_some() {
+                environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+            }
+            let invocation = Invocation::new(executable, &place.working_directory)
+                .arguments(arguments)
+                .environment(environment)
+                .stdin(StdinMode::Open);
+            (invocation, None)
+        };
+        let process = self.processes.fetch_add(1, Ordering::Relaxed);
+        let permissions = Permissions::of(plan);
+        let working_directory = match (enforcement.in_sandbox, request.tool_access) {
+            // The sandbox shows no workspace at this level.
+            (true, ToolAccess::ScopedOnly) => inside.path().to_owned(),
+            _ => place.working_directory,
+        };
+        // A known agent gets the model before its process starts, and others may.
+        let is_model_set = self.program.known().is_some() || furnishing.sets_model;
+        let named = request.model.as_ref().filter(|_| !is_model_set).map(|model| model.as_str().to_owned());
+        let model = furnishing.session_model.or(named);
+        let translator = AcpTranslator::new(Script {
+            backend: plan.backend.clone(),
+            working_directory,
+            prompt: prompt(request),
+            meta: furnishing.meta,
+            authentication: furnishing.authentication,
+            extensions: self.program.listed().map(|agent| agent.extensions.as_slice()).unwrap_or_default(),
+            mode: enforcement.mode,
+            model,
+            tools: plan.tools.clone(),
+            permissions: if enforcement.in_sandbox { permissions.in_sandbox() } else { permissions },
+            session: place.session,
+            resume: place.resume,
+            names: self.program.names(),
+            usage: self.program.usage(),
+            is_broken_uncounted: self.program.is_broken_uncounted(),
+            own_words: self.program.own_words(),
+            exit: self.program.exit(),
+            prefix: format!("{process}-"),
+        });
+        Ok(Prepared {
+            invocation,
+            translator,
+            home: place.private,
+            sandbox,
+            lease,
+            startup: StartupWait::none(),
+            version: None,
+            warnings: self.program.dropped_pictures(&request.prompt),
+        })
+    }
+
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        home::kept(nexus_home, handle, self.program.name())
+    }
+}
+
+/// Writes a file of a process into its home, owner-only.
+fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
+    let path = home.join(name);
+    let written = (|| {
+        if let Some(folder) = path.parent() {
+            nexus_files::make_private_folder(folder)?;
+        }
+        std::fs::write(&path, content)
+    })();
+    written.map_err(|error| unwritable(path.display(), error))
+}

@@ -1,0 +1,178 @@
+//! Settings of the kind `acp` alone.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use nexus_core::{BuildContext, CredentialSource, SettingsError, variable_name_fault};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::host_list::HostList;
+use crate::settings::{CredentialSetting, absolute};
+
+/// Settings of this kind alone, as they are written.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct OwnSettings {
+    /// An agent that Nexus knows, by its name in `nexus agent list`.
+    pub(super) agent: Option<String>,
+    /// Any other program that speaks the protocol on its standard input and output, and its arguments.
+    #[schemars(length(min = 1))]
+    pub(super) command: Option<Vec<String>>,
+    /// The vendor whose model answers, for panels of several vendors. Default: that of the known agent, else the name of the
+    /// program.
+    vendor: Option<String>,
+    /// Enforcer of the access levels below unrestricted: the program itself, where it was tested to enforce the level, or Nexus's
+    /// sandbox around the program. Default: the program where it enforces the level, else the sandbox.
+    enforce: Option<LevelEnforcer>,
+    /// Hosts that the agent reaches from the sandbox, such as api.example.com or localhost:8080, in addition to the host of `base_url`, or
+    /// without that, those of a known agent's vendor.
+    hosts: HostList,
+    /// Variables of the agent: a text, { variable: NAME } of the host's environment, or { credential: … } as for a backend.
+    environment: BTreeMap<String, VariableSetting>,
+    /// Home of the agent. own: a folder of its own, stored with the conversation (the default for a known agent). user: that of the user; in
+    /// the sandbox an empty folder at the same path (the default for a `command`).
+    home: Option<AgentHome>,
+    /// Folders below the user's home with the agent's own login, such as .local/share/opencode. They are writable in the sandbox, so
+    /// that the agent can renew its login. Default: none.
+    login_folders: Vec<PathBuf>,
+    /// Further files and folders that the program needs, shown read-only in the sandbox. Default: the packages or the Python environment
+    /// of the program, and the tool chains of the user.
+    program_folders: Vec<PathBuf>,
+}
+
+/// Enforcer of the access levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LevelEnforcer {
+    /// The program, by its own rules or its own sandbox.
+    Program,
+    /// The sandbox of Nexus.
+    Sandbox,
+}
+
+/// Home of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum AgentHome {
+    /// A folder of the conversation.
+    Own,
+    /// The user's home.
+    User,
+}
+
+/// Value of a variable.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum VariableSetting {
+    /// The value itself. It must not be a secret.
+    Text(String),
+    /// The value of a variable of the host.
+    Host(HostVariable),
+    /// A secret.
+    Lent(LentVariable),
+}
+
+/// Variable of the host.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HostVariable {
+    /// Name of the host's variable.
+    variable: String,
+}
+
+/// Secret in a variable.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LentVariable {
+    /// Source of the secret.
+    credential: CredentialSetting,
+}
+
+/// Settings of this kind alone, checked.
+#[derive(Clone, Debug)]
+pub(super) struct AgentSettings {
+    pub(super) enforce: Option<LevelEnforcer>,
+    pub(super) hosts: HostList,
+    pub(super) texts: BTreeMap<String, String>,
+    pub(super) secrets: BTreeMap<String, Arc<dyn CredentialSource>>,
+    pub(super) home: Option<AgentHome>,
+    /// Paths below the user's home.
+    pub(super) login_folders: Vec<PathBuf>,
+    pub(super) program_folders: Vec<PathBuf>,
+}
+
+impl AgentSettings {
+    /// Checks the settings. An error names the key.
+    pub(super) fn read(own: OwnSettings, context: &BuildContext) -> Result<Self, SettingsError> {
+        own.hosts.check("hosts")?;
+        let (mut texts, mut secrets) = (BTreeMap::new(), BTreeMap::new());
+        for (name, value) in own.environment {
+            let at = |key: Option<&str>, reason: String| {
+                let path = ["environment", &name].into_iter().chain(key).map(str::to_owned).collect();
+                SettingsError { path, reason }
+            };
+            if let Some(fault) = variable_name_fault(&name) {
+                return Err(at(None, fault.to_owned()));
+            }
+            match value {
+                VariableSetting::Text(text) => {
+                    texts.insert(name, text);
+                }
+                VariableSetting::Host(HostVariable { variable }) => {
+                    if let Some(fault) = variable_name_fault(&variable) {
+                        return Err(at(Some("variable"), fault.to_owned()));
+                    }
+                    // A variable that is not set is left out, as in a shell.
+                    if let Some(value) = context.environment.get(&variable) {
+                        texts.insert(name, value.clone());
+                    }
+                }
+                VariableSetting::Lent(LentVariable { credential }) => {
+                    let source = credential.source(context).map_err(|error| SettingsError {
+                        path: ["environment".to_owned(), name.clone()]
+                            .into_iter()
+                            .chain(error.path)
+                            .collect(),
+                        reason: error.reason,
+                    })?;
+                    secrets.insert(name, source);
+                }
+            }
+        }
+        let login_folders = own.login_folders.into_iter().map(|folder| below_home(&folder));
+        Ok(Self {
+            enforce: own.enforce,
+            hosts: own.hosts,
+            texts,
+            secrets,
+            home: own.home,
+            login_folders: login_folders.collect::<Result<_, _>>()?,
+            program_folders: own.program_folders.into_iter().map(|path| absolute(path, context)).collect(),
+        })
+    }
+}
+
+impl AgentSettings {
+    /// Returns the name of the first variable.
+    pub(super) fn first_variable(&self) -> Option<&str> {
+        self.texts.keys().chain(self.secrets.keys()).map(String::as_str).min()
+    }
+}
+
+/// Returns a path relative to the home, without `~/`.
+fn below_home(folder: &Path) -> Result<PathBuf, SettingsError> {
+    let below = folder.strip_prefix("~").unwrap_or(folder);
+    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    match is_plain && below.components().next().is_some() {
+        true => Ok(below.to_owned()),
+        false => {
+            let reason = format!(
+                "{:?} must be a folder below the home, such as .local/share/opencode",
+                folder.display().to_string()
+            );
+            Err(SettingsError::new("login_folders", reason))
+        }
+    }
+}
