@@ -267,6 +267,8 @@ mod pages {
     }
 }
 
+#[cfg(feature = "acp")]
+pub use nexus_backends::acp::{AgentEvidence, AgentSummary, agents};
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
 #[cfg(feature = "mcp-server")]

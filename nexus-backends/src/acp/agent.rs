@@ -30,6 +30,8 @@ pub(crate) struct KnownAgent {
     pub(crate) levels: [Level; 4],
     /// Mode of every session in the sandbox of Nexus: one in which the agent's own sandbox, which would fail there, is off.
     pub(crate) mode_in_sandbox: Option<&'static str>,
+    /// API that a server at `base_url` must speak.
+    pub(crate) wire: &'static str,
     /// Hosts of the vendor's servers.
     pub(crate) hosts: &'static [&'static str],
     /// Longest prompt that reaches the agent's model whole, in bytes; `None` without a limit.

@@ -21,6 +21,7 @@
 
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub(crate) mod agent;
+mod evidence;
 mod failure;
 mod home;
 mod kind;
@@ -30,6 +31,7 @@ mod own_settings;
 mod program;
 mod prompt;
 mod session_answers;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -37,7 +39,9 @@ mod translate;
 
 use crate::vendor::Vendor;
 
+pub use self::evidence::AgentEvidence;
 pub use self::kind::Acp;
+pub use self::summary::{AgentSummary, agents};
 
 /// The backend kind as a vendor. It belongs to no vendor: the vendors' folders define its agents, and the code that
 /// collects these creates the kind.

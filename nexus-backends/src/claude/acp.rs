@@ -40,6 +40,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     takes_plan: true,
     levels: [ASKING, ASKING, ASKING, ASKING],
     mode_in_sandbox: Some("default"),
+    wire: "messages",
     hosts: &["api.anthropic.com"],
     longest_prompt: None,
     has_images: true,

@@ -33,6 +33,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
         Level::Kept { mode: Some("full-access"), by: AccessEnforcer::None },
     ],
     mode_in_sandbox: Some("full-access"),
+    wire: "responses",
     hosts: &["api.openai.com"],
     longest_prompt: None,
     has_images: true,

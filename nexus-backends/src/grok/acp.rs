@@ -31,6 +31,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     takes_plan: false,
     levels: [Level::NotKept, ASKING, ASKING, ASKING],
     mode_in_sandbox: None,
+    wire: "responses",
     hosts: &["api.x.ai"],
     longest_prompt: Some(LONGEST_PROMPT),
     has_images: true,

@@ -28,6 +28,7 @@ const HEADINGS: [(&str, &[&str]); 5] = [
             "explain",
             "status",
             "models",
+            "agent",
             "doctor",
             "hold",
             "completions",

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod acp;
+mod agent;
 #[cfg(feature = "keyring")]
 mod api_key;
 mod artifact;
@@ -42,6 +43,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
+pub(crate) use agent::AgentCommand;
 #[cfg(feature = "keyring")]
 pub(crate) use api_key::KeyCommand;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
@@ -158,6 +160,9 @@ pub(crate) enum Command {
     /// Manage the backends that are suspended after their vendor refused a turn
     #[command(subcommand)]
     Hold(HoldCommand),
+    /// List the agents of the Agent Client Protocol that a backend can name, and show how to use each
+    #[command(subcommand)]
+    Agent(AgentCommand),
     /// Check the configuration, and print its contents or its errors
     Check {
         /// Also check that each backend can start: its program, version, credential and server. No model call

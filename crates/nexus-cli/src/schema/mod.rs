@@ -24,6 +24,7 @@ use serde_json::Value;
 #[cfg(feature = "keyring")]
 use crate::api_key::{ChangedKey, StoredKey};
 use crate::{
+    agent::ListedAgent,
     args::SchemaCommand,
     artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},
     broker::{BrokerEvent, BrokerState, ChangedAgent, LoggedMessage, MessageReceipt},
@@ -168,6 +169,8 @@ outputs! {
     #[cfg(feature = "login")]
     "logout": List [EndedLogin];
     "manual": Document [ManualPage];
+    "agent list": List [ListedAgent];
+    "agent show": Document [ListedAgent];
     "models": List [ListedBackendModel, ListedProvider];
     "project add": Document [TaskAdded];
     "project back": Document [TaskUpdated];

@@ -141,6 +141,8 @@ fn turns(seen: &mut Seen) {
             &["check", "--example"],
             &["doctor"],
             &["status"],
+            &["agent", "list"],
+            &["agent", "show", "opencode"],
             &["models"],
             &["models", "local"],
             &["models", "--providers"],

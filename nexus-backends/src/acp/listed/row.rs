@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::template::{TemplateValues, fill, fill_text, names_model};
 use crate::acp::agent::{Furnishing, UsageReport};
+use crate::acp::evidence::AgentEvidence;
 
 /// Stands for the key of a server that needs none.
 const NO_KEY: &str = "none";
@@ -54,7 +55,7 @@ pub(crate) struct ListedAgent {
     /// Form in which it reports usage.
     pub(crate) usage: ListedUsage,
     /// Evidence for the row.
-    pub(crate) checked: AgentCheck,
+    pub(crate) checked: AgentEvidence,
     /// Version that was checked.
     pub(crate) version: Option<String>,
     /// Page that describes it.
@@ -74,17 +75,6 @@ pub(crate) struct ProcessPart {
     pub(super) authenticate: Option<String>,
     /// Name of the model in the session.
     pub(super) session_model: Option<String>,
-}
-
-/// Evidence for a row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum AgentCheck {
-    /// Its documentation. Nexus never ran it.
-    #[default]
-    Documentation,
-    /// The program itself, before a simulated model.
-    RealProgram,
 }
 
 /// Form in which an agent reports usage.
@@ -124,6 +114,11 @@ impl ListedAgent {
     /// Returns the vendor's name.
     pub(crate) fn vendor(&self) -> &str {
         self.vendor.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Returns true if a key can be lent to it.
+    pub(crate) fn takes_credential(&self) -> bool {
+        self.with_server.is_some() || self.with_key.is_some()
     }
 
     /// Returns true if the agent's own tools can be turned off.
