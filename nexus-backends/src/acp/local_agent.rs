@@ -229,7 +229,7 @@ impl Cli for LocalAgent {
             false => ForgetSupport::Unsupported,
         };
         capabilities.harness_tools = Support::Yes;
-        capabilities.caller_tools = Support::Yes;
+        capabilities.caller_tools = yes(!self.program.listed().is_some_and(|agent| agent.lacks_caller_tools));
         capabilities.approvals = Support::Yes;
         capabilities.access = AccessTable {
             scoped_only: level(ToolAccess::ScopedOnly),

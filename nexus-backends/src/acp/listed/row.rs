@@ -50,6 +50,8 @@ pub(crate) struct ListedAgent {
     pub(crate) extensions: Vec<String>,
     /// True if it resumes its conversations in another process.
     pub(crate) resumes: bool,
+    /// True if it cannot use the caller's tools, because it takes no MCP server over HTTP.
+    pub(crate) lacks_caller_tools: bool,
     /// True if it accepts images.
     pub(crate) has_images: bool,
     /// Form in which it reports usage.
