@@ -98,7 +98,7 @@ pub(crate) async fn prompt(
 /// Returns the tools of the client's servers. Reports missing servers to the user.
 async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
     let session = &running.session;
-    let (tools, faults) = session.servers.tools(&session.cwd).await;
+    let (tools, faults) = session.servers.tools().await;
     for fault in faults {
         let text = format!("an MCP server of the client or one of its tools is missing: {fault}");
         client.notice(NoticeSeverity::Warning, &text, json!({ "warning": true }));
@@ -111,7 +111,7 @@ async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptRespo
     let session = &running.session;
     let looking = async {
         session.servers.try_again().await;
-        let (tools, faults) = session.servers.tools(&session.cwd).await;
+        let (tools, faults) = session.servers.tools().await;
         (tools.definitions().len(), faults, session.servers.count().await)
     };
     let (tools, faults, (named, there)) = tokio::select! {

@@ -1,0 +1,23 @@
+//! The client of other people's servers: it starts them, lists their tools and calls them.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | describe a server, and prepare its start | [`ClientServer`], [`ServerSource`], [`PreparedServer`] |
+//! | start servers, and offer their tools to turns | [`ClientServers`], [`ToolOffer`] |
+//!
+//! A server may do anything that its process can. So its texts, its names and its lists are bounded, and each call needs an
+//! approval unless the owner of the server says otherwise.
+
+mod call;
+mod connection;
+mod offer;
+mod process;
+mod servers;
+mod slot;
+mod source;
+mod text;
+
+pub use offer::ToolOffer;
+pub use servers::{ClientServer, ClientServers, ServerFault};
+pub use source::{PreparedServer, ServerSource};
+pub use text::cut_text;
