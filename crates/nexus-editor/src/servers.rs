@@ -10,7 +10,9 @@ use std::{
 use agent_client_protocol_schema::v1::McpServerStdio;
 use async_trait::async_trait;
 use nexus_core::Toolbox;
-use nexus_mcp::client::{ClientServer, ClientServers, PreparedServer, ServerSource, ToolOffer};
+use nexus_mcp::client::{
+    ClientServer, ClientServers, PreparedProcess, PreparedServer, ServerSource, ToolOffer,
+};
 use nexus_process::{environment::Environment, executable::Executable, spawn::Invocation};
 use serde_json::Value;
 
@@ -116,6 +118,6 @@ impl ServerSource for ClientProgram {
         let executable =
             Executable::find(&server.command, path.as_deref()).map_err(|error| error.to_string())?;
         let invocation = Invocation::new(executable, &self.folder).arguments(&server.args);
-        Ok(PreparedServer::Process { invocation: Box::new(invocation.environment(environment)), guard: None })
+        Ok(PreparedProcess::new(invocation.environment(environment)).into())
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | describe a server, and prepare its start | [`ClientServer`], [`ServerSource`], [`PreparedServer`] |
+//! | describe a server, and prepare its start | [`ClientServer`], [`ServerSource`], [`PreparedProcess`], [`HttpEndpoint`] |
 //! | start servers, and offer their tools to turns | [`ClientServers`], [`ToolOffer`] |
 //!
 //! A server may do anything that its process can. So its texts, its names and its lists are bounded, and each call needs an
@@ -10,6 +10,8 @@
 
 mod call;
 mod connection;
+mod http;
+mod listed_tool;
 mod offer;
 mod process;
 mod servers;
@@ -17,7 +19,8 @@ mod slot;
 mod source;
 mod text;
 
+pub use http::{HeaderContent, HttpEndpoint};
 pub use offer::ToolOffer;
 pub use servers::{ClientServer, ClientServers, ServerFault};
-pub use source::{PreparedServer, ServerSource};
+pub use source::{PreparedProcess, PreparedServer, ServerSource};
 pub use text::cut_text;

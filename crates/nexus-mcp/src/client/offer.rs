@@ -2,17 +2,19 @@
 
 use std::collections::HashSet;
 
-use nexus_core::{MAX_ANSWER_BYTES, Tool, ToolResult, ToolRouter as _, Toolbox};
-use rmcp::{RoleClient, model, service::Peer};
-use serde_json::Value;
+use nexus_core::{
+    MAX_ANSWER_BYTES, Tool, ToolContent, ToolResult, ToolRouter as _, Toolbox, redact::Redactor,
+};
 
-use super::{call::call, cut_text, servers::ClientServer};
+use super::{
+    call::call,
+    connection::ServerConnection,
+    listed_tool::{ListedTool, MAX_DEFINITIONS_BYTES},
+    servers::ClientServer,
+};
 
 /// Maximum length of a tool's name, in characters. Source: all vendors accept names of this length.
 const MAX_NAME: usize = 64;
-/// Maximum total size of the descriptions and schemas of the offered tools, in bytes. Each turn shows them to its model.
-/// Source: our own bound.
-const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 
 /// Tools of all servers of a turn, with names that differ and definitions of bounded size.
 #[derive(Debug)]
@@ -53,36 +55,57 @@ impl ToolOffer {
     pub(super) fn add(
         &mut self,
         server: &ClientServer,
-        listed: &model::Tool,
-        peer: &Peer<RoleClient>,
+        listed: &ListedTool,
+        running: &ServerConnection,
     ) -> Result<(), String> {
         let name = name_of(&server.name, &listed.name, &mut self.names);
-        let description = cut_text(listed.description.as_deref().unwrap_or_default(), MAX_ANSWER_BYTES);
-        let schema = Value::Object((*listed.input_schema).clone());
-        let bytes = description.len() + schema.to_string().len();
-        if bytes > self.room {
+        let schema = listed.schema.as_ref();
+        let bytes = schema.map(|schema| listed.description.len() + schema.to_string().len());
+        let (Some(schema), Some(bytes)) = (schema, bytes.filter(|bytes| *bytes <= self.room)) else {
             return Err(format!(
                 "the tool {name:?} is left out: with it, the descriptions of the tools would have more than \
                  {MAX_DEFINITIONS_BYTES} bytes"
             ));
-        }
+        };
         self.room -= bytes;
-        let (peer, called, within) = (peer.clone(), listed.name.to_string(), server.call_within);
+        let (peer, called) = (running.service.peer().clone(), listed.name.clone());
+        let (within, redactor) = (server.call_within, running.redactor.clone());
         let handler = move |arguments| {
             let call = call(peer.clone(), called.clone(), arguments, within);
+            let redactor = redactor.clone();
             // Every vendor's program passes on an answer of this size.
-            async move { ToolResult::within(call.await, MAX_ANSWER_BYTES) }
+            async move { without_secrets(call.await, &redactor).within(MAX_ANSWER_BYTES) }
         };
-        let tool = Tool::with_schema(name, description, schema, handler);
+        let tool = Tool::with_schema(name, listed.description.clone(), schema.clone(), handler);
         // The effects of the tool are unknown, even if it describes itself.
         let tool = if server.needs_approval { tool.needs_approval() } else { tool };
         let left_out = self.tools.quarantined().len();
         self.tools = std::mem::take(&mut self.tools).with(tool);
         match self.tools.quarantined().get(left_out) {
-            Some(tool) => Err(format!("{}: {}", tool.name, tool.reason)),
+            Some(tool) => Err(format!("the tool {:?} is left out: {}", tool.name, tool.reason)),
             None => Ok(()),
         }
     }
+}
+
+/// Removes the secrets that a server got from its answer.
+fn without_secrets(mut result: ToolResult, redactor: &Redactor) -> ToolResult {
+    for content in &mut result.content {
+        match content {
+            ToolContent::Text { text } => {
+                if let Some(clean) = redactor.without_secrets(text) {
+                    *text = clean;
+                }
+            }
+            ToolContent::Json { value } => {
+                if let Some(clean) = redactor.value_without_secrets(value) {
+                    *value = clean;
+                }
+            }
+            _ => {}
+        }
+    }
+    result
 }
 
 /// Returns a unique name for a tool that contains the name of its server.

@@ -3,7 +3,10 @@
 use std::{any::Any, fmt};
 
 use async_trait::async_trait;
+use nexus_core::redact::Redactor;
 use nexus_process::spawn::Invocation;
+
+use super::http::HttpEndpoint;
 
 /// Prepares the start of one server.
 #[async_trait]
@@ -18,20 +21,50 @@ pub trait ServerSource: fmt::Debug + Send + Sync + 'static {
 
 /// Server that is ready to start.
 #[non_exhaustive]
+#[derive(Debug)]
 pub enum PreparedServer {
     /// A program that speaks the protocol on its standard input and output.
-    Process {
-        /// The program. The client opens its input.
-        invocation: Box<Invocation>,
-        /// Value that must live as long as the process.
-        guard: Option<Box<dyn Any + Send + Sync>>,
-    },
+    Process(Box<PreparedProcess>),
+    /// A server that is reached over HTTP.
+    Http(HttpEndpoint),
 }
 
-impl fmt::Debug for PreparedServer {
+/// Program that is ready to start.
+pub struct PreparedProcess {
+    pub(super) invocation: Invocation,
+    pub(super) redactor: Redactor,
+    pub(super) guard: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl PreparedProcess {
+    /// Creates a program without secrets. The client opens its input.
+    pub fn new(invocation: Invocation) -> Self {
+        Self { invocation, redactor: Redactor::default(), guard: None }
+    }
+
+    /// Sets the secrets that the program gets. They are removed from all of its texts.
+    #[must_use]
+    pub fn with_redactor(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    /// Sets a value that must live as long as the process.
+    #[must_use]
+    pub fn with_guard(mut self, guard: impl Any + Send + Sync) -> Self {
+        self.guard = Some(Box::new(guard));
+        self
+    }
+}
+
+impl From<PreparedProcess> for PreparedServer {
+    fn from(process: PreparedProcess) -> Self {
+        Self::Process(Box::new(process))
+    }
+}
+
+impl fmt::Debug for PreparedProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Process { invocation, .. } => f.debug_tuple("Process").field(invocation).finish(),
-        }
+        f.debug_struct("PreparedProcess").field("invocation", &self.invocation).finish_non_exhaustive()
     }
 }
