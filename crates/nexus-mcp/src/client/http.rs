@@ -24,8 +24,13 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+use super::cut_text;
+
 /// Time for which a request needs its credential. Source: our own choice; a stream is opened with it once.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(120);
+
+/// Maximum length of the description of a failure, in bytes.
+const FAULT_BYTES: usize = 500;
 
 /// Content of a header of every request.
 #[derive(Clone, Debug)]
@@ -117,7 +122,8 @@ impl LendingClient {
     }
 
     fn note(&self, fault: impl Into<String>) {
-        let fault = self.redactor.redact_text(&fault.into());
+        // A server may answer with a whole page.
+        let fault = cut_text(&self.redactor.redact_text(&fault.into()), FAULT_BYTES);
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
     }
 
@@ -199,7 +205,7 @@ impl LendingClient {
 
     /// Notes the cause of a failure, and removes the address from the error.
     fn described(&self, error: HttpFailure) -> HttpFailure {
-        let described = match error {
+        match error {
             StreamableHttpError::Client(error) => {
                 self.note(HttpProblem::before_answer(&error, self.is_proxied).to_string());
                 return StreamableHttpError::Client(error.without_url());
@@ -210,12 +216,13 @@ impl LendingClient {
                 );
                 error
             }
+            // A server without a stream of its own is complete.
+            StreamableHttpError::ServerDoesNotSupportSse => error,
             error => {
                 self.note(error.to_string());
                 error
             }
-        };
-        described
+        }
     }
 }
 

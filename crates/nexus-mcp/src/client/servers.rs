@@ -28,12 +28,20 @@ pub struct ClientServer {
     pub(super) needs_approval: bool,
     /// The tools that are offered, by their names at the server. `None` for all.
     only: Option<BTreeSet<String>>,
+    is_required: bool,
 }
 
 impl ClientServer {
     /// Creates a server. Each call of its tools needs an approval.
     pub fn new(name: impl Into<String>, source: Arc<dyn ServerSource>) -> Self {
-        Self { name: name.into(), source, call_within: CALL_WITHIN, needs_approval: true, only: None }
+        Self {
+            name: name.into(),
+            source,
+            call_within: CALL_WITHIN,
+            needs_approval: true,
+            only: None,
+            is_required: false,
+        }
     }
 
     /// Sets the longest time of a call without progress. Default: ten minutes.
@@ -47,6 +55,13 @@ impl ClientServer {
     #[must_use]
     pub fn without_approval(mut self) -> Self {
         self.needs_approval = false;
+        self
+    }
+
+    /// Marks the server as one without which no turn may run. Its problem is reported with each offer.
+    #[must_use]
+    pub fn required(mut self) -> Self {
+        self.is_required = true;
         self
     }
 
@@ -87,6 +102,8 @@ pub struct ServerFault {
     pub reason: String,
     /// True if the server does not run, so that all of its tools are missing.
     pub is_missing: bool,
+    /// True if no turn may run without the server.
+    pub is_required: bool,
 }
 
 impl fmt::Display for ServerFault {
@@ -133,6 +150,7 @@ impl ClientServers {
             server: server.name.clone(),
             reason,
             is_missing,
+            is_required: server.is_required,
         };
         for (number, (server, started)) in self.servers.iter().zip(started).enumerate() {
             let key = server_key(number);
@@ -141,7 +159,9 @@ impl ClientServers {
                 Ok(()) => {
                     told.remove(&key);
                 }
-                Err(reason) if told.insert(key) => faults.push(fault(server, reason, true)),
+                Err(reason) if told.insert(key) || server.is_required => {
+                    faults.push(fault(server, reason, true))
+                }
                 Err(_) => {}
             }
         }
