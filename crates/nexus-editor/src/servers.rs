@@ -1,4 +1,4 @@
-//! The MCP servers that a client names for a session.
+//! The MCP servers of a session: those that its client names, and those of the configuration.
 
 use std::{
     collections::HashSet,
@@ -9,11 +9,13 @@ use std::{
 
 use agent_client_protocol_schema::v1::McpServerStdio;
 use async_trait::async_trait;
+use nexus_backends::mcp_servers::{MCP_SERVERS, McpServers, OpenServers, ServerWorkspace};
 use nexus_core::Toolbox;
 use nexus_mcp::client::{
     ClientServer, ClientServers, PreparedProcess, PreparedServer, ServerSource, ToolOffer,
 };
 use nexus_process::{environment::Environment, executable::Executable, spawn::Invocation};
+use nexus_router::Router;
 use serde_json::Value;
 
 use crate::{named_server::NamedServer, outgoing::lock};
@@ -35,10 +37,22 @@ const VARIABLES: [&str; 9] = [
     "XDG_RUNTIME_DIR",
 ];
 
+/// Tools of the servers of a session, for one turn.
+#[derive(Debug)]
+pub(crate) struct SessionTools {
+    pub(crate) tools: Toolbox,
+    /// Problems of the client's servers that were not reported yet.
+    pub(crate) faults: Vec<String>,
+    /// Problems of the configuration's servers that were not reported yet.
+    pub(crate) warnings: Vec<String>,
+}
+
 /// Servers of a session. They start with its first prompt, and run until the session is closed.
 #[derive(Debug)]
 pub(crate) struct Servers {
     servers: ClientServers,
+    /// Servers of the configuration's `mcp_servers`.
+    configured: OpenServers,
     /// Names of the servers that cannot be started, with the reasons.
     refused: Vec<String>,
     /// Refused servers that were already reported.
@@ -62,13 +76,32 @@ impl Servers {
                 NamedServer::Refused(reason) => refused.push(reason),
             }
         }
-        Self { servers: ClientServers::new(wanted, RETRY_ADVICE), refused, told: Mutex::default() }
+        Self {
+            servers: ClientServers::new(wanted, RETRY_ADVICE),
+            configured: OpenServers::new(RETRY_ADVICE),
+            refused,
+            told: Mutex::default(),
+        }
     }
 
     /// Starts the servers that do not run, and returns their tools, with the problems that were not reported yet. If the
-    /// future is dropped, the next call continues the starts.
-    pub(crate) async fn tools(&self) -> (Toolbox, Vec<String>) {
+    /// future is dropped, the next call continues the starts. `workspace` is that of the turn: the client's servers run as the user
+    /// in any case, but those of the configuration run in the sandbox of the turn's level.
+    ///
+    /// # Errors
+    ///
+    /// The configuration requires a server that does not run, for a person.
+    pub(crate) async fn tools(
+        &self,
+        router: &Router,
+        workspace: &ServerWorkspace,
+    ) -> Result<SessionTools, String> {
         let mut offer = ToolOffer::new();
+        let named = McpServers::read(router.section(MCP_SERVERS).as_ref(), router.context());
+        let named = named.map_err(|error| format!("{MCP_SERVERS}: {error}"))?;
+        // One after the other, so that tools of the configuration have the same names in each turn.
+        let configured = self.configured.offer(&named, workspace, &mut offer).await;
+        let warnings = configured.map_err(|error| error.to_string())?;
         let found = self.servers.offer(&mut offer).await;
         let mut faults = self.refused.clone();
         {
@@ -76,23 +109,26 @@ impl Servers {
             faults.retain(|fault| told.insert(fault.clone()));
         }
         faults.extend(found.iter().map(ToString::to_string));
-        (offer.into_tools(), faults)
+        Ok(SessionTools { tools: offer.into_tools(), faults, warnings })
     }
 
     /// Lets the next list of tools start suspended servers again, and report their problems again.
     pub(crate) async fn try_again(&self) {
         lock(&self.told).clear();
+        self.configured.try_again().await;
         self.servers.try_again().await;
     }
 
     /// Returns the number of wanted servers, and the number of running ones.
     pub(crate) async fn count(&self) -> (usize, usize) {
         let (wanted, running) = self.servers.count().await;
-        (wanted + self.refused.len(), running)
+        let (configured, running_too) = self.configured.count().await;
+        (wanted + configured + self.refused.len(), running + running_too)
     }
 
     /// Ends the servers and all processes that they started.
     pub(crate) async fn stop(&self) {
+        self.configured.stop().await;
         self.servers.stop().await;
     }
 }

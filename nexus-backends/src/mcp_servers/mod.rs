@@ -14,6 +14,7 @@
 
 mod entry;
 mod http_server;
+mod open_servers;
 mod program;
 mod setting_value;
 
@@ -28,6 +29,8 @@ use self::{
     http_server::HttpServer,
     program::ServerProgram,
 };
+
+pub use self::open_servers::{OpenServers, RequiredServerError};
 
 /// Key of the section.
 pub const MCP_SERVERS: &str = "mcp_servers";
@@ -63,6 +66,7 @@ impl ConfigSection for McpServersSection {
 #[derive(Clone, Debug)]
 pub struct McpServers {
     entries: Vec<(String, Arc<ServerEntry>)>,
+    section: Option<Value>,
     context: BuildContext,
 }
 
@@ -116,9 +120,15 @@ impl McpServers {
     pub fn read(section: Option<&Value>, context: BuildContext) -> Result<Self, SettingsError> {
         let entries = section.map_or_else(|| Ok(Vec::new()), read)?;
         Ok(Self {
+            section: section.cloned(),
             entries: entries.into_iter().map(|(name, entry)| (name, Arc::new(entry))).collect(),
             context,
         })
+    }
+
+    /// Returns true if both were read from the same section and folder.
+    fn has_same_section(&self, other: &Self) -> bool {
+        self.section == other.section && self.context.base_directory == other.context.base_directory
     }
 
     /// Returns true if the configuration names no server.

@@ -190,6 +190,16 @@ impl ClientServers {
         (self.servers.len(), running.count())
     }
 
+    /// Returns the names of the running servers, each with the tools that it offers, by their names at the server.
+    pub async fn listed(&self) -> Vec<(String, Vec<String>)> {
+        let slots = &self.state.lock().await.slots;
+        let listed = self.servers.iter().zip(slots).filter_map(|(server, slot)| {
+            let tools = slot.running()?.tools.iter().filter(|tool| server.offers(&tool.name));
+            Some((server.name.clone(), tools.map(|tool| tool.name.clone()).collect()))
+        });
+        listed.collect()
+    }
+
     /// Ends the servers and all processes that they started.
     pub async fn stop(&self) {
         let slots = &mut self.state.lock().await.slots;
