@@ -46,10 +46,7 @@ mod own_login;
 mod redact;
 mod registry;
 #[cfg(any(feature = "native", feature = "login", feature = "acp"))]
-#[cfg_attr(
-    not(feature = "native"),
-    allow(dead_code, reason = "only a native backend names its vendor after its server")
-)]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod server_address;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
