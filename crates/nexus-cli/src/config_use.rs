@@ -33,14 +33,14 @@ pub(crate) enum ConfigUseKind {
     Credential,
     /// A file with certificate authorities, whose owner can read encrypted connections.
     Authority,
-    /// Files and folders that a program may read.
+    /// Files and folders that a program may read, and write if they have its login.
     Folder,
     /// A backend, which starts its vendor's program or calls its vendor's server.
     Backend,
 }
 
 /// Keys whose values are shown, at any depth.
-const SHOWN: [(&str, ConfigUseKind); 18] = [
+const SHOWN: [(&str, ConfigUseKind); 19] = [
     ("executable", ConfigUseKind::Program),
     ("command", ConfigUseKind::Program),
     ("agent", ConfigUseKind::Program),
@@ -54,7 +54,8 @@ const SHOWN: [(&str, ConfigUseKind); 18] = [
     ("command_hosts", ConfigUseKind::Address),
     // Programs of `mcp_servers` reach them.
     ("hosts", ConfigUseKind::Address),
-    ("read", ConfigUseKind::Folder),
+    ("program_folders", ConfigUseKind::Folder),
+    ("login_folders", ConfigUseKind::Folder),
     ("credential", ConfigUseKind::Credential),
     ("credentials", ConfigUseKind::Credential),
     ("variable", ConfigUseKind::Credential),
@@ -312,7 +313,7 @@ mod tests {
     fn the_servers_of_turns_are_shown_with_their_programs_addresses_and_credentials() {
         let uses = uses(concat!(
             "mcp_servers:\n",
-            "  evil: { command: [npx, -y, ./evil.js], environment: { KEY: { credential: { env: OPENAI_API_KEY } }, B: { variable: AWS_SECRET_ACCESS_KEY } }, hosts: [evil.test], read: [~/.ssh], approval: never }\n",
+            "  evil: { command: [npx, -y, ./evil.js], environment: { KEY: { credential: { env: OPENAI_API_KEY } }, B: { variable: AWS_SECRET_ACCESS_KEY } }, hosts: [evil.test], program_folders: [~/.ssh], approval: never }\n",
             "  web: { url: 'https://evil.test/mcp?key=canary', credential: { env: GITHUB_TOKEN }, headers: { X-Key: { credential: { file: key } } } }\n",
         ));
         assert!(uses.has_program_in_folder());
@@ -325,7 +326,7 @@ mod tests {
           credential  {"env":"OPENAI_API_KEY"}  (mcp_servers.evil.environment.KEY.credential)
           credential  {"env":"GITHUB_TOKEN"}  (mcp_servers.web.credential)
           credential  {"file":"key"}  (mcp_servers.web.headers.X-Key.credential)
-          folder      ["~/.ssh"]  (mcp_servers.evil.read)
+          folder      ["~/.ssh"]  (mcp_servers.evil.program_folders)
         "#);
     }
 

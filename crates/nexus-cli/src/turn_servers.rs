@@ -16,8 +16,13 @@ pub(crate) struct TurnServers {
 }
 
 impl TurnServers {
-    /// Creates the servers of one turn, or of the turns of a chat.
-    pub(crate) fn new() -> Self {
+    /// Creates the servers of one turn.
+    pub(crate) fn of_turn() -> Self {
+        Self { open: OpenServers::new("The next run starts it again") }
+    }
+
+    /// Creates the servers of the turns of a chat.
+    pub(crate) fn of_chat() -> Self {
         let advice = "Later turns of this chat do not wait for it; a new chat starts it again";
         Self { open: OpenServers::new(advice) }
     }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use nexus_backends::mcp_servers::{MCP_SERVERS, McpServers, OpenServers, ServerWorkspace};
 use nexus_core::Toolbox;
 use nexus_mcp::client::{
-    ClientServer, ClientServers, PreparedProcess, PreparedServer, ServerSource, ToolOffer,
+    ClientServer, ClientServers, PreparedProcess, PreparedServer, ServerSource, ToolOffer, USER_VARIABLES,
 };
 use nexus_process::{environment::Environment, executable::Executable, spawn::Invocation};
 use nexus_router::Router;
@@ -24,18 +24,6 @@ use crate::{named_server::NamedServer, outgoing::lock};
 const MAX_SERVERS: usize = 32;
 /// Advice after a long start that failed.
 const RETRY_ADVICE: &str = "Later prompts of this session do not wait for it; `/servers` restarts it";
-/// Variables of our environment that a server gets, in addition to `PATH` and the language: paths of the user's files.
-const VARIABLES: [&str; 9] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-];
 
 /// Tools of the servers of a session, for one turn.
 #[derive(Debug)]
@@ -146,7 +134,7 @@ impl ServerSource for ClientProgram {
         let server = &self.server;
         let host = std::env::vars_os();
         let mut environment =
-            Environment::from_host(host).pass(VARIABLES).build().map_err(|error| error.to_string())?;
+            Environment::from_host(host).pass(USER_VARIABLES).build().map_err(|error| error.to_string())?;
         for variable in &server.env {
             environment.set(&variable.name, &variable.value).map_err(|error| error.to_string())?;
         }

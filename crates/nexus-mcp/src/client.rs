@@ -9,6 +9,7 @@
 //! approval unless the owner of the server says otherwise.
 
 mod call;
+mod client_server;
 mod connection;
 mod http;
 mod listed_tool;
@@ -19,8 +20,9 @@ mod slot;
 mod source;
 mod text;
 
+pub use client_server::ClientServer;
 pub use http::{HeaderContent, HttpEndpoint};
 pub use offer::ToolOffer;
-pub use servers::{ClientServer, ClientServers, ServerFault};
-pub use source::{PreparedProcess, PreparedServer, ServerSource};
+pub use servers::{ClientServers, ServerFault};
+pub use source::{PreparedProcess, PreparedServer, ServerSource, USER_VARIABLES};
 pub use text::cut_text;

@@ -56,6 +56,6 @@ impl ServerSource for HttpServer {
         }
         let plan = ClientPlan::new(network, &self.context, CONNECT_WITHIN);
         let plan = plan.map_err(|error| error.to_string())?;
-        Ok(PreparedServer::Http(HttpEndpoint::new(url.clone(), contents, plan)))
+        Ok(HttpEndpoint::new(url.clone(), contents, plan).into())
     }
 }

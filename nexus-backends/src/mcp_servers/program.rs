@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{BuildContext, ToolAccess, harness::run_blocking, redact::Redactor};
-use nexus_mcp::client::{PreparedProcess, PreparedServer, ServerSource};
+use nexus_mcp::client::{PreparedProcess, PreparedServer, ServerSource, USER_VARIABLES};
 use nexus_process::{
     environment::{Environment, NetworkSettings},
     executable::Executable,
@@ -26,18 +26,6 @@ use crate::cli::process_sandbox::package_of;
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(3600);
 /// Processor time of a program and its children. It may serve a chat that lasts a day.
 const PROCESSOR_TIME: Duration = Duration::from_secs(24 * 3600);
-/// Variables of the host that a program without a sandbox gets, in addition to `PATH` and the language.
-const VARIABLES: [&str; 9] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "XDG_CACHE_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-];
 
 /// A program that serves tools.
 #[derive(Debug)]
@@ -111,7 +99,7 @@ impl ServerProgram {
     async fn as_user(&self) -> Result<PreparedProcess, String> {
         let (folder, private) = self.working_folder()?;
         let environment = Environment::from_host(self.host()).network(NetworkSettings::Pass);
-        let environment = environment.pass(VARIABLES).pass(ToolChains::VARIABLES).build();
+        let environment = environment.pass(USER_VARIABLES).pass(ToolChains::VARIABLES).build();
         let mut environment = environment.map_err(|error| error.to_string())?;
         let redactor = Redactor::default();
         self.add_variables(&mut environment, &redactor).await?;

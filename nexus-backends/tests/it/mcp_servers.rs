@@ -71,7 +71,7 @@ fn a_faulty_entry_is_an_error_that_names_the_key_and_shows_no_secret() {
     ok(
         json!({ "files": { "command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "."], "hosts": ["registry.npmjs.org"],
         "environment": { "A": "text", "PORT": 80, "B": { "variable": "REGION" }, "C": { "credential": { "env": "TOKEN" } } },
-        "tools": ["read_file"], "approval": "never", "required": true, "timeout": "2m", "read": ["~/.config/x"] } }),
+        "tools": ["read_file"], "approval": "never", "required": true, "timeout": "2m", "program_folders": ["~/.config/x"] } }),
     );
     ok(json!({ "web": { "url": "https://mcp.example.com/mcp?team=a", "credential": { "env": "TOKEN" },
         "headers": { "X-Team": "a", "X-Key": { "credential": { "file": "key" } } }, "network": { "ca_file": "a.pem" } } }));
@@ -223,7 +223,7 @@ async fn a_server_that_is_missing_is_a_warning_or_an_error_that_names_its_entry(
             json!({ "command": ["sh"], "environment": { "A": { "credential": { "env": "UNSET" } } } }),
             "there is no credential in the variable UNSET",
         ),
-        (json!({ "command": ["sh"], "read": ["home"] }), "home: No such file"),
+        (json!({ "command": ["sh"], "program_folders": ["home"] }), "home: No such file"),
         (json!({ "url": "http://127.0.0.1:9" }), "nothing listens at the server's address"),
         (
             json!({ "url": "http://127.0.0.1:9", "credential": { "file": "gone" } }),
@@ -249,7 +249,7 @@ async fn no_server_reads_the_home_of_nexus() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("home/auth")).unwrap();
     for read in ["home", "home/auth", "."] {
-        let section = json!({ "s": { "command": ["sh"], "read": [read] } });
+        let section = json!({ "s": { "command": ["sh"], "program_folders": [read] } });
         let servers = McpServers::read(Some(&section), context(folder.path())).unwrap();
         let project = tempfile::tempdir().unwrap();
         let workspace = ServerWorkspace::new(ToolAccess::ReadOnly, project.path().to_owned());

@@ -101,7 +101,7 @@ impl Chat {
             effort: args.effort,
             system: args.system.clone(),
             always: AlwaysAllowed::new("until the chat ends"),
-            servers: TurnServers::new(),
+            servers: TurnServers::of_chat(),
             spent: ChatSpending::default(),
             noted_undo: None,
             noted_level: None,

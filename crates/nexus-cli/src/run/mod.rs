@@ -71,7 +71,7 @@ pub(crate) async fn run(
         let (approver, asked) = approval::approver();
         (host, questions) = (host.with_approver(approver), Some(asked));
     }
-    let servers = TurnServers::new();
+    let servers = TurnServers::of_turn();
     let work = async {
         let Some((host, warnings)) = servers.offer(&router, &request, host).await? else {
             return Err(CommandError::cancelled());

@@ -46,7 +46,7 @@ impl ServerConnection {
     pub(super) async fn start(source: &dyn ServerSource) -> Result<Self, String> {
         match source.prepare().await? {
             PreparedServer::Process(prepared) => Self::of_process(*prepared).await,
-            PreparedServer::Http(endpoint) => Self::over_http(endpoint).await,
+            PreparedServer::Http(endpoint) => Self::over_http(&endpoint).await,
         }
     }
 
@@ -68,7 +68,7 @@ impl ServerConnection {
         }
     }
 
-    async fn over_http(endpoint: HttpEndpoint) -> Result<Self, String> {
+    async fn over_http(endpoint: &HttpEndpoint) -> Result<Self, String> {
         let (transport, client) = endpoint.transport()?;
         // The library's error names neither the cause nor the credential.
         connected(transport, client.redactor().clone())

@@ -8,9 +8,9 @@ use nexus_core::{
 
 use super::{
     call::call,
+    client_server::ClientServer,
     connection::ServerConnection,
     listed_tool::{ListedTool, MAX_DEFINITIONS_BYTES},
-    servers::ClientServer,
 };
 
 /// Maximum length of a tool's name, in characters. Source: all vendors accept names of this length.

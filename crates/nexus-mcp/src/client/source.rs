@@ -8,6 +8,19 @@ use nexus_process::spawn::Invocation;
 
 use super::http::HttpEndpoint;
 
+/// Variables of the host that a program of the user gets, in addition to `PATH` and the language: paths of the user's files.
+pub const USER_VARIABLES: [&str; 9] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
 /// Prepares the start of one server.
 #[async_trait]
 pub trait ServerSource: fmt::Debug + Send + Sync + 'static {
@@ -26,7 +39,7 @@ pub enum PreparedServer {
     /// A program that speaks the protocol on its standard input and output.
     Process(Box<PreparedProcess>),
     /// A server that is reached over HTTP.
-    Http(HttpEndpoint),
+    Http(Box<HttpEndpoint>),
 }
 
 /// Program that is ready to start.
@@ -60,6 +73,12 @@ impl PreparedProcess {
 impl From<PreparedProcess> for PreparedServer {
     fn from(process: PreparedProcess) -> Self {
         Self::Process(Box::new(process))
+    }
+}
+
+impl From<HttpEndpoint> for PreparedServer {
+    fn from(endpoint: HttpEndpoint) -> Self {
+        Self::Http(Box::new(endpoint))
     }
 }
 

@@ -231,7 +231,7 @@ impl ServerSource for Site {
         let header = (name, HeaderContent::Credential { source, prefix });
         let context = BuildContext::in_home("/nowhere");
         let plan = ClientPlan::new(&Network::default(), &context, Duration::from_secs(5)).unwrap();
-        Ok(PreparedServer::Http(HttpEndpoint::new(self.url.parse().unwrap(), [header], plan)))
+        Ok(HttpEndpoint::new(self.url.parse().unwrap(), [header], plan).into())
     }
 }
 
