@@ -110,7 +110,7 @@ impl JsonSchema for ServerEntry {
 #[derive(Clone, Debug)]
 pub(super) enum ServerReach {
     Program(ProgramSettings),
-    Http(AddressSettings),
+    Http(Box<AddressSettings>),
 }
 
 /// Settings of a program.
@@ -164,7 +164,7 @@ impl ServerEntry {
         }
         let reach = match (written.command.take(), written.url.take()) {
             (Some(command), None) => ServerReach::Program(written.program(command)?),
-            (None, Some(url)) => ServerReach::Http(written.address(&url)?),
+            (None, Some(url)) => ServerReach::Http(Box::new(written.address(&url)?)),
             (Some(_), Some(_)) => {
                 return Err(SettingsError::new(
                     "url",

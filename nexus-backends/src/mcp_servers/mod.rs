@@ -162,7 +162,7 @@ impl McpServers {
                 ClientServer::new(name, Arc::new(source))
             }
             ServerReach::Http(address) => {
-                ClientServer::new(name, Arc::new(HttpServer::new(address.clone(), context)))
+                ClientServer::new(name, Arc::new(HttpServer::new((**address).clone(), context)))
             }
         };
         if let Some(tools) = &entry.tools {

@@ -208,7 +208,7 @@ impl LendingClient {
         match error {
             StreamableHttpError::Client(error) => {
                 self.note(HttpProblem::before_answer(&error, self.is_proxied).to_string());
-                return StreamableHttpError::Client(error.without_url());
+                StreamableHttpError::Client(error.without_url())
             }
             error if is_unauthorized(&error) => {
                 self.note(

@@ -75,7 +75,7 @@ impl ClientServers {
                     told.remove(&key);
                 }
                 Err(reason) if told.insert(key) || server.is_required => {
-                    faults.push(fault(server, reason, true))
+                    faults.push(fault(server, reason, true));
                 }
                 Err(_) => {}
             }
