@@ -273,6 +273,10 @@ pub use nexus_backends::acp::{AgentEvidence, AgentSummary, agents};
 pub use nexus_backends::http;
 #[cfg(feature = "mcp-server")]
 pub use nexus_backends::mcp_server::McpServer;
+#[cfg(feature = "mcp-servers")]
+pub use nexus_backends::mcp_servers::{
+    MCP_SERVERS, McpServerSummary, McpServers, OpenServers, RequiredServerError, ServerWorkspace,
+};
 #[cfg(feature = "login")]
 pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
 pub use nexus_backends::{Vendor, auth, registry, vendors};

@@ -7,6 +7,7 @@
 //! | [`cli`] | the driver of a line-speaking CLI |
 //! | [`native`] | the loop over a model's API, and its wires |
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |
+//! | `mcp_servers` | the section of `nexus.yaml` with other people's servers, whose tools each turn gets |
 //! | [`auth`] | logins, and the credentials that they lend |
 
 #[cfg(feature = "acp")]
@@ -32,6 +33,8 @@ mod machine;
 #[cfg(feature = "mcp-server")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod mcp_server;
+#[cfg(feature = "mcp-servers")]
+pub mod mcp_servers;
 #[cfg(feature = "native")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod native;
@@ -43,10 +46,7 @@ mod own_login;
 mod redact;
 mod registry;
 #[cfg(any(feature = "native", feature = "login", feature = "acp"))]
-#[cfg_attr(
-    not(feature = "native"),
-    allow(dead_code, reason = "only a native backend names its vendor after its server")
-)]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod server_address;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]

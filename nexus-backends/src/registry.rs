@@ -44,6 +44,8 @@ pub fn registry() -> Registry {
     let registry = registry.with_providers(std::sync::Arc::new(
         crate::generic::providers::ProviderRows::new(crate::generic::VENDOR.kinds()),
     ));
+    #[cfg(feature = "mcp-servers")]
+    let registry = registry.with_section(std::sync::Arc::new(crate::mcp_servers::McpServersSection));
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     let detectors = vendors().iter().filter_map(Vendor::detector);

@@ -272,6 +272,9 @@ pub struct TurnHost {
     pub steering: Option<Steering>,
     /// Budget that this turn shares with others. The router enforces it and passes no budget to a backend.
     pub budget: Option<Budget>,
+    /// Problems that the caller found before the turn, such as tools that are missing. The router reports them as the first events.
+    /// A backend does not use them.
+    pub warnings: Vec<String>,
 }
 
 impl TurnHost {
@@ -286,6 +289,7 @@ impl TurnHost {
             approver: None,
             steering: None,
             budget: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -375,6 +379,13 @@ impl TurnHost {
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
+        self
+    }
+
+    /// Reports problems that the caller found before the turn. The router sends each as a [`Warning`](crate::turn::Warning) event.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: impl IntoIterator<Item = String>) -> Self {
+        self.warnings.extend(warnings);
         self
     }
 

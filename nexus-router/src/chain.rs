@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnRequest,
-    TurnResult, harness::is_submitted, turn::Fallback,
+    ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnEvent,
+    TurnRequest, TurnResult, harness::is_submitted, turn::Fallback,
 };
 use tokio::time::Instant;
 
@@ -30,6 +30,7 @@ impl Run<'_> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
+        self.host.warnings.iter().for_each(|text| events.push(TurnEvent::warning(text)));
         let outcome = ChainWalk::run(self, &mut events, deadline).await;
         // The router's own events may still wait for the sink. Send them now, because no event may follow the return.
         let mut cancelled = pin!(self.host.cancel.cancelled());

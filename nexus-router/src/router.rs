@@ -410,6 +410,13 @@ impl Router {
         self.configuration().sections.get(name).cloned()
     }
 
+    /// Returns the context in which the sections are used: that of this router, with the folder of the configuration as the base of
+    /// relative paths.
+    pub fn context(&self) -> BuildContext {
+        let base_directory = self.configuration().base_directory.clone();
+        self.shared.sources.context.clone().with_base_directory(base_directory)
+    }
+
     /// Returns the built backends of the configuration, by id. Leaves out backends that are not part of this
     /// build.
     pub fn backends(&self) -> BTreeMap<BackendId, Arc<dyn ExecutionBackend>> {

@@ -3,6 +3,7 @@
 
 mod conversations;
 mod custom_cli;
+mod mcp_servers;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -17,5 +18,6 @@ fn main() -> ExitCode {
     let custom_cli: Arc<dyn Subject> = Arc::new(custom_cli::SmalltalkSubject);
     let mut trials = conformance::trials("custom_cli", &custom_cli);
     trials.extend(conversations::trials());
+    trials.extend(mcp_servers::trials());
     conformance::run_trials(trials)
 }

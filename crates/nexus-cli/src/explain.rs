@@ -19,6 +19,7 @@ use crate::{
     output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
     schema::foreign::ExplanationSchema,
     trust::TrustStore,
+    turn_servers,
     versions::{self, ProgramNote},
     works::{self, WatchProgress},
 };
@@ -171,6 +172,12 @@ async fn explained(router: &Router, kind: Option<&str>) -> Result<Vec<ExplainedK
 async fn print(router: &Router, explained: &[ExplainedKind]) {
     // The reason of a hold is the vendor's text.
     say(printable_lines(&explained.iter().map(|kind| kind.0.to_string()).collect::<Vec<_>>().join("\n")));
+    for server in turn_servers::of(router).map(|servers| servers.summaries()).unwrap_or_default() {
+        let approval = if server.is_approved { ", without approvals" } else { "" };
+        let required = if server.is_required { ", required" } else { "" };
+        let reach = printable(&server.reach);
+        say(format_args!("server {}: {reach}{approval}{required}", server.name));
+    }
     for ProgramNote { backend, note } in versions::notes(router).await {
         say(format_args!("note: {backend}: {}", printable(&note)));
     }

@@ -73,6 +73,7 @@ mod terminal;
 mod testbed;
 mod trigger;
 mod trust;
+mod turn_servers;
 mod typed_key;
 mod undo;
 mod uninstall;

@@ -22,15 +22,6 @@ pub(crate) fn title(text: &str) -> String {
     title
 }
 
-/// Cuts a text that is longer than `most` bytes, and appends a note.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let kept = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-    format!("{kept}\n[{} more bytes]", text.len() - kept.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,6 +32,5 @@ mod tests {
         assert_eq!(title(" \n a\u{202e}b\u{7} \n"), r"a\u{202e}b\u{7}");
         assert_eq!(title("ls\n\nrm"), "ls…");
         assert_eq!(title(&"ä".repeat(200)).chars().count(), TITLE_CHARACTERS + 1);
-        assert_eq!(cut("äää", 3), "ä\n[4 more bytes]");
     }
 }

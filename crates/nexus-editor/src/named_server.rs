@@ -1,9 +1,8 @@
 //! An entry of a client's `mcpServers`. An unreadable entry affects only its own server, not the session.
 
 use agent_client_protocol_schema::v1::McpServerStdio;
+use nexus_mcp::client::cut_text;
 use serde_json::{Map, Value, json};
-
-use crate::client_text::cut;
 
 /// Maximum length of a client's text that an error quotes, in bytes.
 const QUOTED_BYTES: usize = 100;
@@ -47,7 +46,7 @@ impl NamedServer {
         let name = name.map_or(fallback, ToOwned::to_owned);
         match stdio(&name, server) {
             Ok(server) => Self::Stdio(server),
-            Err(reason) => Self::Refused(format!("{}: {reason}", cut(&name, QUOTED_BYTES))),
+            Err(reason) => Self::Refused(format!("{}: {reason}", cut_text(&name, QUOTED_BYTES))),
         }
     }
 }
@@ -61,7 +60,10 @@ fn stdio(name: &str, mut server: Map<String, Value>) -> Result<McpServerStdio, S
             "http" => return Err("HTTP is not supported".to_owned()),
             "sse" => return Err("SSE is not supported".to_owned()),
             other => {
-                return Err(format!("servers of the type {:?} are not supported", cut(other, QUOTED_BYTES)));
+                return Err(format!(
+                    "servers of the type {:?} are not supported",
+                    cut_text(other, QUOTED_BYTES)
+                ));
             }
         },
         Some(_) => return Err("`type` is not a string".to_owned()),
@@ -106,7 +108,7 @@ fn stdio(name: &str, mut server: Map<String, Value>) -> Result<McpServerStdio, S
 
 /// Returns the value of a variable.
 fn text_of(name: &str, value: &Value) -> Result<String, String> {
-    let reason = || format!("the value of {:?} in `env` is not a string", cut(name, QUOTED_BYTES));
+    let reason = || format!("the value of {:?} in `env` is not a string", cut_text(name, QUOTED_BYTES));
     plain_text(value).ok_or_else(reason)
 }
 

@@ -17,7 +17,7 @@ const MAX_TEXT_BYTES: usize = 8 << 20;
 /// Command that explains which backend would run a prompt.
 const EXPLAIN: &str = "/explain";
 
-/// Command that starts the client's MCP servers again.
+/// Command that starts the MCP servers again.
 const SERVERS: &str = "/servers";
 
 /// Returns the commands with which a prompt may begin.
@@ -42,7 +42,7 @@ pub(crate) fn commands() -> Vec<AvailableCommand> {
 pub(crate) enum Asked {
     /// Explain which backend would run a prompt of this type. `None`: the type of the session.
     Explain(Option<String>),
-    /// Start the client's MCP servers again.
+    /// Start the MCP servers again.
     Servers,
     /// Run a turn.
     Turn(Vec<PromptBlock>),

@@ -6,8 +6,9 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, Error, NoticeSeverity, PromptResponse, SessionInfoUpdate, SessionUpdate,
     StopReason,
 };
+use nexus_backends::mcp_servers::ServerWorkspace;
 use nexus_conversations::{ConversationOptions, ConversationOutcome};
-use nexus_core::{PromptBlock, ToolAccess, ToolRouter as _, Toolbox, TurnHost, TurnRequest};
+use nexus_core::{PromptBlock, ToolAccess, ToolRouter as _, TurnHost, TurnRequest};
 use nexus_router::Router;
 use serde_json::{Value, json};
 
@@ -51,7 +52,11 @@ pub(crate) async fn prompt(
             client.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text))));
             return Ok(PromptResponse::new(StopReason::EndTurn));
         }
-        Asked::Servers => return Ok(servers(client, running).await),
+        Asked::Servers => {
+            let workspace =
+                ServerWorkspace::new(router.enforceable_access(mode.as_str(), access), session.cwd.clone());
+            return servers(client, running, &router, &workspace).await;
+        }
         Asked::Turn(blocks) => blocks,
     };
     modes::check_kind(&router, &mode).map_err(of_configuration)?;
@@ -62,11 +67,14 @@ pub(crate) async fn prompt(
         .map_err(|error| of_conversation(&error))?;
 
     let request = request(client, running, &router, &mode, access, blocks);
-    let tools = tokio::select! {
-        tools = tools(client, running) => tools,
+    let workspace = ServerWorkspace::of(&request);
+    let offered = tokio::select! {
+        offered = session.servers.tools(&router, &workspace) => offered.map_err(of_configuration)?,
         () = running.cancel.cancelled() => return Ok(PromptResponse::new(StopReason::Cancelled)),
     };
-    let host = TurnHost::new().with_cancel(running.cancel.clone()).with_tools(Arc::new(tools));
+    report_faults(client, &offered.faults);
+    let host = TurnHost::new().with_cancel(running.cancel.clone()).with_tools(Arc::new(offered.tools));
+    let host = host.with_warnings(offered.warnings);
     let calls = Arc::new(Mutex::new(OpenCalls::new(prefix.clone())));
     let (folder, redactor) = (session.cwd.clone(), host.session().redactor().clone());
     let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
@@ -95,35 +103,38 @@ pub(crate) async fn prompt(
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
 }
 
-/// Returns the tools of the client's servers. Reports missing servers to the user.
-async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
-    let session = &running.session;
-    let (tools, faults) = session.servers.tools(&session.cwd).await;
+/// Reports missing servers of the client to the user.
+fn report_faults(client: &SessionClient, faults: &[String]) {
     for fault in faults {
         let text = format!("an MCP server of the client or one of its tools is missing: {fault}");
         client.notice(NoticeSeverity::Warning, &text, json!({ "warning": true }));
     }
-    tools
 }
 
-/// Starts the client's servers again that did not start, and reports the running ones.
-async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptResponse {
+/// Starts the servers again that did not start, and reports the running ones.
+async fn servers(
+    client: &SessionClient,
+    running: &RunningPrompt,
+    router: &Router,
+    workspace: &ServerWorkspace,
+) -> Result<PromptResponse, Error> {
     let session = &running.session;
     let looking = async {
         session.servers.try_again().await;
-        let (tools, faults) = session.servers.tools(&session.cwd).await;
-        (tools.definitions().len(), faults, session.servers.count().await)
+        let offered = session.servers.tools(router, workspace).await.map_err(of_configuration)?;
+        Ok::<_, Error>((offered, session.servers.count().await))
     };
-    let (tools, faults, (named, there)) = tokio::select! {
-        found = looking => found,
-        () = running.cancel.cancelled() => return PromptResponse::new(StopReason::Cancelled),
+    let (offered, (named, there)) = tokio::select! {
+        found = looking => found?,
+        () = running.cancel.cancelled() => return Ok(PromptResponse::new(StopReason::Cancelled)),
     };
+    let tools = offered.tools.definitions().len();
     let mut text = format!("Running MCP servers: {there} of {named}. Tools: {tools}.\n");
-    for fault in faults {
+    for fault in offered.faults.into_iter().chain(offered.warnings) {
         text.push_str(&format!("- {}\n", client_text::harmless(&fault)));
     }
     client.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text))));
-    PromptResponse::new(StopReason::EndTurn)
+    Ok(PromptResponse::new(StopReason::EndTurn))
 }
 
 /// Returns the request of a turn. Lowers the access level to one that the backend can enforce, and reports that to the user.

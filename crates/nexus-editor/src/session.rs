@@ -22,7 +22,7 @@ use crate::{
 pub(crate) struct Session {
     pub(crate) name: ConversationName,
     pub(crate) cwd: PathBuf,
-    /// MCP servers that the client named.
+    /// MCP servers that the client named, and those of the configuration.
     pub(crate) servers: Servers,
     pub(crate) state: Mutex<SessionState>,
     /// Locked while the record is written, so that the newest state is written last.

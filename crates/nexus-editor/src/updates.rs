@@ -19,11 +19,12 @@ use nexus_core::{
         ToolCallStatus as Ended,
     },
 };
+use nexus_mcp::client::cut_text;
 use serde_json::{Value, json};
 
 use crate::{
     calls::OpenCalls,
-    client_text::{cut, harmless},
+    client_text::harmless,
     diff::Files,
     outgoing::{TURN_WAITS_BYTES, lock},
     session_client::SessionClient,
@@ -249,7 +250,7 @@ fn shown(content: &ToolContent) -> Option<ToolCallContent> {
 }
 
 pub(crate) fn output_text(text: &str) -> Option<ToolCallContent> {
-    let text = cut(&harmless(text), MAX_OUTPUT_BYTES);
+    let text = cut_text(&harmless(text), MAX_OUTPUT_BYTES);
     (!text.trim().is_empty()).then(|| ContentBlock::from(text).into())
 }
 

@@ -8,6 +8,8 @@
 //! [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes on
 //! uncut, [`schema`] for schemas of arguments.
 //!
+//! The module `client`, behind the feature of that name, is the other side: it starts servers and calls their tools.
+//!
 //! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`. Revision 2026-07-28 has no handshake, and every request
 //!   names its revision. All three are answered on one connection, in any order.
 //! - An MCP session or request id has no state except for the end of a wait: a client that lost its session
@@ -46,6 +48,8 @@ mod activity;
 #[cfg(feature = "service")]
 mod attach;
 mod call;
+#[cfg(feature = "client")]
+pub mod client;
 mod context;
 mod deferred;
 mod endpoint;

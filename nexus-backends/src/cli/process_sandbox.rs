@@ -193,7 +193,7 @@ fn limits() -> SandboxLimits {
 
 /// Returns the folder or file that a program needs to start, by its real path: its packages of npm, its environment of Python, else the
 /// program alone.
-fn package_of(real: &Path) -> PathBuf {
+pub(crate) fn package_of(real: &Path) -> PathBuf {
     let packages =
         real.ancestors().filter(|above| above.file_name().is_some_and(|name| name == NODE_PACKAGES));
     if let Some(packages) = packages.last() {

@@ -20,6 +20,7 @@ mod lease_real;
 mod lease_removal;
 mod mcp_server;
 mod mcp_server_real;
+mod mcp_servers;
 mod mutated_streams;
 mod native_independent;
 mod native_loop;

@@ -57,7 +57,8 @@ pub(crate) fn check(
     let types = check.types();
     let FileCheck { backends, sections, .. } = check;
     let models = written.models.iter().map(|(key, _)| key.text.clone()).collect();
-    Configuration { backends, types, panels, models, sections, warnings: Vec::new() }
+    let base_directory = sources.context.base_directory.clone();
+    Configuration { backends, types, panels, models, sections, base_directory, warnings: Vec::new() }
 }
 
 /// Check of a configuration file.

@@ -25,6 +25,8 @@ pub(crate) struct Configuration {
     pub(crate) models: Vec<String>,
     /// Sections for programs above the router, by key.
     pub(crate) sections: BTreeMap<&'static str, Value>,
+    /// Base of relative paths in the configuration.
+    pub(crate) base_directory: PathBuf,
     /// Problems that do not prevent loading but are probably mistakes.
     pub(crate) warnings: Vec<Problem>,
 }

@@ -48,8 +48,15 @@ pub(crate) async fn chat(
     config: &ConfigArgs,
     args: &ChatArgs,
 ) -> Result<ExitCode, CommandError> {
-    let mut interrupts = Interrupts::listen().map_err(|error| CommandError::deaf(&error))?;
+    let interrupts = Interrupts::listen().map_err(|error| CommandError::deaf(&error))?;
     let mut chat = Chat::new(out, config::load(config)?, args)?;
+    let ended = talk(&mut chat, interrupts).await;
+    chat.stop_servers().await;
+    ended
+}
+
+/// Reads lines and runs them, until the chat ends.
+async fn talk(chat: &mut Chat, mut interrupts: Interrupts) -> Result<ExitCode, CommandError> {
     let history = ChatHistory::in_home(&BuildContext::from_process().home);
     let earlier = if io::stdin().is_terminal() { history.lines() } else { Vec::new() };
     let mut input = ChatInput::open(earlier)
@@ -58,7 +65,7 @@ pub(crate) async fn chat(
     // A key that arrives while nothing reads would otherwise be echoed, and Ctrl-D would be lost.
     let _quiet = has_person.then(QuietTerminal::start).and_then(Result::ok);
     if has_person {
-        greet(&chat);
+        greet(chat);
     }
     let terminal_end = watch_terminal();
     let mut state = PromptState::default();
@@ -66,7 +73,7 @@ pub(crate) async fn chat(
         let next = tokio::select! {
             // A line that is there already is not lost to a signal.
             biased;
-            line = next_line(&mut state, &mut input, &chat) => Some(line?),
+            line = next_line(&mut state, &mut input, chat) => Some(line?),
             signal = interrupts.next() => {
                 if signal.is_err() || !interrupt::was_ctrl_c() || !has_person {
                     return Err(CommandError::by_signal(signal));

@@ -22,6 +22,7 @@ use crate::{
     output::{AnswerWriter, broken, complain, complain_line, printable, printable_lines},
     printer::usage_parts,
     run::{ShownTurn, held, printer, purpose::DEFAULT_TYPE},
+    turn_servers::TurnServers,
     undo::TurnSnapshots,
     works::blocking,
 };
@@ -41,6 +42,8 @@ pub(super) struct Chat {
     effort: Option<Effort>,
     system: Option<String>,
     always: AlwaysAllowed,
+    /// Servers of `mcp_servers`.
+    servers: TurnServers,
     pub(super) spent: ChatSpending,
     /// Last printed reason why the turns cannot be undone.
     noted_undo: Option<String>,
@@ -98,6 +101,7 @@ impl Chat {
             effort: args.effort,
             system: args.system.clone(),
             always: AlwaysAllowed::new("until the chat ends"),
+            servers: TurnServers::of_chat(),
             spent: ChatSpending::default(),
             noted_undo: None,
             noted_level: None,
@@ -116,6 +120,11 @@ impl Chat {
         self.router.binding(kind).map(drop).map_err(|error| {
             CommandError::usage(format_args!("{error}")).with_advice(format_args!("a chat can have: {types}"))
         })
+    }
+
+    /// Ends the servers of the chat.
+    pub(super) async fn stop_servers(&self) {
+        self.servers.stop().await;
     }
 
     /// Begins a new conversation.
@@ -203,6 +212,10 @@ impl Chat {
         let Some(mut held) = held::take(&self.conversation, Duration::ZERO, &cancel).await? else {
             return Ok(None);
         };
+        let Some((host, warnings)) = self.servers.offer(&self.router, &request, host).await? else {
+            return Ok(None);
+        };
+        let host = host.with_warnings(warnings);
         let label = format!("{} · {}", self.kind, self.conversation);
         let folder = Some(self.folder.clone());
         let snapshots = match TurnSnapshots::begin(folder, self.access, label, cancel.clone()).await {

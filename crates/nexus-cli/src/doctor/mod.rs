@@ -2,6 +2,7 @@
 
 mod hooks;
 mod machine;
+mod servers;
 
 use std::{process::ExitCode, time::SystemTime};
 
@@ -83,6 +84,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Check> 
             findings.extend(unused.map(|unused| Check::note("not used", printable(&unused.to_string()))));
             findings.extend(backends(&router).await);
             findings.extend(shared_addresses(&router).await);
+            findings.extend(servers::servers(&router).await);
             findings.extend(fleet(&router, &source, context.clone()).await);
             findings.extend(task_programs(router, context.clone()).await);
             findings

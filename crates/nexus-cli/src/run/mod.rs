@@ -42,6 +42,7 @@ use crate::{
     printer::{PrintStyle, TurnPrinter},
     screen::ScreenWriter,
     terminal,
+    turn_servers::TurnServers,
     undo::TurnSnapshots,
 };
 
@@ -70,7 +71,19 @@ pub(crate) async fn run(
         let (approver, asked) = approval::approver();
         (host, questions) = (host.with_approver(approver), Some(asked));
     }
+    let servers = TurnServers::of_turn();
     let work = async {
+        let Some((host, warnings)) = servers.offer(&router, &request, host).await? else {
+            return Err(CommandError::cancelled());
+        };
+        // The events of a panel are those of its seats, and the servers are of all seats.
+        let host = match is_panel {
+            true => {
+                warnings.iter().for_each(|warning| complain(printable_lines(warning)));
+                host
+            }
+            false => host.with_warnings(warnings),
+        };
         let snapshots = snapshots(out, args, &purpose.kind, &request, &cancel).await;
         let done = match is_panel {
             true => run_panel(out, &router, (args, &purpose.kind), request, &host, style()).await,
@@ -79,6 +92,7 @@ pub(crate) async fn run(
         if let Some(snapshots) = snapshots {
             snapshots.end().await;
         }
+        servers.stop().await;
         done
     };
     let work = stopping_without_output(work, &cancel);

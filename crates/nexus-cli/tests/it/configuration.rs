@@ -73,8 +73,8 @@ fn the_example_loads_where_no_program_brings_its_sections_along_and_is_an_arm_of
     let router = router.unwrap_or_else(|error| panic!("{error}"));
     for section in registry().sections() {
         assert!(example.contains(&format!("\n{}:\n", section.name())), "{}", section.name());
-        // The servers of a fleet are somebody's own, so that the example can only show them.
-        let is_in_force = section.name() != "fleet";
+        // The servers of a fleet and of turns are somebody's own, so that the example can only show them.
+        let is_in_force = !["fleet", "mcp_servers"].contains(&section.name());
         assert_eq!(router.section(section.name()).is_some(), is_in_force, "{}", section.name());
     }
     let arm = Arm::load("mine", &repository().join("nexus.yaml.example")).unwrap();
@@ -102,7 +102,8 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
         "    nkey_file: ",
         "    password: ",
     ];
-    let is_kept = |line: &&str| !others.iter().any(|other| line.contains(other));
+    // A program of `mcp_servers` is no credential.
+    let is_kept = |line: &&str| line.contains("[npx") || !others.iter().any(|other| line.contains(other));
     let all: String = all.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
     let router = load(&all);
     assert!(router.explain("orchestrator").unwrap().to_string().contains("parked: why it is not to be used"));
@@ -111,8 +112,13 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
 #[test]
 fn the_configurations_of_the_pages_load() {
     let mut blocks = 0;
-    for page in ["README.md", "docs/start/configuration.md", "docs/guide/routing.md", "docs/guide/broker.md"]
-    {
+    for page in [
+        "README.md",
+        "docs/start/configuration.md",
+        "docs/guide/routing.md",
+        "docs/guide/broker.md",
+        "docs/guide/mcp-servers.md",
+    ] {
         let text = read(page);
         for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             // A part of a page is put into a whole configuration.

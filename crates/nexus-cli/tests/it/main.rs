@@ -44,6 +44,7 @@ mod mcp;
 mod mcp_callers_real;
 #[cfg(target_os = "linux")]
 mod mcp_kills;
+mod mcp_servers;
 mod models;
 mod native_agent;
 #[cfg(feature = "otlp")]

@@ -55,7 +55,7 @@ impl Connection {
         let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
         let name = format!("{OWN_NAMES}{}", uuid::Uuid::new_v4().simple());
         let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
-        let servers = Servers::new(servers, self.setup.options.tool_call_within);
+        let servers = Servers::new(servers, &request.cwd, self.setup.options.tool_call_within);
         let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
         let session = self.open(session).await?;
         let response = NewSessionResponse::new(session.name.to_string())
@@ -131,7 +131,7 @@ impl Connection {
             Some(mode) => mode,
             None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
         };
-        let servers = Servers::new(asked.servers, options.tool_call_within);
+        let servers = Servers::new(asked.servers, &asked.cwd, options.tool_call_within);
         let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
         drop(replaced);
         Ok((router, session, conversation))

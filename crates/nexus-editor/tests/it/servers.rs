@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use agent_client_protocol::v1::schema::{McpServer, McpServerStdio, NewSessionRequest, SessionId};
-use nexus_core::{ToolContent, ToolResult};
+use nexus_core::{ToolAccess, ToolContent, ToolResult};
 use nexus_testkit::scripted::{Act, ScriptedBackend, answer};
 use serde_json::{Value, json};
 
@@ -328,5 +328,44 @@ async fn descriptions_that_are_too_long_for_a_model_are_cut_and_such_schemas_lef
     assert!(described <= Some(MOST_BYTES + 100), "{described:?} bytes of a description reach the model");
     assert_eq!(names(&fake), ["s_wordy", "s_look"], "a schema of 2 MB reaches the model");
     assert!(told.contains("huge"), "{told}");
+    raw.end().await;
+}
+
+#[tokio::test]
+async fn servers_of_the_configuration_are_offered_beside_those_of_the_editor() {
+    let fake = talker(vec![Act::Call("trees_look", json!({}))]);
+    let mut stage = Stage::new(&[&fake]);
+    stage.options = stage.options.with_access(ToolAccess::Unrestricted);
+    let answering = format!(r#"text='[{{"type":"text","text":"a green tree"}}]'; more=; {ANSWER}"#);
+    let command = json!(["/bin/sh", "-c", server(&answering)]);
+    stage.configure(&format!(
+        "groups: {{ alpha: [alpha] }}\ntypes: {{ alpha: {{ group: alpha }} }}\nmcp_servers:\n  \
+         trees: {{ command: {command} }}\n  gone: {{ command: [/no/such/program] }}\n"
+    ));
+    let (mut raw, id) = begun(&stage, &server("true")).await;
+    raw.request(json!(3), "session/prompt", prompt(&id, "/servers")).await;
+    let listed = told(&mut raw, 3).await;
+    assert!(listed.contains("Running MCP servers: 2 of 3. Tools: 2."), "{listed}");
+    assert!(listed.contains("mcp_servers.gone: its tools are missing: "), "{listed}");
+    raw.end().await;
+
+    stage
+        .drive(Person::Allows, async |editor| {
+            let session = session(&editor, &stage, &server("true")).await;
+            editor.prompt(&session, "Go.").await.unwrap();
+        })
+        .await;
+    assert_eq!(names(&fake), ["trees_look", "s_look"]);
+    assert_eq!(texts(&fake.answers().pop().unwrap()), "a green tree");
+
+    // A server that the configuration requires stops the prompt, and the session goes on.
+    stage.configure(
+        "groups: { alpha: [alpha] }\ntypes: { alpha: { group: alpha } }\n\
+         mcp_servers: { gone: { command: [/no/such/program], required: true } }\n",
+    );
+    let (mut raw, id) = begun(&stage, &server("true")).await;
+    raw.request(json!(3), "session/prompt", prompt(&id, "Go.")).await;
+    let refused = raw.answer(json!(3)).await;
+    assert!(refused["error"].to_string().contains("mcp_servers.gone: "), "{refused}");
     raw.end().await;
 }

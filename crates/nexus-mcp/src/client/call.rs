@@ -1,4 +1,4 @@
-//! One call of a tool of an MCP server.
+//! One call of a tool of a server.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::client_text;
+use super::cut_text;
 
 /// Longest part of a server's error text that the model reads, in bytes.
 const FAULT_BYTES: usize = 1_000;
 
 /// Calls a tool, and waits for its answer as long as there is progress at least every `within`. Dropping the future tells
 /// the server that the answer is no longer needed.
-pub(crate) async fn call(
+pub(super) async fn call(
     peer: Peer<RoleClient>,
     tool: String,
     arguments: Value,
@@ -72,7 +72,7 @@ impl Drop for Unanswered {
 }
 
 fn fault(reason: &str) -> ToolResult {
-    ToolResult::error(client_text::cut(reason, FAULT_BYTES))
+    ToolResult::error(cut_text(reason, FAULT_BYTES))
 }
 
 /// Returns the text of a result for the model. A structured value follows the other content, unless one of the texts has it

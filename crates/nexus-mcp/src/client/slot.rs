@@ -1,28 +1,27 @@
-//! One MCP server of a session, from its start to its end.
+//! One server of a client, from its start to its end.
 
-use std::{path::Path, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use agent_client_protocol_schema::v1::McpServerStdio;
 use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
 
-use crate::server_process::ServerProcess;
+use super::{connection::ServerConnection, source::ServerSource};
 
-/// Longest start of a server that is repeated at each prompt. Source: our own bound on an unrequested wait.
+/// Longest start of a server that is repeated for each turn. Source: our own bound on an unrequested wait.
 const SHORT_START: Duration = Duration::from_secs(5);
 /// Longest time for a server to end that is stopped during its start.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
 
-/// State of one server of a session.
+/// State of one server.
 #[derive(Debug)]
-pub(crate) enum ServerSlot {
+pub(super) enum ServerSlot {
     /// The server has not been started, or will be started again.
     Empty,
-    /// The server is starting, even if no prompt waits for it.
+    /// The server is starting, even if no turn waits for it.
     Starting(ServerStart),
-    Running(ServerProcess),
+    Running(ServerConnection),
     /// The start took long and failed. It is not repeated unless the user asks for it.
     SetAside {
         /// Reason of the failure, and how to try again.
@@ -32,8 +31,8 @@ pub(crate) enum ServerSlot {
 
 /// A running start. Dropping it stops the start.
 #[derive(Debug)]
-pub(crate) struct ServerStart {
-    task: JoinHandle<Result<ServerProcess, String>>,
+pub(super) struct ServerStart {
+    task: JoinHandle<Result<ServerConnection, String>>,
     began: Instant,
 }
 
@@ -43,14 +42,18 @@ impl ServerSlot {
     /// # Errors
     ///
     /// Reason why the server does not run, for a person.
-    pub(crate) async fn fill(&mut self, wanted: &McpServerStdio, folder: &Path) -> Result<(), String> {
+    pub(super) async fn fill(
+        &mut self,
+        source: &Arc<dyn ServerSource>,
+        retry_advice: &str,
+    ) -> Result<(), String> {
         match self {
             Self::Running(server) if server.is_running() => return Ok(()),
             Self::SetAside { reason } => return Err(reason.clone()),
             Self::Starting(_) => {}
             Self::Empty | Self::Running(_) => {
-                let (wanted, folder) = (wanted.clone(), folder.to_owned());
-                let start = async move { ServerProcess::start(&wanted, &folder).await };
+                let source = Arc::clone(source);
+                let start = async move { ServerConnection::start(&*source).await };
                 *self = Self::Starting(ServerStart { task: tokio::spawn(start), began: Instant::now() });
             }
         }
@@ -67,9 +70,7 @@ impl ServerSlot {
                 Err(reason)
             }
             Err(reason) => {
-                let reason = format!(
-                    "{reason}. Later prompts of this session do not wait for it; `/servers` restarts it"
-                );
+                let reason = format!("{reason}. {retry_advice}");
                 *self = Self::SetAside { reason: reason.clone() };
                 Err(reason)
             }
@@ -77,14 +78,14 @@ impl ServerSlot {
     }
 
     /// Lets a suspended server start again.
-    pub(crate) fn try_again(&mut self) {
+    pub(super) fn try_again(&mut self) {
         if let Self::SetAside { .. } = self {
             *self = Self::Empty;
         }
     }
 
     /// Returns the server, if it was started. It may have ended since.
-    pub(crate) fn running(&self) -> Option<&ServerProcess> {
+    pub(super) fn running(&self) -> Option<&ServerConnection> {
         match self {
             Self::Running(server) => Some(server),
             _ => None,
@@ -92,7 +93,7 @@ impl ServerSlot {
     }
 
     /// Ends the server and all processes that it started.
-    pub(crate) async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         match self {
             Self::Running(server) => server.stop().await,
             Self::Starting(start) => {
