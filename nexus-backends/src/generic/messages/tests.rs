@@ -60,6 +60,7 @@ fn the_key_is_in_the_header_that_the_setting_names_and_nothing_prints_it() {
             shape: WireShape::Messages(server.shape.clone()),
             efforts: Vec::new(),
             warnings: Vec::new(),
+            path: None,
             context_window: None,
         };
         let call =
