@@ -13,7 +13,9 @@
 //!
 //! Source: the API reference, and the types of Anthropic's SDK for Python 2.14.0.
 
-use std::{sync::Arc, time::SystemTime};
+mod advice;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{
@@ -22,9 +24,7 @@ use http::{
 };
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, OutputSupport, Retry, SettingsError, TurnEvent, VendorId,
-    harness::Failure,
-    turn::{RateLimitNotification, RateLimitStatus},
+    ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,9 +33,9 @@ use serde_json::{Map, Value};
 use super::any_server::{self, Cost, StructuredOutput};
 use super::call_settings::CallSettings;
 use crate::auth::Credential;
-use crate::native::call_route::CallRoute;
+use crate::native::call_route::{CallRoute, Framing};
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
-use crate::native::outcome::{ErrorBody, ErrorReply};
+use crate::native::outcome::ErrorReply;
 use crate::native::settings::NativeSettings;
 use crate::native::signature::{RequestSigner, SignatureScope, check_scope, signer};
 use crate::native::transport::Transport;
@@ -53,9 +53,6 @@ const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
 /// Effort levels that the API documents.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
-
-/// Part of a limit above which its use is reported as a warning. Source: our own choice.
-const NEAR_PERCENT: f64 = 80.0;
 
 /// The backend kind `messages`: Nexus's own loop at any server that speaks the Messages API.
 ///
@@ -326,7 +323,7 @@ impl Dialect for MessagesServer {
     }
 
     fn head(&self, headers: &HeaderMap) -> HeaderInfo {
-        HeaderInfo { limits: limits(headers), ..HeaderInfo::default() }
+        HeaderInfo { limits: advice::limits(headers), ..HeaderInfo::default() }
     }
 
     fn event(&self, _kind: &str, _data: &[u8]) -> Option<Vec<TurnEvent>> {
@@ -341,10 +338,15 @@ impl Dialect for MessagesServer {
                 format!("{words} (set `model` for this backend in nexus.yaml to a model of this server)");
             return Some(Failure::new(ErrorKind::ModelUnavailable, words));
         }
-        if let Some(until) = own_limit(words) {
+        if let Some(until) = advice::own_limit(words) {
             return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(until));
         }
-        let switch = switch(error.body).filter(|switch| !self.has(switch));
+        if self.route.framing == Framing::AwsEventStream
+            && let Some(failure) = advice::bedrock_model(error)
+        {
+            return Some(failure);
+        }
+        let switch = advice::switch(error.body).filter(|switch| !self.has(switch));
         match switch.filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
             Some(switch) => {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
@@ -366,59 +368,6 @@ impl MessagesServer {
             _ => false,
         }
     }
-}
-
-/// Returns the end of the limit that the account's owner set, if the words are about it. The API sends them as an
-/// invalid request: "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00
-/// UTC." Source: observed.
-fn own_limit(words: &str) -> Option<Retry> {
-    if !words.contains("API usage limits") {
-        return None;
-    }
-    let moment = |after: &str| {
-        let (date, rest) = after.split_once(" at ")?;
-        let time = rest.split_whitespace().next()?;
-        nexus_files::rfc3339::parse(&format!("{date}T{time}:00Z"))
-    };
-    let until = words.split_once("regain access on ").and_then(|(_, after)| moment(after));
-    Some(until.map_or(Retry::Never, Retry::At))
-}
-
-/// Returns the setting that omits or changes the field that an error concerns. The API names fields in its words alone.
-fn switch(body: &ErrorBody) -> Option<&'static str> {
-    Some(match () {
-        () if body.names("budget_tokens") || body.names("thinking.type.enabled") => "thinking: adaptive",
-        () if body.names("adaptive") => "thinking: budget",
-        () if body.names("output_config.effort") || body.names("effort parameter") => "thinking: budget",
-        () if body.names("output_config") || body.names("output_format") => "structured_output: tool",
-        () if body.names("cache_control") => "cache_marks: false",
-        () if body.names("max_tokens:") => "max_tokens",
-        _ => return None,
-    })
-}
-
-/// Returns the use of the account's limits. Source: the API reference, "Rate limits", response headers.
-fn limits(headers: &HeaderMap) -> Vec<RateLimitNotification> {
-    let text = |name: String| headers.get(name).and_then(|value| value.to_str().ok());
-    let limit = |window: &str| {
-        let member = |member: &str| text(format!("anthropic-ratelimit-{window}-{member}"));
-        let number = |name: &str| member(name).and_then(|value| value.trim().parse::<f64>().ok());
-        let (all, left) = (number("limit").filter(|all| *all > 0.0)?, number("remaining")?);
-        let used = ((all - left) / all * 100.0).clamp(0.0, 100.0).round();
-        let status = match () {
-            () if left <= 0.0 => RateLimitStatus::Rejected,
-            () if used >= NEAR_PERCENT => RateLimitStatus::Warning,
-            () => return None,
-        };
-        let reset: Option<SystemTime> = member("reset").and_then(nexus_files::rfc3339::parse);
-        Some(
-            RateLimitNotification::new(status)
-                .with_window(Some(window.to_owned()))
-                .with_used_percent(Some(used))
-                .with_resets_at(reset),
-        )
-    };
-    ["requests", "input-tokens", "output-tokens"].into_iter().filter_map(limit).collect()
 }
 
 #[cfg(test)]

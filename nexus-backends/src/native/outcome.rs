@@ -76,6 +76,11 @@ impl ErrorReply<'_> {
         failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
+    /// Returns advice on the code of the error, if it has a special one.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        advice(self.body)
+    }
+
     /// Returns the server's time for a retry; [`Retry::Never`] without one.
     pub(crate) fn named_retry(&self) -> Retry {
         Delay::of(self).map(Delay::into_retry).unwrap_or_default()

@@ -1,9 +1,10 @@
 //! Settings of the kind `messages`, its headers, and its advice on errors.
 
-use nexus_core::Secret;
+use nexus_core::{Secret, turn::RateLimitStatus};
 use serde_json::json;
 
 use super::*;
+use crate::native::outcome::ErrorBody;
 
 fn built(settings: Value) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let Value::Object(settings) = settings else { panic!("settings are an object") };
@@ -87,7 +88,7 @@ fn limits_in_headers_are_reported_when_they_are_near() {
         ] {
             headers.insert(name, HeaderValue::from_str(value).unwrap());
         }
-        limits(&headers)
+        advice::limits(&headers)
     };
     assert_eq!(headers("900"), []);
     assert_eq!(headers("x"), []);

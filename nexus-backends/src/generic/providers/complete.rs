@@ -3,7 +3,7 @@
 use nexus_core::SettingsError;
 use serde_json::{Map, Value, json};
 
-use super::row::{OWN_KEY_HEADERS, ProviderRow, fill};
+use super::row::{OWN_KEY_HEADERS, ProviderRow, fill, placeholders};
 use crate::native::call_route::Framing;
 use crate::native::key_placement::KeyPlacement;
 use crate::native::signature::is_scope_name;
@@ -97,9 +97,11 @@ fn address(
 ) -> Result<(String, Option<String>), SettingsError> {
     let (mut address, mut path) = (row.base_url.clone(), row.path.clone());
     for (parameter, meaning) in &row.parameters {
+        let is_in_path =
+            row.path.as_deref().is_some_and(|path| placeholders(path).any(|name| name == parameter));
         let value = match entry.remove(parameter) {
             // An entry with an address of its own needs no part of another one.
-            _ if has_own_address => continue,
+            _ if has_own_address && !is_in_path => continue,
             Some(Value::String(value)) => value,
             Some(_) => return Err(SettingsError::new(parameter, format!("must be text: the {meaning}"))),
             None => {

@@ -111,7 +111,7 @@ const CODES: [(&str, Meaning); 43] = [
 ];
 
 /// Texts about a model that does not exist, in lower case. They count after the word "model", unless they contain it.
-const MISSING_MODEL: [&str; 7] = [
+const MISSING_MODEL: [&str; 8] = [
     "does not exist",        // reference, vLLM
     "not found",             // Ollama
     "is not available",      // gateways
@@ -119,6 +119,7 @@ const MISSING_MODEL: [&str; 7] = [
     "invalid model name",    // LiteLLM
     "no longer available",   // reference, for a model that was withdrawn
     "identifier is invalid", // aws
+    "on-demand throughput",  // aws, for a model that only an inference profile has
 ];
 
 /// Returns the meaning of the code, otherwise of the type.
