@@ -59,7 +59,9 @@ impl CallSettings {
     pub(super) fn route(&self) -> CallRoute {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(&self.query);
-        let query = Some(query.finish()).filter(|query| !query.is_empty());
+        // A blank as `+` has two readings, so a signature of it may be refused.
+        let query = query.finish().replace('+', "%20");
+        let query = Some(query).filter(|query| !query.is_empty());
         CallRoute { path: self.path.clone(), query, framing: self.framing }
     }
 
@@ -83,7 +85,7 @@ mod tests {
         });
         let (own, others) = CallSettings::part(settings.as_object().unwrap()).unwrap();
         let route = own.route();
-        assert_eq!(route.query.as_deref(), Some("api-version=a+b"));
+        assert_eq!(route.query.as_deref(), Some("api-version=a%20b"));
         assert_eq!(
             (route.framing, Value::Object(others)),
             (Framing::AwsEventStream, json!({ "model": "m" }))

@@ -25,5 +25,6 @@ mod native_independent;
 mod native_loop;
 mod native_requests;
 mod native_transcripts;
+mod signature_oracle;
 mod support;
 mod vendor_logins;
