@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::native::call_route::{CallRoute, Framing};
+use crate::native::call_route::{CallRoute, StreamFraming};
 use crate::native::signature::SignatureScope;
 use crate::settings::part;
 use nexus_core::settings_schema;
@@ -21,8 +21,8 @@ pub(super) struct CallSettings {
     path: Option<String>,
     /// Parameters in the query of every call, such as `{ api-version: "2024-10-21" }`.
     query: BTreeMap<String, String>,
-    /// Framing of streamed answers: server-sent events, or the binary messages of Amazon Web Services. Default: sse.
-    framing: Framing,
+    /// StreamFraming of streamed answers: server-sent events, or the binary messages of Amazon Web Services. Default: sse.
+    framing: StreamFraming,
     /// Scope of the signature of requests, for a credential of the sort `aws`.
     sigv4: Option<SignatureScope>,
 }
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(route.query.as_deref(), Some("api-version=a%20b"));
         assert_eq!(
             (route.framing, Value::Object(others)),
-            (Framing::AwsEventStream, json!({ "model": "m" }))
+            (StreamFraming::AwsEventStream, json!({ "model": "m" }))
         );
         for (settings, path) in [
             (json!({ "path": "x" }), vec!["path"]),

@@ -33,7 +33,7 @@ use serde_json::{Map, Value};
 use super::any_server::{self, Cost, StructuredOutput};
 use super::call_settings::CallSettings;
 use crate::auth::Credential;
-use crate::native::call_route::{CallRoute, Framing};
+use crate::native::call_route::{CallRoute, StreamFraming};
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::ErrorReply;
 use crate::native::settings::NativeSettings;
@@ -341,7 +341,7 @@ impl Dialect for MessagesServer {
         if let Some(until) = advice::own_limit(words) {
             return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(until));
         }
-        if self.route.framing == Framing::AwsEventStream
+        if self.route.framing == StreamFraming::AwsEventStream
             && let Some(failure) = advice::bedrock_model(error)
         {
             return Some(failure);

@@ -16,14 +16,14 @@ pub(crate) struct CallRoute {
     pub(crate) path: Option<String>,
     /// Query of every call, percent-encoded.
     pub(crate) query: Option<String>,
-    /// Framing of streamed answers.
-    pub(crate) framing: Framing,
+    /// StreamFraming of streamed answers.
+    pub(crate) framing: StreamFraming,
 }
 
-/// Framing of a streamed answer: how the body is divided into events.
+/// StreamFraming of a streamed answer: how the body is divided into events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Framing {
+pub(crate) enum StreamFraming {
     /// Server-sent events.
     #[default]
     Sse,
@@ -31,7 +31,7 @@ pub(crate) enum Framing {
     AwsEventStream,
 }
 
-impl Framing {
+impl StreamFraming {
     /// Returns the media type.
     pub(crate) fn media_type(self) -> &'static str {
         match self {

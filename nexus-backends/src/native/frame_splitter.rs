@@ -77,7 +77,7 @@ struct FrameHeaders<'a> {
 
 /// Payload of an event with a part of the model's answer.
 #[derive(Deserialize)]
-struct Chunk {
+struct ChunkPayload {
     bytes: String,
 }
 
@@ -192,7 +192,7 @@ impl FrameSplitter {
 
 /// Decodes the model's event in a payload. Returns false if the payload has none.
 fn chunk(payload: &[u8], into: &mut Vec<u8>) -> bool {
-    let Ok(Chunk { bytes }) = serde_json::from_slice(payload) else { return false };
+    let Ok(ChunkPayload { bytes }) = serde_json::from_slice(payload) else { return false };
     let is_decoded = STANDARD.decode_vec(bytes, into).is_ok();
     if !is_decoded {
         into.clear();

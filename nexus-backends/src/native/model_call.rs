@@ -9,7 +9,7 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 
-use super::call_route::Framing;
+use super::call_route::StreamFraming;
 use super::context_fill::ContextFill;
 use super::dialect::{RequestContext, full_query};
 use super::frame_splitter::StreamFault;
@@ -169,7 +169,7 @@ impl TurnLoop<'_> {
     async fn stream(
         &mut self,
         body: &mut Body,
-        framing: Framing,
+        framing: StreamFraming,
         reader: &mut dyn WireReader,
         events: &mut dyn EventSink,
     ) -> Result<BodyEnd, Failure> {

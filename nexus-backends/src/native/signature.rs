@@ -81,7 +81,7 @@ pub(crate) fn check_scope(scope: Option<&SignatureScope>, credential: &Credentia
         return Ok(());
     }
     let reason = "the credential is an AWS key, which signs requests: set `sigv4: { service: bedrock, region: REGION }` \
-         for this backend in nexus.yaml, or use a provider that has it, such as bedrock-anthropic";
+         for this backend in nexus.yaml, or use a provider that signs requests";
     Err(Failure::new(ErrorKind::Unauthenticated, reason))
 }
 

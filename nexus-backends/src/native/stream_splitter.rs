@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::call_route::Framing;
+use super::call_route::StreamFraming;
 use super::frame_splitter::{FrameSplitter, StreamFault};
 use super::sse::{Event, EventSplitter};
 
@@ -15,10 +15,10 @@ pub(crate) enum StreamSplitter {
 
 impl StreamSplitter {
     /// Creates a splitter for events of up to `max_event_bytes` bytes.
-    pub(crate) fn new(framing: Framing, max_event_bytes: usize) -> Self {
+    pub(crate) fn new(framing: StreamFraming, max_event_bytes: usize) -> Self {
         match framing {
-            Framing::Sse => Self::Sse(Box::new(EventSplitter::new(max_event_bytes))),
-            Framing::AwsEventStream => Self::Aws(FrameSplitter::new(max_event_bytes)),
+            StreamFraming::Sse => Self::Sse(Box::new(EventSplitter::new(max_event_bytes))),
+            StreamFraming::AwsEventStream => Self::Aws(FrameSplitter::new(max_event_bytes)),
         }
     }
 

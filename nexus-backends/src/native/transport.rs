@@ -32,7 +32,7 @@ pub(crate) use self::answer::ServerAnswer;
 use self::base_url::BaseUrl;
 pub(crate) use self::body::Body;
 pub(crate) use self::error::TransportError;
-use super::call_route::Framing;
+use super::call_route::StreamFraming;
 use super::settings::NativeSettings;
 use super::signature::RequestSigner;
 use super::wires::shape::WireShape;
@@ -61,7 +61,7 @@ pub(crate) struct CallAddress<'a> {
     /// Query, without its question mark.
     pub(crate) query: Option<String>,
     /// Requested framing of a streamed answer.
-    pub(crate) framing: Framing,
+    pub(crate) framing: StreamFraming,
     /// Signer of the request.
     pub(crate) signer: Option<RequestSigner<'a>>,
 }

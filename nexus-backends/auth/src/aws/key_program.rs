@@ -12,7 +12,7 @@ use super::super::token_text::usable;
 /// Output of the program.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct PrintedKey {
+struct KeyOutput {
     version: u64,
     access_key_id: String,
     #[serde(deserialize_with = "secret")]
@@ -33,7 +33,7 @@ fn maybe_secret<'de, Source: Deserializer<'de>>(source: Source) -> Result<Option
 
 /// Returns the key that a program printed. The error is the reason, and shows nothing of the output.
 pub(super) fn key_of(output: &[u8]) -> Result<Credential, String> {
-    let printed: PrintedKey = serde_json::from_slice(output).map_err(|error| {
+    let printed: KeyOutput = serde_json::from_slice(output).map_err(|error| {
         // The words of the error may have a part of the output in them.
         let place = format!("line {}, column {}", error.line(), error.column());
         format!("its output is not the documented JSON with `Version`, `AccessKeyId` and `SecretAccessKey` ({place})")

@@ -4,7 +4,7 @@ use nexus_core::SettingsError;
 use serde_json::{Map, Value, json};
 
 use super::row::{OWN_KEY_HEADERS, ProviderRow, fill, placeholders};
-use crate::native::call_route::Framing;
+use crate::native::call_route::StreamFraming;
 use crate::native::key_placement::KeyPlacement;
 use crate::native::signature::is_scope_name;
 
@@ -37,7 +37,7 @@ pub(super) fn settings(
     if let Some(path) = path {
         settings.insert("path".to_owned(), path.into());
     }
-    if row.framing != Framing::default() {
+    if row.framing != StreamFraming::default() {
         settings.insert("framing".to_owned(), json!(row.framing));
     }
     settings.insert("base_url".to_owned(), base_url.into());

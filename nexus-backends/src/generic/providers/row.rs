@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::native::call_route::{CallRoute, Framing};
+use crate::native::call_route::{CallRoute, StreamFraming};
 use crate::native::key_placement::KeyPlacement;
 use crate::native::signature::is_scope_name;
 use crate::settings::check_web_url;
@@ -31,8 +31,8 @@ pub(crate) struct ProviderRow {
     pub(super) path: Option<String>,
     /// Parameters in the query of every call.
     pub(super) query: BTreeMap<String, String>,
-    /// Framing of streamed answers. Default: sse.
-    pub(super) framing: Framing,
+    /// StreamFraming of streamed answers. Default: sse.
+    pub(super) framing: StreamFraming,
     /// Members that an entry must have for the address, each with its meaning, such as `{ region: "AWS region" }`.
     pub(super) parameters: BTreeMap<String, String>,
     /// Environment variable that usually holds the key. It is used where an entry names no credential.
@@ -136,7 +136,7 @@ impl ProviderRow {
         let call = [
             ("path", self.path.is_some()),
             ("query", !self.query.is_empty()),
-            ("framing", self.framing != Framing::default()),
+            ("framing", self.framing != StreamFraming::default()),
             ("sigv4", self.sigv4.is_some()),
         ];
         if let Some((key, _)) = call.iter().find(|(key, is_there)| *is_there && !is_setting(key)) {

@@ -10,7 +10,7 @@ use super::body;
 use super::body::Body;
 use super::error::TransportError;
 use crate::http::IncomingBody;
-use crate::native::call_route::Framing;
+use crate::native::call_route::StreamFraming;
 use crate::native::outcome::ErrorBody;
 use crate::native::wires::shape::WireShape;
 
@@ -22,7 +22,7 @@ pub(crate) enum ServerAnswer {
         /// The headers.
         headers: HeaderMap,
         /// The framing of the events.
-        framing: Framing,
+        framing: StreamFraming,
         /// The events.
         body: Body,
     },
@@ -72,14 +72,18 @@ impl ServerAnswer {
         {
             return Err(TransportError::unknown_encoding());
         }
-        for framing in [Framing::Sse, Framing::AwsEventStream] {
+        for framing in [StreamFraming::Sse, StreamFraming::AwsEventStream] {
             if has_type(&headers, framing.media_type()) {
                 return Ok(Self::Stream { headers, framing, body });
             }
         }
         match body.sniff(begins_like).await? {
-            None | Some(BodyFormat::Events) => Ok(Self::Stream { headers, framing: Framing::Sse, body }),
-            Some(BodyFormat::Frames) => Ok(Self::Stream { headers, framing: Framing::AwsEventStream, body }),
+            None | Some(BodyFormat::Events) => {
+                Ok(Self::Stream { headers, framing: StreamFraming::Sse, body })
+            }
+            Some(BodyFormat::Frames) => {
+                Ok(Self::Stream { headers, framing: StreamFraming::AwsEventStream, body })
+            }
             Some(BodyFormat::Other) => Ok(Self::refused(status, headers, &body::beginning(body).await)),
             Some(BodyFormat::Json) => {
                 let body = body::whole(body, max_answer_bytes).await?;
