@@ -1,10 +1,12 @@
 //! Settings that every backend shares: reading by key, billing, credential source, and paths and URLs in the notation
 //! of `nexus.yaml`.
 
+mod aws;
 mod command;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
+use self::aws::AwsSetting;
 use nexus_core::{BuildContext, SettingsError, looks_like_key, variable_name_fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -88,11 +90,11 @@ fn has_user(url: &str) -> bool {
     after_scheme.split(['/', '?', '#', '\\']).next().is_some_and(|authority| authority.contains('@'))
 }
 
-/// Source of a credential: one of `env`, `file`, `keyring`, `command` and `source`, with an optional `account`.
+/// Source of a credential: one of `env`, `file`, `keyring`, `command`, `aws` and `source`, with an optional `account`.
 // A user may put a key into any of the fields by mistake, so `Debug` shows only which of them are set.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["command"] }, { "required": ["source"] }]))]
+#[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["command"] }, { "required": ["aws"] }, { "required": ["source"] }]))]
 pub(crate) struct CredentialSetting {
     /// Variable of the host's environment that holds the token.
     env: Option<String>,
@@ -102,6 +104,8 @@ pub(crate) struct CredentialSetting {
     keyring: Option<String>,
     /// Program with its arguments that prints the token on one line, such as [gcloud, auth, print-access-token].
     command: Option<Vec<String>>,
+    /// Key of Amazon Web Services, which signs requests: from variables, or from a profile.
+    aws: Option<AwsSetting>,
     /// How long a token that the program printed is valid, such as 50m. Default: not known, and reused for 5m.
     ttl: Option<String>,
     /// Longest run of the program. Default: 30s.
@@ -121,6 +125,7 @@ impl fmt::Debug for CredentialSetting {
             ("file", self.file.is_some()),
             ("keyring", self.keyring.is_some()),
             ("command", self.command.is_some()),
+            ("aws", self.aws.is_some()),
             ("source", self.source.is_some()),
             ("account", self.account.is_some()),
         ];
@@ -164,6 +169,13 @@ impl CredentialSetting {
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         self.refuse_keys()?;
         let wrong = |reason: String| SettingsError::new("credential", reason);
+        if let Some(setting) = &self.aws {
+            let others = [&self.env, &self.keyring, &self.source, &self.account];
+            if self.file.is_some() || self.command.is_some() || others.iter().any(|other| other.is_some()) {
+                return Err(wrong("`aws` is a source of its own: remove the other members".into()));
+            }
+            return setting.source(self, context);
+        }
         if self.command.is_none() {
             command::refuse_members(self)?;
         }
@@ -177,12 +189,35 @@ impl CredentialSetting {
             (None, None, None, None, Some(name)) => {
                 return self.source_of_the_host(name, context).map_err(wrong);
             }
-            _ => return Err(wrong("name one of `env`, `file`, `keyring`, `command` and `source`".into())),
+            _ => {
+                return Err(wrong(
+                    "name one of `env`, `file`, `keyring`, `command`, `aws` and `source`".into(),
+                ));
+            }
         };
         Ok(Arc::new(match &self.account {
             Some(account) => token.with_account(account),
             None => token,
         }))
+    }
+
+    /// Like [`source`](Self::source), for a backend that cannot sign requests.
+    pub(crate) fn token_source(
+        &self,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn CredentialSource>, SettingsError> {
+        if self.is_aws() {
+            return Err(SettingsError {
+                path: vec!["credential".to_owned(), "aws".to_owned()],
+                reason: "this backend sends a token and signs no request: name another source".to_owned(),
+            });
+        }
+        self.source(context)
+    }
+
+    /// Returns true if the credential is a key of Amazon Web Services.
+    pub(crate) fn is_aws(&self) -> bool {
+        self.aws.is_some()
     }
 
     fn source_of_the_host(
@@ -216,7 +251,7 @@ pub(crate) fn credential_source(
     context: &BuildContext,
 ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
     match (named, billing) {
-        (Some(setting), _) => setting.source(context).map(Some),
+        (Some(setting), _) => setting.token_source(context).map(Some),
         (None, Billing::Plan) => own.source(context, reach).map(Some),
         (None, Billing::Metered) => Ok(None),
     }
@@ -271,7 +306,10 @@ mod tests {
             [json!({}), json!({ "env": "A", "keyring": "b" }), json!({ "file": "a", "keyring": "b" })]
         {
             let error = source(setting).unwrap_err().to_string();
-            assert_eq!(error, "credential: name one of `env`, `file`, `keyring`, `command` and `source`");
+            assert_eq!(
+                error,
+                "credential: name one of `env`, `file`, `keyring`, `command`, `aws` and `source`"
+            );
         }
     }
 

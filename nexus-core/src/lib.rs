@@ -85,7 +85,7 @@ pub use capabilities::{
     ForgetSupport, LimitSupport, LoopMode, OutputSupport, ServerAddress, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
-pub use credential::Credential;
+pub use credential::{Credential, SigningKey};
 pub use credential_source::{CredentialError, CredentialSource, Standing};
 pub use error::{
     ErrorKind, Handover, Limit, Partial, Phase, ProcessExit, ProcessReport, Retry, Skipped, Survivor,

@@ -8,24 +8,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_core::{ErrorKind, Secret, harness::Failure};
-use nexus_process::{
-    environment::Environment,
-    executable::Executable,
-    spawn::{Bounds, EndedBy, ExitStatus, Invocation},
-};
+use nexus_core::Secret;
+use nexus_process::environment::Environment;
 use tokio::sync::Mutex;
-use zeroize::Zeroizing;
 
+use super::printing_program::{PrintingProgram, TIME_LIMIT};
 use super::token_text::{not_text, usable};
 use super::{Credential, CredentialError, CredentialSource, Standing};
 
 /// Time during which a token without a known lifetime is reused. Source: our own choice.
 const REUSED: Duration = Duration::from_secs(300);
-/// Longest run of the program, unless the owner sets another limit. Source: our own choice.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// Most output of the program, in bytes.
-const MAX_OUTPUT_BYTES: usize = 64 << 10;
 /// Validity of a token for which [`standing`](CredentialSource::standing) counts it as known. It exceeds what a probe needs, so
 /// that the token is still fresh when the probe borrows it.
 const KNOWN_LIFE: Duration = Duration::from_secs(120);
@@ -38,14 +30,10 @@ const KNOWN_LIFE: Duration = Duration::from_secs(120);
 ///
 /// Processes that the program starts end with it. An agent that must outlive a run, such as `gpg-agent`, is started before.
 pub struct CommandToken {
-    program: OsString,
-    arguments: Vec<OsString>,
-    folder: PathBuf,
-    environment: Environment,
+    program: PrintingProgram,
     account: Option<String>,
     /// Time from the print to the end of the token, if its owner states it.
     lifetime: Option<Duration>,
-    time_limit: Duration,
     known: Mutex<LastRun>,
 }
 
@@ -70,13 +58,17 @@ impl CommandToken {
     /// `folder`.
     pub fn new(program: impl Into<OsString>, folder: impl Into<PathBuf>, environment: Environment) -> Self {
         Self {
-            program: program.into(),
-            arguments: Vec::new(),
-            folder: folder.into(),
-            environment,
+            program: PrintingProgram {
+                program: program.into(),
+                arguments: Vec::new(),
+                folder: folder.into(),
+                environment,
+                time_limit: TIME_LIMIT,
+                setting: "credential.command",
+                printed: "the token alone",
+            },
             account: None,
             lifetime: None,
-            time_limit: TIME_LIMIT,
             known: Mutex::default(),
         }
     }
@@ -84,7 +76,7 @@ impl CommandToken {
     /// Sets the arguments. Every process of the machine can read them.
     #[must_use]
     pub fn with_arguments(mut self, arguments: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
-        self.arguments = arguments.into_iter().map(Into::into).collect();
+        self.program.arguments = arguments.into_iter().map(Into::into).collect();
         self
     }
 
@@ -105,7 +97,7 @@ impl CommandToken {
     /// Sets the longest run of the program. Default: 30 seconds.
     #[must_use]
     pub fn with_time_limit(mut self, limit: Option<Duration>) -> Self {
-        self.time_limit = limit.unwrap_or(TIME_LIMIT);
+        self.program.time_limit = limit.unwrap_or(TIME_LIMIT);
         self
     }
 
@@ -156,49 +148,13 @@ impl CommandToken {
         }
     }
 
-    fn executable(&self) -> Result<Executable, String> {
-        Executable::find(&self.program, self.environment.value("PATH"))
-            .map_err(|error| format!("{}: install it, or correct `credential.command`", words(&error)))
-    }
-
     /// Runs the program. The error is the reason, without any of its output that may be secret.
     async fn print(&self) -> Result<Secret, String> {
-        let mut bounds = Bounds::default();
-        bounds.time_limit = Some(self.time_limit);
-        let process = Invocation::new(self.executable()?, &self.folder)
-            .arguments(&self.arguments)
-            .environment(self.environment.clone())
-            .bounds(bounds)
-            .keep_output(MAX_OUTPUT_BYTES as u64, MAX_OUTPUT_BYTES)
-            .spawn()
-            .map_err(|error| format!("{}: correct `credential.command`", words(&error)))?;
-        let exit = process.wait().await;
-        let [output, _] = process.take_kept();
-        let bytes = Zeroizing::new(output.head());
-        match (exit.ended_by, exit.status) {
-            (EndedBy::TimeLimit, _) => Err(format!(
-                "the program did not end within {} s: run it in a terminal to see what it waits for, or set \
-                 `credential.timeout`",
-                self.time_limit.as_secs_f32()
-            )),
-            (EndedBy::OutputLimit, _) => Err(format!(
-                "the program printed more than {MAX_OUTPUT_BYTES} bytes: `credential.command` must print the token alone"
-            )),
-            (_, status) if !status.is_success() => {
-                let end = match status {
-                    ExitStatus::Code(code) => format!("exited with code {code}"),
-                    ExitStatus::Signal(signal) => format!("was ended by signal {signal}"),
-                    ExitStatus::Unknown => "ended without a status".to_owned(),
-                };
-                Err(format!(
-                    "the program {end}: run it in a terminal to see its error output, or correct `credential.command`"
-                ))
-            }
-            _ => token_of(&bytes).map_err(|reason| match bytes.trim_ascii().is_empty() {
-                true => format!("{reason}: run `credential.command` in a terminal to see its error output"),
-                false => format!("{reason}: `credential.command` must print the token alone, on one line"),
-            }),
-        }
+        let bytes = self.program.output().await?;
+        token_of(&bytes).map_err(|reason| match bytes.trim_ascii().is_empty() {
+            true => format!("{reason}: run `credential.command` in a terminal to see its error output"),
+            false => format!("{reason}: `credential.command` must print the token alone, on one line"),
+        })
     }
 }
 
@@ -214,11 +170,6 @@ fn token_of(output: &[u8]) -> Result<Secret, String> {
     }
 }
 
-/// Returns the words of an error and of its causes.
-fn words(error: &(dyn std::error::Error + 'static)) -> String {
-    Failure::of(ErrorKind::Unauthenticated, error).message.unwrap_or_default()
-}
-
 impl fmt::Debug for CommandToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CommandToken({})", self.describe())
@@ -228,12 +179,12 @@ impl fmt::Debug for CommandToken {
 #[async_trait]
 impl CredentialSource for CommandToken {
     fn describe(&self) -> String {
-        format!("the output of {} (`credential.command`)", self.program.display())
+        format!("the output of {} (`credential.command`)", self.program.program.display())
     }
 
     /// Does not run the program, because it may use the network.
     async fn standing(&self) -> Result<Standing, CredentialError> {
-        if let Err(reason) = self.executable() {
+        if let Err(reason) = self.program.executable() {
             return Err(CredentialError::Unreadable { place: self.describe(), reason });
         }
         // During a run the lock is taken for up to the time limit. Do not wait for it.

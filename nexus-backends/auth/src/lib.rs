@@ -4,7 +4,8 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `static_token` | a token from a variable, a file or the keyring, which its owner replaces |
-//! | `command_token` | a token that a program prints |
+//! | `command_token`, `printing_program` | a token that a program prints |
+//! | `aws` | keys of Amazon Web Services from variables or a profile, and signatures with them |
 //! | `login`, `sign_in` | an owned login, and the strategy that creates, refreshes and revokes it |
 //! | `manager`, `lock` | the credential manager of a login, and its refresh lock: across tasks, threads and processes |
 //! | `store` | storage of a login: a file, or the keyring of the system |
@@ -18,7 +19,10 @@
 //! | `http` | the HTTP client alone |
 //! | `command` | tokens that a program prints |
 //! | `keyring` | the keyring of the system, as a store of logins and for API keys |
+//! | `aws` | keys of Amazon Web Services, and signatures with them |
 
+#[cfg(feature = "aws")]
+pub mod aws;
 #[cfg(feature = "command")]
 mod command_token;
 #[cfg(feature = "http")]
@@ -29,6 +33,8 @@ mod login;
 mod manager;
 #[cfg(feature = "oauth")]
 mod oauth;
+#[cfg(feature = "command")]
+mod printing_program;
 mod sign_in;
 mod static_token;
 pub mod store;

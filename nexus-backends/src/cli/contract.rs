@@ -136,6 +136,8 @@ impl TurnPlan {
             None => Lease::borrow(source, self.lifetime()).await?,
         };
         self.redactor.learn(lease.credential().token.expose());
+        let signing = lease.credential().signing.as_ref();
+        signing.and_then(|key| key.session.as_ref()).inspect(|session| self.redactor.learn(session.expose()));
         Ok(lease)
     }
 

@@ -80,7 +80,7 @@ impl Settings {
         &self,
         context: &BuildContext,
     ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
-        self.credential.as_ref().map(|setting| setting.source(context)).transpose()
+        self.credential.as_ref().map(|setting| setting.token_source(context)).transpose()
     }
 }
 

@@ -118,7 +118,10 @@ pub(super) fn misplaced(error: &ErrorReply<'_>, kind: &str) -> Option<Failure> {
     match shared.kind {
         ErrorKind::Unauthenticated => Some(Failure::new(
             shared.kind,
-            format!("{words} (check `credential` of this backend in nexus.yaml)"),
+            match error.advice() {
+                Some(advice) => format!("{words} ({advice})"),
+                None => format!("{words} (check `credential` of this backend in nexus.yaml)"),
+            },
         )),
         ErrorKind::ModelUnavailable => Some(Failure::new(
             shared.kind,

@@ -28,11 +28,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::any_server::{self, Cost, StructuredOutput};
+use super::call_settings::CallSettings;
 use crate::auth::Credential;
+use crate::native::call_route::CallRoute;
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::key_placement::KeyPlacement;
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field};
 use crate::native::settings::NativeSettings;
+use crate::native::signature::{RequestSigner, SignatureScope, check_scope, signer};
 use crate::native::transport::Transport;
 use crate::native::wires::AnswerFormat;
 use crate::native::wires::chat::shape::{ChatShape, ThinkingBack};
@@ -68,6 +71,7 @@ impl BackendKind for ChatCompletions {
 
     fn settings_schema(&self) -> Value {
         let mut schema = own_settings::schema::<ChatSettings>();
+        CallSettings::add_to(&mut schema);
         schema["required"] = json!(["base_url"]);
         schema
     }
@@ -78,7 +82,8 @@ impl BackendKind for ChatCompletions {
         settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (own, shared) = own_settings::part::<ChatSettings>(settings)?;
+        let (call, settings) = CallSettings::part(settings)?;
+        let (own, shared) = own_settings::part::<ChatSettings>(&settings)?;
         own.auth.check("auth")?;
         any_server::check_body(&own.body)?;
         let settings = NativeSettings::read(&shared, context)?;
@@ -89,6 +94,7 @@ impl BackendKind for ChatCompletions {
         }
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut server = ChatServer::new(&own, &settings);
+        (server.route, server.scope) = (call.route(), call.scope());
         server.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared));
         kind::build(id, Arc::new(server), credential, &settings, context)
     }
@@ -176,6 +182,8 @@ pub(crate) struct ChatServer {
     efforts: Vec<Effort>,
     cost: CostReport,
     auth: KeyPlacement,
+    route: CallRoute,
+    scope: Option<SignatureScope>,
 }
 
 impl ChatServer {
@@ -215,6 +223,8 @@ impl ChatServer {
             efforts: own.efforts.clone().unwrap_or_else(|| EFFORTS.to_vec()),
             cost: own.cost.report(),
             auth: own.auth.clone(),
+            route: CallRoute::default(),
+            scope: None,
         }
     }
 }
@@ -243,6 +253,7 @@ impl Dialect for ChatServer {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        check_scope(self.scope.as_ref(), credential)?;
         any_server::check_key(self.billing, &self.host, credential)
     }
 
@@ -255,8 +266,10 @@ impl Dialect for ChatServer {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
         let shape = WireShape::Chat(self.shape.clone());
+        let path = self.route.path(&model)?;
         Ok(ModelPlan {
             model,
+            path,
             shape,
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
@@ -265,12 +278,20 @@ impl Dialect for ChatServer {
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {
-        let probed = ProbedModel { model: self.default_model.as_ref(), path: "/models" };
+        let probed = ProbedModel { model: self.default_model.as_ref(), path: self.list_path()? };
         self.is_list_probed.then_some(probed)
     }
 
     fn list_path(&self) -> Option<&'static str> {
-        Some("/models")
+        self.route.path.is_none().then_some("/models")
+    }
+
+    fn route(&self) -> Option<&CallRoute> {
+        Some(&self.route)
+    }
+
+    fn signer<'s>(&'s self, credential: &'s Credential) -> Option<RequestSigner<'s>> {
+        signer(self.scope.as_ref(), credential)
     }
 
     fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {

@@ -36,6 +36,7 @@ use crate::auth::Credential;
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::outcome::ErrorReply;
 use crate::native::settings::NativeSettings;
+use crate::native::signature::check_scope;
 use crate::native::transport::Transport;
 use crate::native::wires::AnswerFormat;
 use crate::native::wires::gemini::shape::{GeminiShape, ResultPictures, ThinkingControl, call_path};
@@ -266,6 +267,7 @@ impl Dialect for GeminiServer {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        check_scope(None, credential)?;
         any_server::check_key(self.billing, &self.host, credential)
     }
 
@@ -285,6 +287,7 @@ impl Dialect for GeminiServer {
             shape,
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
+            path: None,
             context_window: None,
         })
     }
@@ -312,7 +315,7 @@ impl Dialect for GeminiServer {
             return bearer::headers(credential);
         }
         let mut headers = bearer::headers(None);
-        let key = credential.and_then(|key| HeaderValue::from_str(key.token.expose()).ok());
+        let key = credential.and_then(bearer::token).and_then(|key| HeaderValue::from_str(key).ok());
         if let Some(mut value) = key {
             value.set_sensitive(true);
             headers.insert(KEY_HEADER, value);

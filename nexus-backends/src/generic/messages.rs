@@ -13,7 +13,9 @@
 //!
 //! Source: the API reference, and the types of Anthropic's SDK for Python 2.14.0.
 
-use std::{sync::Arc, time::SystemTime};
+mod advice;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{
@@ -22,19 +24,20 @@ use http::{
 };
 use nexus_core::{
     BackendId, BackendKind, BuildContext, Capabilities, CostReport, Effort, ErrorKind, ExecutionBackend,
-    ModelId, OutputSupport, Retry, SettingsError, TurnEvent, VendorId,
-    harness::Failure,
-    turn::{RateLimitNotification, RateLimitStatus},
+    ModelId, OutputSupport, SettingsError, TurnEvent, VendorId, harness::Failure,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::any_server::{self, Cost, StructuredOutput};
+use super::call_settings::CallSettings;
 use crate::auth::Credential;
+use crate::native::call_route::{CallRoute, StreamFraming};
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
-use crate::native::outcome::{ErrorBody, ErrorReply};
+use crate::native::outcome::ErrorReply;
 use crate::native::settings::NativeSettings;
+use crate::native::signature::{RequestSigner, SignatureScope, check_scope, signer};
 use crate::native::transport::Transport;
 use crate::native::wires::AnswerFormat;
 use crate::native::wires::messages::shape::{MessagesShape, ThinkingForm};
@@ -51,13 +54,10 @@ const VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 /// Effort levels that the API documents.
 const EFFORTS: [Effort; 5] = [Effort::Low, Effort::Medium, Effort::High, Effort::XHigh, Effort::Max];
 
-/// Part of a limit above which its use is reported as a warning. Source: our own choice.
-const NEAR_PERCENT: f64 = 80.0;
-
 /// The backend kind `messages`: Nexus's own loop at any server that speaks the Messages API.
 ///
 /// Settings: those of every native backend; and `vendor`, `structured_output`, `efforts`, `thinking`, `max_tokens`,
-/// `cache_marks`, `key_header`, `body`, `cost`. A token of a Claude plan is rejected.
+/// `cache_marks`, `key_header`, `omit`, `body`, `cost`, and those of a call: `path`, `query`, `framing`, `sigv4`. A token of a Claude plan is rejected.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessagesApi;
 
@@ -77,7 +77,9 @@ impl BackendKind for MessagesApi {
     }
 
     fn settings_schema(&self) -> Value {
-        own_settings::schema::<MessagesSettings>()
+        let mut schema = own_settings::schema::<MessagesSettings>();
+        CallSettings::add_to(&mut schema);
+        schema
     }
 
     fn build(
@@ -86,7 +88,8 @@ impl BackendKind for MessagesApi {
         settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (own, shared) = own_settings::part::<MessagesSettings>(settings)?;
+        let (call, settings) = CallSettings::part(settings)?;
+        let (own, shared) = own_settings::part::<MessagesSettings>(&settings)?;
         any_server::check_body(&own.body)?;
         if own.max_tokens == Some(0) {
             return Err(SettingsError::new("max_tokens", "must be at least 1"));
@@ -95,6 +98,7 @@ impl BackendKind for MessagesApi {
         settings.base_url.get_or_insert_with(|| BASE_URL.to_owned());
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut server = MessagesServer::new(&own, &settings);
+        server.apply(&call);
         server.provider = own.vendor.unwrap_or_else(|| "anthropic".to_owned());
         kind::build(id, Arc::new(server), credential, &settings, context)
     }
@@ -123,6 +127,8 @@ struct MessagesSettings {
     cache_marks: Option<bool>,
     /// Header with the key: x-api-key, or authorization as a bearer token. Default: x-api-key.
     key_header: KeyHeader,
+    /// Members that requests leave out, because the address states them.
+    omit: Vec<OmittedMember>,
     /// More members of every request.
     body: Map<String, Value>,
     /// Reports of the server on the cost of an answer, in its usage. Default: never.
@@ -146,19 +152,32 @@ enum KeyHeader {
     Authorization,
 }
 
+/// Member of a request that the address can state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum OmittedMember {
+    Model,
+    Stream,
+}
+
 /// Dialect of the server, from the settings.
 #[derive(Debug)]
 pub(crate) struct MessagesServer {
     provider: String,
     default_model: Option<ModelId>,
     is_list_probed: bool,
-    list_path: &'static str,
+    /// Path of the list of models; `None` at a server whose calls have another path than the API.
+    list_path: Option<&'static str>,
     billing: Option<Billing>,
     host: String,
     key_header: KeyHeader,
     shape: MessagesShape,
     efforts: Vec<Effort>,
     cost: CostReport,
+    route: CallRoute,
+    scope: Option<SignatureScope>,
+    /// True if the body names the version of the API, so that no header does.
+    has_version_member: bool,
 }
 
 impl MessagesServer {
@@ -178,19 +197,33 @@ impl MessagesServer {
             thinking,
             cache_marks: own.cache_marks.unwrap_or(true),
             answer: own.structured_output.format(),
+            omits_model: own.omit.contains(&OmittedMember::Model),
+            omits_stream: own.omit.contains(&OmittedMember::Stream),
             body: any_server::body(&own.body),
         };
         Self {
             provider: "anthropic".to_owned(),
             default_model: settings.model.as_deref().map(ModelId::from),
             is_list_probed: !settings.credential.as_ref().is_some_and(CredentialSetting::is_of_the_host),
-            list_path: if shape.path == "/messages" { "/models" } else { "/v1/models" },
+            list_path: Some(if shape.path == "/messages" { "/models" } else { "/v1/models" }),
             billing: settings.billing,
             host: any_server::host(settings),
             key_header: own.key_header,
             shape,
             efforts,
             cost: own.cost.report(),
+            route: CallRoute::default(),
+            scope: None,
+            has_version_member: own.body.contains_key("anthropic_version"),
+        }
+    }
+
+    /// Applies the settings of a call's address and signature.
+    fn apply(&mut self, call: &CallSettings) {
+        self.route = call.route();
+        self.scope = call.scope();
+        if self.route.path.is_some() {
+            self.list_path = None;
         }
     }
 }
@@ -224,6 +257,7 @@ impl Dialect for MessagesServer {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        check_scope(self.scope.as_ref(), credential)?;
         any_server::check_key(self.billing, &self.host, credential)
     }
 
@@ -236,8 +270,10 @@ impl Dialect for MessagesServer {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
         let shape = WireShape::Messages(self.shape.clone());
+        let path = self.route.path(&model)?;
         Ok(ModelPlan {
             model,
+            path,
             shape,
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
@@ -246,16 +282,24 @@ impl Dialect for MessagesServer {
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {
-        let probed = ProbedModel { model: self.default_model.as_ref(), path: self.list_path };
+        let probed = ProbedModel { model: self.default_model.as_ref(), path: self.list_path? };
         self.is_list_probed.then_some(probed)
     }
 
     // A page has 20 models by default, and 1000 at most. Source: API reference, "List Models".
     fn list_path(&self) -> Option<&'static str> {
-        Some(match self.list_path {
+        Some(match self.list_path? {
             "/models" => "/models?limit=1000",
             _ => "/v1/models?limit=1000",
         })
+    }
+
+    fn route(&self) -> Option<&CallRoute> {
+        Some(&self.route)
+    }
+
+    fn signer<'s>(&'s self, credential: &'s Credential) -> Option<RequestSigner<'s>> {
+        signer(self.scope.as_ref(), credential)
     }
 
     fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
@@ -267,9 +311,11 @@ impl Dialect for MessagesServer {
             KeyHeader::Authorization => bearer::headers(credential),
             KeyHeader::XApiKey => bearer::headers(None),
         };
-        headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
+        if !self.has_version_member {
+            headers.insert(HeaderName::from_static("anthropic-version"), VERSION);
+        }
         let key = credential.filter(|_| self.key_header == KeyHeader::XApiKey);
-        if let Some(mut value) = key.and_then(|key| HeaderValue::from_str(key.token.expose()).ok()) {
+        if let Some(mut value) = key.and_then(bearer::token).and_then(|key| HeaderValue::from_str(key).ok()) {
             value.set_sensitive(true);
             headers.insert(HeaderName::from_static("x-api-key"), value);
         }
@@ -277,7 +323,7 @@ impl Dialect for MessagesServer {
     }
 
     fn head(&self, headers: &HeaderMap) -> HeaderInfo {
-        HeaderInfo { limits: limits(headers), ..HeaderInfo::default() }
+        HeaderInfo { limits: advice::limits(headers), ..HeaderInfo::default() }
     }
 
     fn event(&self, _kind: &str, _data: &[u8]) -> Option<Vec<TurnEvent>> {
@@ -292,10 +338,15 @@ impl Dialect for MessagesServer {
                 format!("{words} (set `model` for this backend in nexus.yaml to a model of this server)");
             return Some(Failure::new(ErrorKind::ModelUnavailable, words));
         }
-        if let Some(until) = own_limit(words) {
+        if let Some(until) = advice::own_limit(words) {
             return Some(Failure::new(ErrorKind::UsageLimit, words).with_retry(until));
         }
-        let switch = switch(error.body).filter(|switch| !self.has(switch));
+        if self.route.framing == StreamFraming::AwsEventStream
+            && let Some(failure) = advice::bedrock_model(error)
+        {
+            return Some(failure);
+        }
+        let switch = advice::switch(error.body).filter(|switch| !self.has(switch));
         match switch.filter(|_| error.status == Some(StatusCode::BAD_REQUEST)) {
             Some(switch) => {
                 let words = format!("{words} (set `{switch}` for this backend in nexus.yaml)");
@@ -317,59 +368,6 @@ impl MessagesServer {
             _ => false,
         }
     }
-}
-
-/// Returns the end of the limit that the account's owner set, if the words are about it. The API sends them as an
-/// invalid request: "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00
-/// UTC." Source: observed.
-fn own_limit(words: &str) -> Option<Retry> {
-    if !words.contains("API usage limits") {
-        return None;
-    }
-    let moment = |after: &str| {
-        let (date, rest) = after.split_once(" at ")?;
-        let time = rest.split_whitespace().next()?;
-        nexus_files::rfc3339::parse(&format!("{date}T{time}:00Z"))
-    };
-    let until = words.split_once("regain access on ").and_then(|(_, after)| moment(after));
-    Some(until.map_or(Retry::Never, Retry::At))
-}
-
-/// Returns the setting that omits or changes the field that an error concerns. The API names fields in its words alone.
-fn switch(body: &ErrorBody) -> Option<&'static str> {
-    Some(match () {
-        () if body.names("budget_tokens") || body.names("thinking.type.enabled") => "thinking: adaptive",
-        () if body.names("adaptive") => "thinking: budget",
-        () if body.names("output_config.effort") || body.names("effort parameter") => "thinking: budget",
-        () if body.names("output_config") || body.names("output_format") => "structured_output: tool",
-        () if body.names("cache_control") => "cache_marks: false",
-        () if body.names("max_tokens:") => "max_tokens",
-        _ => return None,
-    })
-}
-
-/// Returns the use of the account's limits. Source: the API reference, "Rate limits", response headers.
-fn limits(headers: &HeaderMap) -> Vec<RateLimitNotification> {
-    let text = |name: String| headers.get(name).and_then(|value| value.to_str().ok());
-    let limit = |window: &str| {
-        let member = |member: &str| text(format!("anthropic-ratelimit-{window}-{member}"));
-        let number = |name: &str| member(name).and_then(|value| value.trim().parse::<f64>().ok());
-        let (all, left) = (number("limit").filter(|all| *all > 0.0)?, number("remaining")?);
-        let used = ((all - left) / all * 100.0).clamp(0.0, 100.0).round();
-        let status = match () {
-            () if left <= 0.0 => RateLimitStatus::Rejected,
-            () if used >= NEAR_PERCENT => RateLimitStatus::Warning,
-            () => return None,
-        };
-        let reset: Option<SystemTime> = member("reset").and_then(nexus_files::rfc3339::parse);
-        Some(
-            RateLimitNotification::new(status)
-                .with_window(Some(window.to_owned()))
-                .with_used_percent(Some(used))
-                .with_resets_at(reset),
-        )
-    };
-    ["requests", "input-tokens", "output-tokens"].into_iter().filter_map(limit).collect()
 }
 
 #[cfg(test)]

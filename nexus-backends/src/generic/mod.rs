@@ -1,6 +1,7 @@
 //! `responses`, `chat`, `messages` and `gemini`: backends for any server that speaks the API of that name.
 
 mod any_server;
+mod call_settings;
 pub mod chat;
 mod detect;
 pub mod gemini;

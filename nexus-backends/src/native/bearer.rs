@@ -23,9 +23,14 @@ pub(crate) fn headers(credential: Option<&Credential>) -> HeaderMap {
     headers
 }
 
+/// Returns the token that a request contains. The secret part of a key that signs requests is never in one.
+pub(crate) fn token(credential: &Credential) -> Option<&str> {
+    Some(credential.token.expose()).filter(|_| credential.signing.is_none())
+}
+
 /// Returns the token as a header value; `None` for a token that no header can contain, which [`check`] rejects earlier.
 fn authorization(credential: &Credential) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&format!("Bearer {}", credential.token.expose())).ok()?;
+    let mut value = HeaderValue::from_str(&format!("Bearer {}", token(credential)?)).ok()?;
     value.set_sensitive(true);
     Some(value)
 }
@@ -46,7 +51,8 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     let is_account_sendable =
         credential.account.as_deref().is_none_or(|account| HeaderValue::from_str(account).is_ok());
-    if authorization(credential).is_none() || !is_account_sendable {
+    let is_sendable = credential.signing.is_some() || authorization(credential).is_some();
+    if !is_sendable || !is_account_sendable {
         let reason = "the credential contains characters that are not allowed in a header: check its source";
         return Err(Failure::new(ErrorKind::Unauthenticated, reason));
     }

@@ -1,6 +1,6 @@
 //! Differences between servers of one wire, as data and small functions.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use http::header::HeaderMap;
@@ -9,7 +9,9 @@ use nexus_core::{
 };
 
 use super::bearer;
+use super::call_route::CallRoute;
 use super::outcome::ErrorReply;
+use super::signature::RequestSigner;
 use super::transport::Transport;
 use super::wires::shape::WireShape;
 use crate::auth::Credential;
@@ -55,8 +57,18 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
         bearer::headers(credential)
     }
 
-    /// Returns the query of every request, if the server expects the credential there. Default: `None`.
+    /// Returns the query with the credential, if the server expects the credential there. Default: `None`.
     fn query(&self, _credential: Option<&Credential>) -> Option<String> {
+        None
+    }
+
+    /// Returns the address and framing of calls, if settings change them. Default: `None`.
+    fn route(&self) -> Option<&CallRoute> {
+        None
+    }
+
+    /// Returns the signer of requests, if `credential` signs them. Default: `None`.
+    fn signer<'s>(&'s self, _credential: &'s Credential) -> Option<RequestSigner<'s>> {
         None
     }
 
@@ -73,9 +85,20 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
 }
 
+/// Returns the query of a request: that of the settings, and that of the credential.
+pub(super) fn full_query(dialect: &dyn Dialect, credential: Option<&Credential>) -> Option<String> {
+    let of_route = dialect.route().and_then(|route| route.query.clone());
+    match (of_route, dialect.query(credential)) {
+        (Some(one), Some(other)) => Some(format!("{one}&{other}")),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Adds a credential to `redactor` in each form in which a request contains it.
 pub(super) fn learn_credential(redactor: &Redactor, dialect: &dyn Dialect, credential: &Credential) {
     redactor.learn(credential.token.expose());
+    let session = credential.signing.as_ref().and_then(|key| key.session.as_ref());
+    session.inspect(|session| redactor.learn(session.expose()));
     // A query contains the percent-encoded token, and servers repeat the URL of a request in their errors. Some write the
     // escapes again with lower-case digits.
     if let Some(value) = dialect.query(Some(credential)).as_deref().and_then(|query| query.split_once('=')) {
@@ -132,6 +155,8 @@ pub(crate) struct HeaderInfo {
 pub(crate) struct ModelPlan {
     /// Name of the model in requests.
     pub(crate) model: ModelId,
+    /// Path of calls below the base URL, if it differs from that of the wire.
+    pub(crate) path: Option<Arc<str>>,
     /// Wire, and the shape of the requests on it.
     pub(crate) shape: WireShape,
     /// Effort levels that the model supports. Requests use the same names. If empty, requests omit the field.

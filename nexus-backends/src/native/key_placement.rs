@@ -81,7 +81,7 @@ impl KeyPlacement {
             return bearer::headers(credential.filter(|_| *self == Self::Bearer));
         };
         let mut headers = bearer::headers(None);
-        let value = credential.and_then(|key| HeaderValue::from_str(key.token.expose()).ok());
+        let value = credential.and_then(bearer::token).and_then(|key| HeaderValue::from_str(key).ok());
         if let (Some(mut value), Ok(name)) = (value, HeaderName::from_bytes(name.as_bytes())) {
             value.set_sensitive(true);
             headers.insert(name, value);
@@ -93,7 +93,7 @@ impl KeyPlacement {
     pub(crate) fn query(&self, credential: Option<&Credential>) -> Option<String> {
         let Self::Query(name) = self else { return None };
         let mut query = url::form_urlencoded::Serializer::new(String::new());
-        query.append_pair(name, credential?.token.expose());
+        query.append_pair(name, credential.and_then(bearer::token)?);
         Some(query.finish())
     }
 }

@@ -9,7 +9,8 @@
 //! | `turn_loop`, `setup`, `model_call`, `turn_context` | from request to reply to request, until the model stops or a limit is reached |
 //! | [`wires`] | one protocol each: requests, streams and conversations |
 //! | `wire_reader`, `transcript`, `reply` | the interface between the loop and a wire |
-//! | [`sse`], `lenient` | bytes to events, and values that servers write in several forms |
+//! | [`sse`], [`frame_splitter`], `stream_splitter` | bytes to events, by the framing of the body |
+//! | `lenient` | values that servers write in several forms |
 //! | `tools` | the caller's tools and the answer's schema, as servers accept them |
 //! | `own_tools` | files and commands, as the access level allows |
 //! | `compaction`, `context_room`, `context_fill` | older parts of a conversation that are dropped, so that the rest fits into the model's context |
@@ -17,15 +18,18 @@
 //! | `outcome`, `retry` | the meaning of an error, and the decision to repeat a request |
 //! | `prices` | the cost of a reply whose server reports none |
 //! | `probe`, `model_list`, `model_name` | whether a turn would start, and the models that a server offers |
-//! | `transport`, `bearer`, `key_placement`, `models` | HTTP, the credential in requests, a server's model list |
+//! | `transport`, `call_route`, `models` | HTTP, the address of a call, a server's model list |
+//! | `bearer`, `key_placement`, `signature` | the credential in requests |
 
 pub(crate) mod arguments;
 mod backend;
 pub(crate) mod bearer;
+pub(crate) mod call_route;
 pub(crate) mod compaction;
 mod context_fill;
 mod context_room;
 pub(crate) mod dialect;
+pub mod frame_splitter;
 mod item_transcript;
 pub(crate) mod items;
 pub(crate) mod key_placement;
@@ -45,8 +49,10 @@ pub(crate) mod reply;
 mod retry;
 pub(crate) mod settings;
 mod setup;
+pub(crate) mod signature;
 pub mod sse;
 pub(crate) mod stored;
+pub(crate) mod stream_splitter;
 mod tool_calls;
 pub(crate) mod tools;
 pub(crate) mod transcript;

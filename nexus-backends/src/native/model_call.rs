@@ -9,15 +9,17 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 
+use super::call_route::StreamFraming;
 use super::context_fill::ContextFill;
-use super::dialect::RequestContext;
+use super::dialect::{RequestContext, full_query};
+use super::frame_splitter::StreamFault;
 use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
 use super::reply::{CallEnding, ModelReply};
 use super::retry::Attempts;
 use super::setup::TurnSetup;
-use super::sse::EventSplitter;
+use super::stream_splitter::StreamSplitter;
 use super::transcript::Transcript;
-use super::transport::{Body, ServerAnswer};
+use super::transport::{Body, CallAddress, ServerAnswer};
 use super::turn_context::BodyEnd;
 use super::turn_loop::TurnLoop;
 use super::wire_reader::WireReader;
@@ -114,12 +116,19 @@ impl TurnLoop<'_> {
             conversation: conversation.id(),
             sticky: setup.sticky.as_deref(),
         });
-        let query = backend.dialect.query(setup.borrowed.credential.as_ref());
         let body = conversation.request(self.output_tokens_left());
         let request_bytes = conversation.request_bytes();
         // Box this large future, which completes before the response streams in. Otherwise every open turn would
         // contain it.
-        let post = Box::pin(backend.transport.post(&setup.plan.shape, query.as_deref(), headers, body));
+        let credential = setup.borrowed.credential.as_ref();
+        let route = backend.dialect.route();
+        let address = CallAddress {
+            path: setup.plan.path.as_deref(),
+            query: full_query(&*backend.dialect, credential),
+            framing: route.map(|route| route.framing).unwrap_or_default(),
+            signer: credential.and_then(|credential| backend.dialect.signer(credential)),
+        };
+        let post = Box::pin(backend.transport.post(&setup.plan.shape, address, headers, body));
         let posted = self.context.attend(events, post).await?;
         let mut reader = wires::reader(self.requests, &backend.dialect, &setup.plan);
         let end = match posted {
@@ -140,13 +149,13 @@ impl TurnLoop<'_> {
                 arrived.into_iter().for_each(|event| self.context.log.event(event));
                 BodyEnd::Over
             }
-            Ok(ServerAnswer::Stream { headers, mut body }) => {
+            Ok(ServerAnswer::Stream { headers, framing, mut body }) => {
                 self.head(&headers, setup);
                 reader.answer_has(&headers);
                 // The headers borrow the connection's first buffer, and would keep it in memory as long as the stream
                 // lasts.
                 drop(headers);
-                self.stream(&mut body, &mut *reader, events).await?
+                self.stream(&mut body, framing, &mut *reader, events).await?
             }
         };
         self.context.log.model_calls += 1;
@@ -160,10 +169,11 @@ impl TurnLoop<'_> {
     async fn stream(
         &mut self,
         body: &mut Body,
+        framing: StreamFraming,
         reader: &mut dyn WireReader,
         events: &mut dyn EventSink,
     ) -> Result<BodyEnd, Failure> {
-        let mut splitter = EventSplitter::new(self.backend.max_event_bytes);
+        let mut splitter = StreamSplitter::new(framing, self.backend.max_event_bytes);
         let end = self.context.read(events, body, &mut splitter, reader).await?;
         if reader.is_finished() {
             self.context.close(body).await?;
@@ -223,8 +233,12 @@ impl TurnLoop<'_> {
                     return Ok(reply);
                 }
                 (CallEnding::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
-                (CallEnding::Missing { .. }, BodyEnd::TooLong(error)) => {
-                    Failure::of(ErrorKind::Protocol, &error)
+                (CallEnding::Missing { .. }, BodyEnd::Faulty(fault @ StreamFault::TooLong(_))) => {
+                    Failure::of(ErrorKind::Protocol, &fault)
+                }
+                // The connection has changed bytes, so another one may not.
+                (CallEnding::Missing { .. }, BodyEnd::Faulty(fault @ StreamFault::Damaged)) => {
+                    Failure::of(ErrorKind::Transport, &fault).with_retry(Retry::Now)
                 }
                 (CallEnding::Missing { unreadable: true }, BodyEnd::Over) => {
                     Failure::new(ErrorKind::Protocol, "the answer cannot be read and is incomplete")

@@ -20,7 +20,7 @@ use url::Url;
 
 pub(crate) use self::body::{ErrorBody, Form};
 use self::delay::Delay;
-use self::tables::{Meaning, of_code, speaks_of_length, speaks_of_missing_model};
+use self::tables::{Meaning, advice, of_code, speaks_of_length, speaks_of_missing_model};
 
 /// Maximum length of a failure's message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 2 << 10;
@@ -76,6 +76,11 @@ impl ErrorReply<'_> {
         failure.with_named_retry(Delay::of(self).map(Delay::into_retry))
     }
 
+    /// Returns advice on the code of the error, if it has a special one.
+    pub(crate) fn advice(&self) -> Option<&'static str> {
+        advice(self.body)
+    }
+
     /// Returns the server's time for a retry; [`Retry::Never`] without one.
     pub(crate) fn named_retry(&self) -> Retry {
         Delay::of(self).map(Delay::into_retry).unwrap_or_default()
@@ -89,10 +94,11 @@ impl ErrorReply<'_> {
     fn meaning(&self) -> (Meaning, Option<&'static str>) {
         let body = self.body;
         if let Some(meaning) = of_code(body) {
-            return (meaning, None);
+            return (meaning, advice(body));
         }
         let Some(status) = self.status.or(body.status) else {
-            let is_bad_request = body.kind.as_deref() == Some("invalid_request_error");
+            let is_bad_request =
+                matches!(body.kind.as_deref(), Some("invalid_request_error" | "validationException"));
             return match () {
                 () if speaks_of_length(body) => (Meaning::ContextExceeded, None),
                 () if is_bad_request && speaks_of_missing_model(body) => (Meaning::ModelUnavailable, None),

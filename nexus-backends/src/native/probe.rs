@@ -12,7 +12,7 @@ use http::{
 use nexus_core::{Availability, ErrorKind, Standing};
 use serde::Deserialize;
 
-use super::dialect::ProbedModel;
+use super::dialect::{ProbedModel, full_query};
 use super::model_name::is_listed_name;
 use super::model_server::ModelServer;
 use super::outcome::{self, ErrorBody, ErrorReply};
@@ -115,7 +115,7 @@ pub(super) async fn fetch(
     path: &str,
     credential: Option<&Credential>,
 ) -> Result<Fetched, TransportError> {
-    let query = server.dialect.query(credential);
+    let query = full_query(&*server.dialect, credential);
     let path = with_query(path, query.as_deref());
     server.transport.get_within(&path, server.dialect.list_headers(credential), REACH_PATIENCE).await
 }

@@ -32,7 +32,9 @@ pub(crate) use self::answer::ServerAnswer;
 use self::base_url::BaseUrl;
 pub(crate) use self::body::Body;
 pub(crate) use self::error::TransportError;
+use super::call_route::StreamFraming;
 use super::settings::NativeSettings;
+use super::signature::RequestSigner;
 use super::wires::shape::WireShape;
 use crate::http::{ClientPlan, HttpError, HttpProblem, IncomingBody, ServerClient};
 use crate::server_address::{LOOPBACK, server_address};
@@ -49,6 +51,19 @@ pub(crate) struct Transport {
     /// Headers that the configuration adds to every request.
     headers: HeaderMap,
     max_answer_bytes: usize,
+}
+
+/// Address of a model call, and what is sent and expected there.
+#[derive(Debug, Default)]
+pub(crate) struct CallAddress<'a> {
+    /// Path below the base URL. `None` selects that of the wire.
+    pub(crate) path: Option<&'a str>,
+    /// Query, without its question mark.
+    pub(crate) query: Option<String>,
+    /// Requested framing of a streamed answer.
+    pub(crate) framing: StreamFraming,
+    /// Signer of the request.
+    pub(crate) signer: Option<RequestSigner<'a>>,
 }
 
 /// Complete response to a small request.
@@ -81,19 +96,19 @@ impl Transport {
         })
     }
 
-    /// Requests a model's answer: `POST {base_url}` with the path of the wire, and with `query`. Returns as soon as the kind of response
-    /// is known.
+    /// Requests a model's answer: `POST {base_url}` with the path of the call. Returns as soon as the kind of response is known.
     pub(crate) async fn post(
         &self,
         shape: &WireShape,
-        query: Option<&str>,
+        call: CallAddress<'_>,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ServerAnswer, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        let response = self.sent(Method::POST, &with_query(shape.path(), query), headers, body).await?;
+        headers.insert(ACCEPT, HeaderValue::from_static(call.framing.media_type()));
+        let path = with_query(call.path.unwrap_or_else(|| shape.path()), call.query.as_deref());
+        let response = self.sent(Method::POST, &path, headers, body, call.signer).await?;
         ServerAnswer::of(response, shape, self.max_answer_bytes).await
     }
 
@@ -105,7 +120,7 @@ impl Transport {
     ) -> Result<Fetched, TransportError> {
         let mut headers = self.guarded(headers);
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        let response = self.sent(Method::GET, path_and_query, headers, Bytes::new()).await?;
+        let response = self.sent(Method::GET, path_and_query, headers, Bytes::new(), None).await?;
         let (status, headers, body) = body::split(response);
         let body = body::whole(body, MAX_FETCHED_BYTES).await?;
         Ok(Fetched { status, headers, body })
@@ -126,7 +141,7 @@ impl Transport {
     /// credential and no configured headers. Returns the response's `Date`.
     pub(crate) async fn reach(&self, patience: Duration) -> Result<Option<SystemTime>, TransportError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("*/*"))]);
-        let sent = self.sent(Method::HEAD, "", headers, Bytes::new());
+        let sent = self.sent(Method::HEAD, "", headers, Bytes::new(), None);
         let too_slow = |elapsed| HttpError::new(HttpProblem::LostBeforeAnswer, elapsed);
         let response = tokio::time::timeout(patience, sent).await.map_err(too_slow)??;
         let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
@@ -168,11 +183,16 @@ impl Transport {
         path_and_query: &str,
         headers: HeaderMap,
         body: Bytes,
+        signer: Option<RequestSigner<'_>>,
     ) -> Result<Response<IncomingBody>, TransportError> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = self.base_url.join(path_and_query)?;
         *request.headers_mut() = headers;
+        // Last, because the signature covers the address, the headers and the body.
+        if let Some(signer) = signer {
+            signer.sign(&mut request)?;
+        }
         Ok(self.client()?.send(request).await?)
     }
 

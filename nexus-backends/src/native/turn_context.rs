@@ -12,7 +12,8 @@ use nexus_core::{
     harness::{Failure, TurnLog, Watch, sleep_until},
 };
 
-use super::sse::{EventSplitter, EventTooLong};
+use super::frame_splitter::StreamFault;
+use super::stream_splitter::StreamSplitter;
 use super::transport::{Body, TransportError};
 use super::wire_reader::WireReader;
 
@@ -37,8 +38,8 @@ pub(super) enum BodyEnd {
     Over,
     /// Reading failed.
     Broken(TransportError),
-    /// An event is longer than allowed.
-    TooLong(EventTooLong),
+    /// An event is longer than allowed, or the stream is damaged.
+    Faulty(StreamFault),
 }
 
 /// Maximum number of chunks read in one poll, so that cancellation and time limits are checked even while a server
@@ -82,7 +83,7 @@ impl TurnContext {
         &mut self,
         events: &mut dyn EventSink,
         body: &mut Body,
-        splitter: &mut EventSplitter,
+        splitter: &mut StreamSplitter,
         reader: &mut dyn WireReader,
     ) -> Result<BodyEnd, Failure> {
         // These futures have their own wakers, so an arriving chunk does not poll them.
@@ -188,7 +189,7 @@ fn cancellation(cancel: &CancelToken) -> BoxFuture<'static, Woke> {
 /// State of one poll of a body.
 struct BodyTurn<'a> {
     context: &'a mut TurnContext,
-    splitter: &'a mut EventSplitter,
+    splitter: &'a mut StreamSplitter,
     reader: &'a mut dyn WireReader,
     arrived: &'a mut Vec<TurnEvent>,
     is_over: &'a mut bool,
@@ -228,7 +229,7 @@ impl BodyTurn<'_> {
                 let event = match next {
                     Ok(Some(event)) => event,
                     Ok(None) => break,
-                    Err(too_long) => return Poll::Ready(BodyEnd::TooLong(too_long)),
+                    Err(fault) => return Poll::Ready(BodyEnd::Faulty(fault)),
                 };
                 *has_heard = true;
                 *self.heard += 1;

@@ -66,14 +66,14 @@ pub(super) fn refuse_members(setting: &CredentialSetting) -> Result<(), Settings
         ("environment", !setting.environment.is_empty()),
     ];
     match named.iter().find(|(_, is_there)| *is_there) {
-        Some((key, _)) => Err(wrong(key, "belongs to `command` alone: remove it, or name the program")),
+        Some((key, _)) => Err(wrong(key, "belongs to a program alone: remove it, or name one as `command`")),
         None => Ok(()),
     }
 }
 
 /// Builds the program's environment: the search path, the language, the network settings, what finds the person's own
 /// login, and the named variables.
-fn environment(names: &[String], context: &BuildContext) -> Result<Environment, SettingsError> {
+pub(super) fn environment(names: &[String], context: &BuildContext) -> Result<Environment, SettingsError> {
     if let Some(fault) = names.iter().find_map(|name| variable_name_fault(name)) {
         return Err(wrong("environment", fault));
     }
@@ -83,7 +83,7 @@ fn environment(names: &[String], context: &BuildContext) -> Result<Environment, 
     environment.map_err(|error| wrong("environment", &error.to_string()))
 }
 
-fn duration(key: &str, text: Option<&str>) -> Result<Option<Duration>, SettingsError> {
+pub(super) fn duration(key: &str, text: Option<&str>) -> Result<Option<Duration>, SettingsError> {
     let Some(text) = text else { return Ok(None) };
     match humantime::parse_duration(text.trim()) {
         Ok(duration) if duration > Duration::ZERO && duration <= LONGEST => Ok(Some(duration)),

@@ -11,6 +11,7 @@ mod support;
 mod account;
 mod answer;
 mod asked_tools;
+mod clouds;
 mod first_party;
 mod request;
 mod sandbox;

@@ -5,6 +5,7 @@
 //!
 //! `real/clis/in-namespace cargo test -p nexus-turn-backends --test it independent_server:: -- --ignored`
 
+mod rows;
 mod server;
 
 use std::{sync::Arc, time::Duration};

@@ -27,5 +27,6 @@ mod native_loop;
 mod native_requests;
 mod native_transcripts;
 mod sandboxed_agents;
+mod signature_oracle;
 mod support;
 mod vendor_logins;

@@ -7,6 +7,7 @@
 mod any_server;
 mod catalogs;
 mod chatgpt;
+mod clouds;
 mod codex;
 mod grok;
 mod providers;

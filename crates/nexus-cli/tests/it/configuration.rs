@@ -95,6 +95,13 @@ fn the_keys_that_the_example_only_shows_are_right_too() {
         "    env: ",
         "    keyring: ",
         "    source: ",
+        "    aws: ",
+        // A service has no plan, and each has its own settings.
+        "    service: bedrock ",
+        "    region: us-east-1 ",
+        "    project: my-project ",
+        // A signature needs a parameter that the row does not have.
+        "    sigv4: { service: bedrock } ",
         "    command: ",
         "    ttl: 50m",
         "    timeout: 30s",

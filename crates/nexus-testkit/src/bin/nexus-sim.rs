@@ -205,6 +205,20 @@ claude -p --model sonnet 'Say hello'
 "
         ));
     }
+    if wants(Speaks::Anthropic) {
+        text.push_str(&format!(
+            "\
+# Nexus itself, by the wire messages in the form of Amazon Bedrock
+cat > bedrock.yaml <<'END'
+groups: {{ simulated: [server] }}
+backends: {{ server: {{ provider: bedrock-anthropic, base_url: \"{root}\", model: anthropic.claude-simulated }} }}
+types: {{ executor: {{ tier: execution, phase: implement, group: simulated }} }}
+END
+nexus run --config bedrock.yaml 'Say hello'
+
+"
+        ));
+    }
     if wants(Speaks::Responses) {
         text.push_str(&format!(
             "\

@@ -23,6 +23,7 @@
 
 mod anthropic;
 mod chat;
+mod cloud;
 mod conversation;
 mod fault;
 mod gallery;
@@ -71,7 +72,8 @@ use server::Core;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// Anthropic Messages, as Claude Code uses it. Base URL: the server's root.
+    /// Anthropic Messages, as Claude Code uses it, also in the forms of Amazon Bedrock and Vertex AI. Base URL: the server's
+    /// root.
     Anthropic,
     /// OpenAI Responses, as Codex uses it, in its classic and its lite shape. Base URL: `/v1`.
     Responses,

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use serde_json::Value;
 
+use super::cloud::{Cloud, CloudCall};
 use super::conversation::Conversation;
 use super::playing::{Body, Broken, Playing, play};
 use super::recording::{Purpose, RecordedRequest, Recording, Scripted};
@@ -54,6 +55,8 @@ pub(super) struct ModelCall<'a> {
     /// Number among the calls of this simulator; ids are derived from it.
     pub(super) number: usize,
     pub(super) conversation: &'a Conversation,
+    /// Cloud whose form of the API the request has.
+    pub(super) cloud: Option<Cloud>,
     /// The one id of all tool calls of the answer, if they share it.
     pub(super) call_id: Option<&'a str>,
 }
@@ -131,6 +134,9 @@ impl Core {
         let has = |name: &str| headers.iter().any(|(header, _)| header.starts_with(name));
         let agent =
             headers.iter().find(|(header, _)| header == "user-agent").map_or("", |(_, value)| value.as_str());
+        if CloudCall::of(path).is_some() {
+            return Dialect::Anthropic;
+        }
         if path.ends_with("/chat/completions") {
             return Dialect::Chat;
         }
@@ -170,6 +176,7 @@ pub(super) async fn respond(
     let path = parts.uri.path().to_owned();
     let dialect = core.dialect_of(&path, &headers);
     let json: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let cloud = CloudCall::of(&path).map(|call| call.cloud);
     let scenario = core.scenario();
     let incoming = Arrival {
         method: parts.method.as_str(),
@@ -226,7 +233,7 @@ pub(super) async fn respond(
                 }
             };
             let call_id = reply.call_id.as_deref();
-            let call = ModelCall { number, conversation: &conversation, call_id };
+            let call = ModelCall { number, conversation: &conversation, cloud, call_id };
             match dialect {
                 Dialect::Anthropic | Dialect::All => anthropic::answer(&call, &reply),
                 Dialect::Responses => responses::answer(&call, &reply),

@@ -102,7 +102,7 @@ fn is_side_call(arrival: &Arrival<'_>) -> bool {
 }
 
 fn answer_side_call(conversation: &Conversation) -> Answer {
-    let call = ModelCall { number: 0, conversation, call_id: None };
+    let call = ModelCall { number: 0, conversation, cloud: None, call_id: None };
     let reply = match conversation.tool("session_title") {
         Some(_) => {
             Reply::call(ToolCall::function("session_title", json!({"session_title": "Simulated session"})))

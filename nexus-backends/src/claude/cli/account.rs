@@ -1,6 +1,6 @@
 //! Billing of the credential that the CLI found, which it reports before any request.
 //!
-//! Source: the response to `initialize`, observed with claude 2.1.197 and 2.1.329 for an API key, a bearer token, a
+//! Source: the response to `initialize`, observed with claude 2.1.197 and 2.1.329 (clouds: 2.1.332) for an API key, a bearer token, a
 //! subscription token, a subscription's login, and without a credential.
 
 use nexus_core::{ErrorKind, harness::Failure};
@@ -53,6 +53,10 @@ fn payer(account: &Account) -> Payer {
     let named = |source: &Option<String>| {
         source.as_deref().filter(|name| !matches!(*name, "" | "none")).map(str::to_owned)
     };
+    // A cloud bills each call. The CLI reports no source of its credential there.
+    if matches!(account.api_provider.as_deref(), Some("bedrock" | "vertex")) {
+        return Payer::Known(Billing::Metered);
+    }
     // An API key takes precedence over every other credential, as in the CLI.
     if named(&account.api_key_source).is_some() {
         return Payer::Known(Billing::Metered);
@@ -87,6 +91,8 @@ mod tests {
             ),
             (json!({ "tokenSource": "CLAUDE_CODE_OAUTH_TOKEN" }), Payer::Known(Billing::Plan)),
             (json!({ "subscriptionType": "Claude Max" }), Payer::Known(Billing::Plan)),
+            (json!({ "apiProvider": "bedrock" }), Payer::Known(Billing::Metered)),
+            (json!({ "apiProvider": "vertex", "subscriptionType": "x" }), Payer::Known(Billing::Metered)),
             (json!({ "tokenSource": "none", "apiProvider": "firstParty" }), Payer::Nobody),
             (json!({ "tokenSource": "ANTHROPIC_AUTH_TOKEN" }), Payer::Unknown),
             (json!({}), Payer::Unknown),

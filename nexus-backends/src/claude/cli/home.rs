@@ -17,9 +17,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::{BuildContext, ConversationMode, ErrorKind, OnLost, Secret, ToolAccess, harness::Failure};
+use nexus_core::{
+    BuildContext, ConversationMode, Credential, ErrorKind, OnLost, ToolAccess, harness::Failure,
+};
 
 use super::conversation::{ConversationState, KeptFolder, RetainedSession};
+use super::service::ServiceSettings;
 use crate::cli::caller_tools;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
@@ -78,8 +81,9 @@ pub(super) fn settle(
     plan: &TurnPlan,
     attempt: &Attempt,
     settings: &Settings,
+    service: &ServiceSettings,
     context: &BuildContext,
-    credential: Option<&Secret>,
+    credential: Option<&Credential>,
 ) -> Result<PreparedHome, Failure> {
     let home = plan.home()?;
     let location = locate(plan, attempt)?;
@@ -88,7 +92,7 @@ pub(super) fn settle(
         (Some(_), Some(folder)) => Some(folder.config()),
         (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
     };
-    let environment = environment(plan, settings, context, &home, config.as_deref(), credential)?;
+    let environment = environment(plan, (settings, service), context, &home, config.as_deref(), credential)?;
     let Location { working_directory, folder, before } = location;
     let backend = plan.backend.clone();
     let resume = before.as_ref().map(|kept| kept.session.clone());
@@ -162,14 +166,17 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failur
 /// needs.
 fn environment(
     plan: &TurnPlan,
-    settings: &Settings,
+    (settings, service): (&Settings, &ServiceSettings),
     context: &BuildContext,
     home: &PrivateHome,
     config: Option<&Path>,
-    credential: Option<&Secret>,
+    credential: Option<&Credential>,
 ) -> Result<Environment, Failure> {
     let request = &plan.request;
-    if let Some(name) = request.environment.iter().find(|name| steers_the_cli(name)) {
+    let steers = |name: &str| {
+        steers_the_cli(name) || service.service.is_some_and(|service| service.is_steered_by(name))
+    };
+    if let Some(name) = request.environment.iter().find(|name| steers(name)) {
         let reason = format!(
             "the variable {name} would configure the CLI itself, so the agent's tools \
             cannot have it"
@@ -183,20 +190,27 @@ fn environment(
     if let Some(file) = &settings.network.ca_file {
         builder = builder.with("NODE_EXTRA_CA_CERTS", file);
     }
-    if let Some(url) = &settings.base_url {
+    let of_service =
+        credential.map(|lent| service.variables(settings.base_url.as_deref(), lent)).transpose()?;
+    let of_service = of_service.flatten();
+    if let Some(url) = settings.base_url.as_ref().filter(|_| of_service.is_none()) {
         builder = builder.with("ANTHROPIC_BASE_URL", url);
     }
     for (name, value) in SWITCHES {
         builder = builder.with(name, value);
     }
     builder = builder.with("CLAUDE_CODE_TMPDIR", home.folder("tmp").map_err(unwritable)?);
-    builder = match (config, credential) {
-        (Some(config), Some(credential)) => {
+    builder = match (config, credential, of_service) {
+        (Some(config), Some(_), Some(variables)) => {
+            let builder = builder.with("CLAUDE_CONFIG_DIR", config);
+            variables.into_iter().fold(builder, |builder, (name, value)| builder.with(name, value))
+        }
+        (Some(config), Some(credential), None) => {
             let variable = match settings.billing {
                 Some(Billing::Plan) => "CLAUDE_CODE_OAUTH_TOKEN",
                 _ => "ANTHROPIC_API_KEY",
             };
-            builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.expose())
+            builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.token.expose())
         }
         // The user's environment determines the location of the login. A keychain stores it under the name in `USER`.
         _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
@@ -232,7 +246,7 @@ fn unwritable(error: io::Error) -> Failure {
 mod tests {
     use std::{os::unix::fs::PermissionsExt as _, sync::Arc};
 
-    use nexus_core::{ResumeHandle, TurnRequest};
+    use nexus_core::{ResumeHandle, Secret, TurnRequest};
     use serde_json::json;
 
     use super::*;
@@ -292,8 +306,9 @@ mod tests {
             settings: &Settings,
             token: Option<&str>,
         ) -> Result<PreparedHome, Failure> {
-            let token = token.map(Secret::new);
-            settle(&self.plan(request), &Attempt::First, settings, &self.context, token.as_ref())
+            let token = token.map(|token| Credential::new(Secret::new(token)));
+            let service = ServiceSettings::default();
+            settle(&self.plan(request), &Attempt::First, settings, &service, &self.context, token.as_ref())
         }
     }
 
@@ -339,7 +354,9 @@ mod tests {
         settings.network.inherit_proxy = true;
         let mut plan = bench.plan(TurnRequest::new("x"));
         let settle = |plan: &TurnPlan| {
-            settle(plan, &Attempt::First, &settings, &bench.context, Some(&Secret::new("canary"))).unwrap()
+            let token = Credential::new(Secret::new("canary"));
+            let service = ServiceSettings::default();
+            settle(plan, &Attempt::First, &settings, &service, &bench.context, Some(&token)).unwrap()
         };
         let place = settle(&plan);
         assert_eq!(value(&place, "HTTPS_PROXY").as_deref(), Some("http://proxy"));
@@ -355,6 +372,31 @@ mod tests {
         for name in names {
             assert!(!value(&place, name).unwrap().contains(tools.token().expose()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_process_of_a_cloud_has_its_variables_and_a_folder_of_its_own() {
+        let bench = Bench::new();
+        let value = json!({ "service": "bedrock", "region": "us-east-1", "credential": { "env": "K" } });
+        let (service, shared) = ServiceSettings::part(value.as_object().unwrap()).unwrap();
+        let mut settings = Settings::read(&shared, &bench.context).unwrap();
+        service.credential_source(&mut settings, &bench.context).unwrap();
+        let token = Credential::new(Secret::new("canary"));
+        let settled = |request| {
+            settle(&bench.plan(request), &Attempt::First, &settings, &service, &bench.context, Some(&token))
+        };
+        let place = settled(TurnRequest::new("x")).unwrap();
+        let variable = |name: &str| self::value(&place, name);
+        assert_eq!(variable("AWS_BEARER_TOKEN_BEDROCK").as_deref(), Some("canary"));
+        assert_eq!(variable("CLAUDE_CODE_USE_BEDROCK").as_deref(), Some("1"));
+        for name in
+            ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_USE_VERTEX"]
+        {
+            assert_eq!(variable(name), None, "{name}");
+        }
+        assert!(variable("CLAUDE_CONFIG_DIR").unwrap().starts_with(place.home.path().to_str().unwrap()));
+        let failure = settled(TurnRequest::new("x").with_variable("AWS_PROFILE")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::InvalidRequest);
     }
 
     #[test]
@@ -433,8 +475,15 @@ mod tests {
         let context = bench.context.clone().with_environment(environment);
         let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
         let keep = keep.in_directory(bench.folder.path());
-        let mut place =
-            settle(&bench.plan(keep), &Attempt::First, &Settings::default(), &context, None).unwrap();
+        let mut place = settle(
+            &bench.plan(keep),
+            &Attempt::First,
+            &Settings::default(),
+            &ServiceSettings::default(),
+            &context,
+            None,
+        )
+        .unwrap();
         place.session.is_at("a-1".to_owned());
         place.session.write_note().unwrap();
         let handle = place.session.handle().unwrap();

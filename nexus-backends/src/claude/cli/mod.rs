@@ -2,7 +2,8 @@
 //!
 //! One process is one turn, driven by JSON lines in both directions. Standard input carries the system text, the
 //! schema, the address of the caller's tools and the prompt. Before the prompt is sent, the CLI has reported its
-//! billing and connected the tools. `args` builds the command line, `home` the folders and the environment, `wire` has
+//! billing and connected the tools. `args` builds the command line, `home` the folders and the environment, `service` the
+//! variables of a cloud or a gateway, `wire` has
 //! the vendor's lines, `translate` converts them into events, and `mcp_config` names the server of the caller's tools.
 //!
 //! Two behaviours of the CLI remain visible. First, the CLI itself repeats a model call whose stream breaks, 2.1.197
@@ -54,6 +55,7 @@ mod models;
 mod outcome;
 mod outgoing;
 mod prompt;
+mod service;
 mod startup_throttle;
 #[cfg(test)]
 mod tests;
@@ -77,6 +79,7 @@ use nexus_core::{
 };
 
 use self::conversation::RetainedSession;
+use self::service::ServiceSettings;
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
 pub(super) use self::version::VERSIONS;
@@ -104,21 +107,30 @@ const INSTALL: &str = "install Claude Code, or name the program as `executable`"
 backend_kind! {
     /// The backend kind `claude-cli`.
     ClaudeCli = "claude-cli" of "anthropic",
-    settings settings_schema::of::<Settings>(),
-    built by |id, settings, context| CliBackend::build(id, settings, context, Claude::new)
+    settings settings_schema::with_own::<Settings, ServiceSettings>(),
+    built by |id, settings, context| {
+        let (service, shared) = ServiceSettings::part(settings)?;
+        CliBackend::build(id, &shared, context, |settings, context| Claude::new(settings, service, context))
+    }
 }
 
 /// Prepares processes of `claude`.
 #[derive(Debug)]
 pub(crate) struct Claude {
     settings: Settings,
+    service: ServiceSettings,
     credential: Option<Arc<dyn CredentialSource>>,
     context: BuildContext,
 }
 
 impl Claude {
-    fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
-        let credential = settings.credential_source(context)?;
+    fn new(
+        settings: &Settings,
+        service: ServiceSettings,
+        context: &BuildContext,
+    ) -> Result<Self, SettingsError> {
+        let mut settings = settings.clone();
+        let credential = service.credential_source(&mut settings, context)?;
         if credential.is_some() && settings.billing.is_none() {
             let reason =
                 "name the type of the credential: `plan` for a subscription token, `metered` for an API key";
@@ -129,7 +141,7 @@ impl Claude {
                 "needs a `credential` beside it: the CLI's own login works only with its vendor's endpoint";
             return Err(SettingsError::new("base_url", reason));
         }
-        Ok(Self { settings: settings.clone(), credential, context: context.clone() })
+        Ok(Self { settings, service, credential, context: context.clone() })
     }
 
     fn executable(&self) -> Result<Executable, ExecutableError> {
@@ -278,8 +290,8 @@ impl Cli for Claude {
             return Err(Failure::new(ErrorKind::OutputInvalid, "the process has ended and cannot retry"));
         }
         let lease = self.borrow(plan).await?;
-        let token = lease.as_ref().map(|lease| &lease.credential().token);
-        let place = home::settle(plan, &attempt, &self.settings, &self.context, token)?;
+        let lent = lease.as_ref().map(Lease::credential);
+        let place = home::settle(plan, &attempt, &self.settings, &self.service, &self.context, lent)?;
         let keeps_conversation = place.session.is_kept();
         let closed = plan.login_folders();
         let resume = place.resume.as_deref();

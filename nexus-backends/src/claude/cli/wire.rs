@@ -395,6 +395,8 @@ pub(super) struct Account {
     pub(super) api_key_source: Option<String>,
     #[serde(deserialize_with = "lenient")]
     pub(super) subscription_type: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) api_provider: Option<String>,
 }
 
 /// Entry of the CLI's model list.

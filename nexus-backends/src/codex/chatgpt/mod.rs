@@ -100,6 +100,7 @@ impl Chatgpt {
             shape: WireShape::Responses(SHAPE),
             efforts: efforts.unwrap_or_else(|| USUAL_EFFORTS.to_vec()),
             warnings: warning.into_iter().collect(),
+            path: None,
             context_window: entry.and_then(|entry| entry.context_window.0),
         }
     }

@@ -126,6 +126,7 @@ impl CodexEndpoint {
             }),
             efforts: entry.map_or_else(|| USUAL_EFFORTS.to_vec(), ModelEntry::efforts),
             warnings: warning.into_iter().collect(),
+            path: None,
             context_window: entry.and_then(|entry| entry.context_window.0),
         }
     }

@@ -1,9 +1,10 @@
 //! Settings of the kind `messages`, its headers, and its advice on errors.
 
-use nexus_core::Secret;
+use nexus_core::{Secret, turn::RateLimitStatus};
 use serde_json::json;
 
 use super::*;
+use crate::native::outcome::ErrorBody;
 
 fn built(settings: Value) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
     let Value::Object(settings) = settings else { panic!("settings are an object") };
@@ -60,6 +61,7 @@ fn the_key_is_in_the_header_that_the_setting_names_and_nothing_prints_it() {
             shape: WireShape::Messages(server.shape.clone()),
             efforts: Vec::new(),
             warnings: Vec::new(),
+            path: None,
             context_window: None,
         };
         let call =
@@ -86,7 +88,7 @@ fn limits_in_headers_are_reported_when_they_are_near() {
         ] {
             headers.insert(name, HeaderValue::from_str(value).unwrap());
         }
-        limits(&headers)
+        advice::limits(&headers)
     };
     assert_eq!(headers("900"), []);
     assert_eq!(headers("x"), []);

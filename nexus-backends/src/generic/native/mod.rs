@@ -30,10 +30,13 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
 use crate::generic::any_server::{self, Cost};
+use crate::generic::call_settings::CallSettings;
+use crate::native::call_route::CallRoute;
 use crate::native::dialect::{Dialect, HeaderInfo, ModelPlan, ProbedModel, RequestContext};
 use crate::native::key_placement::KeyPlacement;
 use crate::native::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
 use crate::native::settings::NativeSettings;
+use crate::native::signature::{RequestSigner, SignatureScope, check_scope, signer};
 use crate::native::transport::Transport;
 use crate::native::wires::responses::shape::{
     Carry, CustomCalls, Shape, SystemPosition, TextShape, ToolPosition,
@@ -64,6 +67,7 @@ impl BackendKind for Responses {
 
     fn settings_schema(&self) -> Value {
         let mut schema = own_settings::schema::<Own>();
+        CallSettings::add_to(&mut schema);
         schema["required"] = json!(["base_url"]);
         schema
     }
@@ -74,7 +78,8 @@ impl BackendKind for Responses {
         settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        let (own, shared) = own_settings::part::<Own>(settings)?;
+        let (call, settings) = CallSettings::part(settings)?;
+        let (own, shared) = own_settings::part::<Own>(&settings)?;
         own.auth.check("auth")?;
         let settings = NativeSettings::read(&shared, context)?;
         if settings.base_url.is_none() {
@@ -84,6 +89,7 @@ impl BackendKind for Responses {
         }
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut generic = Generic::new(&own, &settings);
+        (generic.route, generic.scope) = (call.route(), call.scope());
         generic.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared));
         generic.host = any_server::host(&settings);
         kind::build(id, Arc::new(generic), credential, &settings, context)
@@ -182,6 +188,8 @@ pub(crate) struct Generic {
     output: OutputSupport,
     cost: CostReport,
     auth: KeyPlacement,
+    route: CallRoute,
+    scope: Option<SignatureScope>,
 }
 
 impl Generic {
@@ -227,6 +235,8 @@ impl Generic {
             },
             cost: own.cost.report(),
             auth: own.auth.clone(),
+            route: CallRoute::default(),
+            scope: None,
         }
     }
 }
@@ -253,6 +263,7 @@ impl Dialect for Generic {
     }
 
     fn accepts(&self, credential: &Credential) -> Result<(), Failure> {
+        check_scope(self.scope.as_ref(), credential)?;
         any_server::check_key(self.billing, &self.host, credential)
     }
 
@@ -264,8 +275,10 @@ impl Dialect for Generic {
     ) -> Result<ModelPlan, Failure> {
         let model = model.or(self.default_model.as_ref()).cloned();
         let model = model.ok_or_else(|| kind::name_a_model("the list of the server is not requested"))?;
+        let path = self.route.path(&model)?;
         Ok(ModelPlan {
             model,
+            path,
             shape: WireShape::Responses(self.shape),
             efforts: self.efforts.clone(),
             warnings: Vec::new(),
@@ -274,11 +287,20 @@ impl Dialect for Generic {
     }
 
     fn probed_model(&self) -> Option<ProbedModel<'_>> {
-        self.is_list_probed.then_some(ProbedModel { model: self.default_model.as_ref(), path: "/models" })
+        let probed = ProbedModel { model: self.default_model.as_ref(), path: self.list_path()? };
+        self.is_list_probed.then_some(probed)
     }
 
     fn list_path(&self) -> Option<&'static str> {
-        Some("/models")
+        self.route.path.is_none().then_some("/models")
+    }
+
+    fn route(&self) -> Option<&CallRoute> {
+        Some(&self.route)
+    }
+
+    fn signer<'s>(&'s self, credential: &'s Credential) -> Option<RequestSigner<'s>> {
+        signer(self.scope.as_ref(), credential)
     }
 
     fn list_headers(&self, credential: Option<&Credential>) -> HeaderMap {

@@ -168,6 +168,7 @@ fn without_a_credential_nothing_is_said_of_one() {
         shape: WireShape::Responses(generic.shape),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     };
     let key = Credential::new(Secret::new("canary"));

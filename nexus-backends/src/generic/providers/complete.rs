@@ -3,8 +3,10 @@
 use nexus_core::SettingsError;
 use serde_json::{Map, Value, json};
 
-use super::row::{OWN_KEY_HEADERS, ProviderRow};
+use super::row::{OWN_KEY_HEADERS, ProviderRow, fill, placeholders};
+use crate::native::call_route::StreamFraming;
 use crate::native::key_placement::KeyPlacement;
+use crate::native::signature::is_scope_name;
 
 /// Longest value of a parameter, in bytes. Source: the limit of a label in a host name.
 const MAX_PARAMETER_BYTES: usize = 63;
@@ -20,8 +22,24 @@ pub(super) fn settings(
 ) -> Result<Map<String, Value>, SettingsError> {
     let mut entry = entry.clone();
     let has_own_address = entry.contains_key("base_url");
-    let base_url = address(name, row, &mut entry, has_own_address)?;
     let mut settings = row.settings.clone();
+    if let Some(signature) = &row.sigv4 {
+        // Not of an entry that is not a text, because the check of the parameters rejects it.
+        if let Some(region) = entry.get("region").and_then(Value::as_str) {
+            if !is_scope_name(region) {
+                let reason = "must be the name of a region in lower case, such as us-east-1";
+                return Err(SettingsError::new("region", reason));
+            }
+            settings.insert("sigv4".to_owned(), json!({ "service": signature.service, "region": region }));
+        }
+    }
+    let (base_url, path) = address(name, row, &mut entry, has_own_address)?;
+    if let Some(path) = path {
+        settings.insert("path".to_owned(), path.into());
+    }
+    if row.framing != StreamFraming::default() {
+        settings.insert("framing".to_owned(), json!(row.framing));
+    }
     settings.insert("base_url".to_owned(), base_url.into());
     // The address that an entry names may belong to another company.
     if let Some(vendor) = row.vendor.as_deref().filter(|_| !has_own_address) {
@@ -63,23 +81,27 @@ pub(super) fn settings(
     }
     let headers = row.headers.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     merge(&mut settings, &mut entry, "headers", headers, str::eq_ignore_ascii_case);
+    let query = row.query.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    merge(&mut settings, &mut entry, "query", query, str::eq);
     merge(&mut settings, &mut entry, "body", row.body.clone(), str::eq);
     settings.extend(entry);
     Ok(settings)
 }
 
-/// Takes the parameters out of the entry, and returns the address with them.
+/// Takes the parameters out of the entry, and returns the address and the path of a call with them.
 fn address(
     name: &str,
     row: &ProviderRow,
     entry: &mut Map<String, Value>,
     has_own_address: bool,
-) -> Result<String, SettingsError> {
-    let mut address = row.base_url.clone();
+) -> Result<(String, Option<String>), SettingsError> {
+    let (mut address, mut path) = (row.base_url.clone(), row.path.clone());
     for (parameter, meaning) in &row.parameters {
+        let is_in_path =
+            row.path.as_deref().is_some_and(|path| placeholders(path).any(|name| name == parameter));
         let value = match entry.remove(parameter) {
             // An entry with an address of its own needs no part of another one.
-            _ if has_own_address => continue,
+            _ if has_own_address && !is_in_path => continue,
             Some(Value::String(value)) => value,
             Some(_) => return Err(SettingsError::new(parameter, format!("must be text: the {meaning}"))),
             None => {
@@ -92,9 +114,10 @@ fn address(
             let reason = "must consist of at most 63 ASCII letters, digits, `-` and `_`, because it is part of an address";
             return Err(SettingsError::new(parameter, reason));
         }
-        address = address.replace(&format!("{{{parameter}}}"), &value);
+        address = fill(&address, parameter, &value);
+        path = path.map(|path| fill(&path, parameter, &value));
     }
-    Ok(address)
+    Ok((address, path))
 }
 
 /// Merges a mapping of the row with that of the entry, whose members win.

@@ -7,7 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::native::call_route::{CallRoute, StreamFraming};
 use crate::native::key_placement::KeyPlacement;
+use crate::native::signature::is_scope_name;
 use crate::settings::check_web_url;
 
 /// Wires whose kinds send a key in a header of their own by default, and take `key_header` in place of `auth`.
@@ -24,12 +26,21 @@ pub(crate) struct ProviderRow {
     pub(in crate::generic) wire: String,
     /// Address of the server. A word in braces stands for the parameter of that name.
     pub(in crate::generic) base_url: String,
+    /// Path of a call below base_url, with `{model}` for the name of the model. Default: the path of the wire. Words in braces
+    /// stand for parameters here too.
+    pub(super) path: Option<String>,
+    /// Parameters in the query of every call.
+    pub(super) query: BTreeMap<String, String>,
+    /// StreamFraming of streamed answers. Default: sse.
+    pub(super) framing: StreamFraming,
     /// Members that an entry must have for the address, each with its meaning, such as `{ region: "AWS region" }`.
     pub(super) parameters: BTreeMap<String, String>,
     /// Environment variable that usually holds the key. It is used where an entry names no credential.
     pub(in crate::generic) variable: Option<String>,
     /// Place of the key in a request. Default: bearer.
     pub(super) auth: KeyPlacement,
+    /// Signature of requests, where an entry has a credential of the sort `aws`. Its region is the parameter `region`.
+    pub(super) sigv4: Option<RowSignature>,
     /// Beginning of the provider's keys, by which a key for another provider is recognised. Only rows of Nexus have an effect.
     pub(super) key_prefix: Option<String>,
     /// The company that runs the server, as the spread of a panel counts it. Default: the host of the server. A cloud counts as
@@ -47,8 +58,16 @@ pub(crate) struct ProviderRow {
     pub(super) source: Option<String>,
 }
 
+/// Signature of requests, as a row states it.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RowSignature {
+    /// Name of the service in signatures, such as bedrock.
+    pub(super) service: String,
+}
+
 /// Settings that a row must not set, with advice.
-const RESERVED: [(&str, &str); 9] = [
+const RESERVED: [(&str, &str); 13] = [
     ("kind", "set `wire`"),
     ("provider", "a row cannot use another row"),
     ("base_url", "set `base_url` of the row"),
@@ -58,6 +77,10 @@ const RESERVED: [(&str, &str); 9] = [
     ("body", "set `body` of the row"),
     ("auth", "set `auth` of the row"),
     ("key_header", "set `auth` of the row"),
+    ("path", "set `path` of the row"),
+    ("query", "set `query` of the row"),
+    ("framing", "set `framing` of the row"),
+    ("sigv4", "set `sigv4` of the row"),
 ];
 
 impl ProviderRow {
@@ -84,16 +107,41 @@ impl ProviderRow {
             return wrong(&["base_url"], "name the address of the server");
         }
         check_web_url("base_url", Some(&self.base_url))?;
-        for name in placeholders(&self.base_url) {
+        let path = self.path.as_deref().unwrap_or("/");
+        // Of the words in a path, only the model is not a parameter.
+        let names = placeholders(&self.base_url).map(|name| ("base_url", name));
+        let in_path = placeholders(path).filter(|name| *name != "model").map(|name| ("path", name));
+        for (key, name) in names.chain(in_path) {
             if !self.parameters.contains_key(name) {
+                return wrong(&[key], &format!("`{{{name}}}` is not among `parameters`: add it there"));
+            }
+        }
+        let filled = self.parameters.keys().fold(path.to_owned(), |path, name| fill(&path, name, "x"));
+        if let Some(fault) = CallRoute::path_fault(&filled) {
+            return wrong(&["path"], fault);
+        }
+        if let Some(RowSignature { service }) = &self.sigv4 {
+            if !is_scope_name(service) {
                 return wrong(
-                    &["base_url"],
-                    &format!("`{{{name}}}` is not among `parameters`: add it there"),
+                    &["sigv4", "service"],
+                    "must consist of at most 63 lower-case letters, digits and `-`",
                 );
+            }
+            if !self.parameters.contains_key("region") {
+                return wrong(&["sigv4"], "needs the parameter `region`: add it to `parameters`");
             }
         }
         let schema = kind.settings_schema();
         let is_setting = |key: &str| schema["properties"].get(key).is_some();
+        let call = [
+            ("path", self.path.is_some()),
+            ("query", !self.query.is_empty()),
+            ("framing", self.framing != StreamFraming::default()),
+            ("sigv4", self.sigv4.is_some()),
+        ];
+        if let Some((key, _)) = call.iter().find(|(key, is_there)| *is_there && !is_setting(key)) {
+            return wrong(&[key], &format!("the wire {} writes it itself: remove it", self.wire));
+        }
         for name in self.parameters.keys() {
             let is_word = !name.is_empty()
                 && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -140,7 +188,12 @@ impl ProviderRow {
     }
 }
 
-/// Returns the words in braces of a base URL.
+/// Replaces a parameter in a base URL or a path.
+pub(super) fn fill(text: &str, parameter: &str, value: &str) -> String {
+    text.replace(&format!("{{{parameter}}}"), value)
+}
+
+/// Returns the words in braces of a base URL or a path.
 pub(super) fn placeholders(base_url: &str) -> impl Iterator<Item = &str> {
     base_url.split('{').skip(1).filter_map(|rest| rest.split_once('}').map(|(name, _)| name))
 }

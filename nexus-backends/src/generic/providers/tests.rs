@@ -28,7 +28,7 @@ fn completed(provider: &str, value: Value) -> Result<(String, Value), SettingsEr
 #[test]
 fn every_row_parses_expands_and_builds() {
     let all: Rows = serde_json::from_str(include_str!("table.json")).unwrap();
-    assert!(all.len() >= 22, "{}", all.len());
+    assert!(all.len() >= 26, "{}", all.len());
     for (name, row) in &all {
         row.check(&kinds()).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(row.source.as_deref().is_some_and(|source| source.starts_with("https://")), "{name}");
@@ -91,6 +91,9 @@ fn one_company_is_one_vendor_by_its_provider_or_its_address() {
         ("vertex", json!({ "project": "p", "region": "us-central1" }), "google"),
         ("azure", json!({ "resource": "one" }), "azure"),
         ("bedrock", json!({ "region": "us-east-1" }), "aws"),
+        ("vertex-anthropic", json!({ "project": "p", "region": "us-east5" }), "google"),
+        ("bedrock-anthropic", json!({ "region": "us-east-1" }), "aws"),
+        ("azure-deployments", json!({ "resource": "one" }), "azure"),
         ("groq", json!({}), "api.groq.com"),
     ] {
         let (kind, settings) = completed(provider, entry.clone()).unwrap();
@@ -138,6 +141,37 @@ fn a_missing_or_unusable_parameter_is_named() {
 }
 
 #[test]
+fn the_path_the_query_and_the_signature_of_a_row_are_completed() {
+    let section = json!({ "mine": {
+        "wire": "messages", "base_url": "https://{region}.a.test", "path": "/{stage}/{model}/call",
+        "query": { "version": "1", "mode": "x" }, "framing": "aws-event-stream", "sigv4": { "service": "bedrock" },
+        "parameters": { "region": "region", "stage": "stage" },
+    } });
+    rows().check(&section).unwrap();
+    let own = entry(json!({ "region": "eu-1", "stage": "beta", "query": { "version": "2" } }));
+    let settings = rows().complete("mine", &own, Some(&section)).unwrap().settings;
+    assert_eq!(settings["base_url"], "https://eu-1.a.test");
+    assert_eq!(
+        (&settings["path"], &settings["framing"]),
+        (&json!("/beta/{model}/call"), &json!("aws-event-stream"))
+    );
+    assert_eq!(settings["query"], json!({ "version": "2", "mode": "x" }));
+    assert_eq!(settings["sigv4"], json!({ "service": "bedrock", "region": "eu-1" }));
+    let error = completed("bedrock-anthropic", json!({ "region": "US_EAST" })).unwrap_err();
+    assert_eq!(error.path, ["region"]);
+    // An entry with an address of its own keeps the form of the calls, and signs them if it names a region.
+    let own = json!({ "base_url": "http://127.0.0.1:1", "region": "us-east-1", "credential": { "aws": {} } });
+    let (_, settings) = completed("bedrock-anthropic", own).unwrap();
+    assert_eq!(
+        (&settings["path"], settings.get("region")),
+        (&json!("/model/{model}/invoke-with-response-stream"), None)
+    );
+    assert_eq!(settings["sigv4"]["region"], "us-east-1");
+    let (_, settings) = completed("bedrock-anthropic", json!({ "base_url": "http://127.0.0.1:1" })).unwrap();
+    assert_eq!((settings.get("sigv4"), settings.get("credential")), (None, None));
+}
+
+#[test]
 fn headers_and_members_of_a_row_are_completed_one_by_one() {
     let section = json!({ "mine": {
         "wire": "chat", "base_url": "https://a.test/v1", "auth": { "query": "key" }, "variable": "MY_KEY",
@@ -173,6 +207,14 @@ fn an_error_of_a_row_names_the_row_and_the_member() {
         (json!({ "settings": { "call_id": "short" } }), vec!["x", "settings", "call_id"]),
         (json!({ "settings": { "base_url": "y" } }), vec!["x", "settings", "base_url"]),
         (json!({ "wire": "responses", "body": { "a": 1 } }), vec!["x", "body"]),
+        (json!({ "path": "no-slash" }), vec!["x", "path"]),
+        (json!({ "path": "/{zone}/{model}" }), vec!["x", "path"]),
+        (json!({ "path": "/{model}/{model}" }), vec!["x", "path"]),
+        (json!({ "framing": "lines" }), vec!["x", "framing"]),
+        (json!({ "sigv4": { "service": "bedrock" } }), vec!["x", "sigv4"]),
+        (json!({ "sigv4": { "service": "a b" } }), vec!["x", "sigv4", "service"]),
+        (json!({ "wire": "gemini", "path": "/{model}" }), vec!["x", "path"]),
+        (json!({ "settings": { "path": "/x" } }), vec!["x", "settings", "path"]),
         (json!({ "checked": "twice" }), vec!["x", "checked"]),
         (json!({ "colour": 1 }), vec!["x", "colour"]),
     ] {

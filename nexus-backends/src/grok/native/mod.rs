@@ -144,6 +144,7 @@ impl Dialect for GrokEndpoint {
                 shape: WireShape::Responses(SHAPE),
                 efforts: entry.map(ModelEntry::efforts).unwrap_or_default(),
                 warnings: warning.into_iter().collect(),
+                path: None,
                 context_window: entry.and_then(|entry| entry.context_window.0),
             })
         };

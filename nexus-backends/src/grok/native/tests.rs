@@ -18,6 +18,7 @@ fn we_go_by_our_own_name() {
         shape: WireShape::Responses(SHAPE),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     };
     let call = RequestContext {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use super::delay::{duration_in, from_seconds, moment};
@@ -70,6 +70,17 @@ impl ErrorBody {
             return Self { form: Form::Html, excerpt: title(&excerpt, &lower), ..Self::default() };
         }
         Self { form: Form::Text, excerpt, ..Self::default() }
+    }
+
+    /// Adds the error code that a header states, if the body has none. Source: the services of Amazon, whose header may end
+    /// with an address.
+    pub(crate) fn add_header(&mut self, headers: &HeaderMap) {
+        let code = headers.get("x-amzn-errortype").and_then(|value| value.to_str().ok());
+        let code =
+            code.and_then(|code| code.split(':').next()).map(str::trim).filter(|code| !code.is_empty());
+        if self.code.is_none() {
+            self.code = code.map(str::to_owned);
+        }
     }
 
     /// Reads an error from parsed JSON: a body, an event, or a failed response.

@@ -61,8 +61,10 @@ impl Meaning {
 ///
 /// Sources: *recorded*: codes that a vendor's own program distinguishes, and streams that it accepted; *reference*: the
 /// error codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's;
-/// *messages*: the Messages API, whose errors gateways pass on; *gemini*: the Gemini API.
-const CODES: [(&str, Meaning); 28] = [
+/// *messages*: the Messages API, whose errors gateways pass on; *gemini*: the Gemini API; *aws*: the API references of Amazon
+/// Bedrock and of the services of Amazon in general ("Common Errors"). Their `ValidationException` is omitted, because
+/// its words tell more.
+const CODES: [(&str, Meaning); 43] = [
     ("context_length_exceeded", Meaning::ContextExceeded), // recorded
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
     ("insufficient_quota", Meaning::UsageLimit),           // recorded
@@ -91,16 +93,33 @@ const CODES: [(&str, Meaning); 28] = [
     ("api_key_invalid", Meaning::Unauthenticated),         // gemini, under the status 400
     ("resource_exhausted", Meaning::RateLimited),          // gemini
     ("deadline_exceeded", Meaning::TimedOut),              // gemini
+    ("throttlingException", Meaning::RateLimited),         // aws
+    ("modelNotReadyException", Meaning::Overloaded),       // aws
+    ("serviceUnavailableException", Meaning::Overloaded),  // aws
+    ("modelTimeoutException", Meaning::TimedOut),          // aws
+    ("modelStreamErrorException", Meaning::VendorFailure), // aws, under the status 424
+    ("modelErrorException", Meaning::VendorFailure),       // aws, under the status 424
+    ("internalServerException", Meaning::VendorFailure),   // aws
+    ("serviceQuotaExceededException", Meaning::UsageLimit), // aws
+    ("accessDeniedException", Meaning::Forbidden),         // aws
+    ("resourceNotFoundException", Meaning::ModelUnavailable), // aws
+    ("unrecognizedClientException", Meaning::Unauthenticated), // aws
+    ("expiredTokenException", Meaning::Unauthenticated),   // aws
+    ("missingAuthenticationTokenException", Meaning::Unauthenticated), // aws
+    ("invalidSignatureException", Meaning::Unauthenticated), // aws
+    ("signatureDoesNotMatch", Meaning::Unauthenticated),   // aws
 ];
 
 /// Texts about a model that does not exist, in lower case. They count after the word "model", unless they contain it.
-const MISSING_MODEL: [&str; 6] = [
-    "does not exist",       // reference, vLLM
-    "not found",            // Ollama
-    "is not available",     // gateways
-    "is not a valid model", // OpenRouter
-    "invalid model name",   // LiteLLM
-    "no longer available",  // reference, for a model that was withdrawn
+const MISSING_MODEL: [&str; 8] = [
+    "does not exist",        // reference, vLLM
+    "not found",             // Ollama
+    "is not available",      // gateways
+    "is not a valid model",  // OpenRouter
+    "invalid model name",    // LiteLLM
+    "no longer available",   // reference, for a model that was withdrawn
+    "identifier is invalid", // aws
+    "on-demand throughput",  // aws, for a model that only an inference profile has
 ];
 
 /// Returns the meaning of the code, otherwise of the type.
@@ -110,6 +129,17 @@ pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
         CODES.iter().find(|(code, _)| word.eq_ignore_ascii_case(code)).map(|(_, meaning)| *meaning)
     };
     meaning(&body.code).or_else(|| meaning(&body.kind))
+}
+
+/// Codes of a signature that the server computes otherwise. Source: *aws*.
+const WRONG_SIGNATURES: [&str; 2] = ["invalidSignatureException", "signatureDoesNotMatch"];
+
+/// Returns advice on an error with a code.
+pub(super) fn advice(body: &ErrorBody) -> Option<&'static str> {
+    let code = body.code.as_deref().or(body.kind.as_deref())?;
+    WRONG_SIGNATURES.iter().any(|known| code.eq_ignore_ascii_case(known)).then_some(
+        "check the clock of this machine, the secret key, and `region`; a proxy that changes requests has the same effect",
+    )
 }
 
 /// Returns true if the error is about a conversation that is too long.

@@ -10,16 +10,19 @@ use super::body;
 use super::body::Body;
 use super::error::TransportError;
 use crate::http::IncomingBody;
+use crate::native::call_route::StreamFraming;
 use crate::native::outcome::ErrorBody;
 use crate::native::wires::shape::WireShape;
 
 /// Response to a request for a model's reply.
 #[derive(Debug)]
 pub(crate) enum ServerAnswer {
-    /// Server-sent events, recognised by the headers or the beginning of the body. Also a success without a body.
+    /// Events, recognised by the headers or the beginning of the body. Also a success without a body.
     Stream {
         /// The headers.
         headers: HeaderMap,
+        /// The framing of the events.
+        framing: StreamFraming,
         /// The events.
         body: Body,
     },
@@ -45,6 +48,7 @@ pub(crate) enum ServerAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyFormat {
     Events,
+    Frames,
     Json,
     Other,
 }
@@ -68,11 +72,18 @@ impl ServerAnswer {
         {
             return Err(TransportError::unknown_encoding());
         }
-        if has_type(&headers, "text/event-stream") {
-            return Ok(Self::Stream { headers, body });
+        for framing in [StreamFraming::Sse, StreamFraming::AwsEventStream] {
+            if has_type(&headers, framing.media_type()) {
+                return Ok(Self::Stream { headers, framing, body });
+            }
         }
         match body.sniff(begins_like).await? {
-            None | Some(BodyFormat::Events) => Ok(Self::Stream { headers, body }),
+            None | Some(BodyFormat::Events) => {
+                Ok(Self::Stream { headers, framing: StreamFraming::Sse, body })
+            }
+            Some(BodyFormat::Frames) => {
+                Ok(Self::Stream { headers, framing: StreamFraming::AwsEventStream, body })
+            }
             Some(BodyFormat::Other) => Ok(Self::refused(status, headers, &body::beginning(body).await)),
             Some(BodyFormat::Json) => {
                 let body = body::whole(body, max_answer_bytes).await?;
@@ -85,7 +96,9 @@ impl ServerAnswer {
     }
 
     fn refused(status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
-        Self::Refused { status, headers, body: ErrorBody::read(body) }
+        let mut body = ErrorBody::read(body);
+        body.add_header(&headers);
+        Self::Refused { status, headers, body }
     }
 }
 
@@ -111,6 +124,8 @@ fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     match text.first()? {
         b'{' | b'[' | b'"' => return Some(BodyFormat::Json),
         b':' => return Some(BodyFormat::Events),
+        // The length of a binary message of less than 16 MiB begins so, and no text does.
+        0 => return Some(BodyFormat::Frames),
         _ => {}
     }
     let name_end = text.iter().position(|byte| matches!(byte, b':' | b'\n' | b'\r'));
@@ -136,6 +151,7 @@ mod tests {
             ("\n\nretry:10\n", BodyFormat::Events),
             ("data\n", BodyFormat::Events),
             ("\u{feff}data: 1\n", BodyFormat::Events),
+            ("\0\0\0\u{10}", BodyFormat::Frames),
             (" {\"error\":1}", BodyFormat::Json),
             ("\"no\"", BodyFormat::Json),
             ("<html>", BodyFormat::Other),

@@ -40,7 +40,7 @@ fn transport(base_url: &str, more: Value) -> Transport {
 }
 
 async fn post(transport: &Transport) -> Result<ServerAnswer, Failure> {
-    let request = transport.post(&SHAPE, None, HeaderMap::new(), Bytes::from_static(b"{}"));
+    let request = transport.post(&SHAPE, CallAddress::default(), HeaderMap::new(), Bytes::from_static(b"{}"));
     let answer = tokio::time::timeout(Duration::from_secs(90), request).await.expect("nothing hangs");
     answer.map_err(Failure::from)
 }

@@ -26,6 +26,8 @@ fn shapes() -> [WireShape; 4] {
     };
     let messages = MessagesShape {
         path: "/v1/messages",
+        omits_model: false,
+        omits_stream: false,
         max_tokens: 1_000,
         thinking: ThinkingForm::Nothing,
         cache_marks: true,
@@ -55,6 +57,7 @@ fn plan(shape: &WireShape, model: &str) -> ModelPlan {
         shape: shape.clone(),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     }
 }

@@ -66,6 +66,16 @@ impl Server {
         kind.build("independent".into(), settings.as_object().unwrap(), &context).unwrap()
     }
 
+    /// The address of `path` at the server.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}/{path}", self.address)
+    }
+
+    /// A folder that lives as long as the server.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What the server understood of each request: its own reading, as messages of the chat API.
     pub(crate) fn understood(&self) -> Vec<Value> {
         let mut connection = TcpStream::connect(&self.address).unwrap();
@@ -117,6 +127,16 @@ pub(crate) async fn run_watched(
     server: &Server,
     request: TurnRequest,
     host: TurnHost,
+    watch: impl FnMut(&TurnEvent) + Send,
+) -> Ran {
+    run_backend(&*server.backend(), request, host, watch).await
+}
+
+/// Like [`run_watched`], with a backend of the caller.
+pub(crate) async fn run_backend(
+    backend: &dyn ExecutionBackend,
+    request: TurnRequest,
+    host: TurnHost,
     mut watch: impl FnMut(&TurnEvent) + Send,
 ) -> Ran {
     let mut events = Vec::new();
@@ -124,7 +144,7 @@ pub(crate) async fn run_watched(
         watch(&envelope.event);
         events.push(envelope.event);
     };
-    let outcome = server.backend().run_turn(request, host, &mut sink).await;
+    let outcome = backend.run_turn(request, host, &mut sink).await;
     Ran { outcome, events }
 }
 

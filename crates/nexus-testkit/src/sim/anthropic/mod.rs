@@ -11,6 +11,7 @@ mod tools;
 
 use serde_json::{Value, json};
 
+use super::cloud::{self, Cloud, CloudCall};
 use super::fault::Fault;
 use super::model::{self, Model};
 use super::reply::Reply;
@@ -20,10 +21,11 @@ use super::wire::{Answer, Before, Step};
 /// Sorts a request.
 pub(super) fn route(arrival: &Arrival<'_>) -> Route {
     match (arrival.method, arrival.path) {
-        ("POST", "/v1/messages") => {
+        ("POST", path) if path == "/v1/messages" || CloudCall::of(path).is_some() => {
             let conversation = request::read(arrival);
             if request::is_side_call(arrival.json) {
-                let answer = stream::answer_side_call(&conversation);
+                let answer =
+                    stream::answer_side_call(&conversation, CloudCall::of(path).map(|call| call.cloud));
                 Route::Side(conversation, answer)
             } else if let Some(refusal) = strict::refusal(arrival) {
                 Route::Refused(conversation, refusal)
@@ -72,6 +74,9 @@ pub(super) fn answer(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         answer.headers.extend(refuse::limit_headers(limit));
     }
     answer.headers.extend(reply.headers.iter().cloned());
+    if call.cloud == Some(Cloud::Bedrock) && answer.status >= 400 {
+        answer = cloud::refused(answer);
+    }
     answer.header("request-id", format!("req_sim_{:04}", call.number))
 }
 
@@ -80,6 +85,9 @@ fn scripted(call: &ModelCall<'_>, reply: &Reply) -> Answer {
         Some(Fault::Status(fault)) => refuse::answer(call.number, fault),
         Some(Fault::Error200 { code, message }) => refuse::with_status(200, call.number, code, message),
         Some(Fault::Unstreamed) => stream::unstreamed(call, reply),
+        _ if call.conversation.stream && call.cloud == Some(Cloud::Bedrock) => {
+            cloud::framed(stream::streamed(call, reply))
+        }
         _ if call.conversation.stream => stream::streamed(call, reply),
         Some(Fault::Stall { .. }) => stream::unstreamed(call, reply).broken_off(0, Step::Stall(None)),
         Some(Fault::Torn { cut } | Fault::TornCharacter { cut }) => {

@@ -2,16 +2,20 @@
 
 use serde_json::Value;
 
+use crate::sim::cloud::CloudCall;
 use crate::sim::conversation::{Conversation, Item, OfferedTool, content_text, list_at, string_at};
 use crate::sim::server::Arrival;
 
 pub(super) fn read(arrival: &Arrival<'_>) -> Conversation {
     let json = arrival.json;
+    let cloud = CloudCall::of(arrival.path);
+    let named = || json.get("model").and_then(Value::as_str).map(str::to_owned);
+    let streams = || json.get("stream").and_then(Value::as_bool).unwrap_or(false);
     let mut read = Conversation {
         id: session_id(arrival),
-        model: json.get("model").and_then(Value::as_str).map(str::to_owned),
+        model: cloud.as_ref().map_or_else(named, |call| Some(call.model.clone())),
         effort: json.pointer("/output_config/effort").and_then(Value::as_str).map(str::to_owned),
-        stream: json.get("stream").and_then(Value::as_bool).unwrap_or(false),
+        stream: cloud.as_ref().map_or_else(streams, |call| call.stream),
         max_output_tokens: json.get("max_tokens").and_then(Value::as_u64),
         output_schema: json.pointer("/output_config/format/schema").cloned(),
         ..Conversation::default()

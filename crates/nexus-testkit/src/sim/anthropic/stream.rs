@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{refuse, tools};
+use crate::sim::cloud::{Cloud, framed};
 use crate::sim::conversation::Conversation;
 use crate::sim::fault::{Cut, Fault};
 use crate::sim::reply::{Finish, Odd, Part, Reply, Usage, long_text};
@@ -107,10 +108,14 @@ pub(super) fn unstreamed(call: &ModelCall<'_>, reply: &Reply) -> Answer {
 }
 
 /// A short answer to a call outside of the turn.
-pub(super) fn answer_side_call(conversation: &Conversation) -> Answer {
-    let call = ModelCall { number: 0, conversation, call_id: None };
+pub(super) fn answer_side_call(conversation: &Conversation, cloud: Option<Cloud>) -> Answer {
+    let call = ModelCall { number: 0, conversation, cloud, call_id: None };
     let reply = Reply::text("Simulated side answer");
-    if conversation.stream { streamed(&call, &reply) } else { unstreamed(&call, &reply) }
+    match (conversation.stream, cloud) {
+        (true, Some(Cloud::Bedrock)) => framed(streamed(&call, &reply)),
+        (true, _) => streamed(&call, &reply),
+        (false, _) => unstreamed(&call, &reply),
+    }
 }
 
 const SIGNATURE: &str = "c2ltdWxhdGVkLXNpZ25hdHVyZQ==";

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::refuse;
+use crate::sim::cloud::CloudCall;
 use crate::sim::conversation::{list_at, string_at};
 use crate::sim::server::Arrival;
 use crate::sim::wire::Answer;
@@ -13,6 +14,10 @@ use crate::sim::wire::Answer;
 pub(super) fn refusal(arrival: &Arrival<'_>) -> Option<Answer> {
     if !arrival.scenario.strict_shape {
         return None;
+    }
+    let of_cloud = CloudCall::of(arrival.path).and_then(|call| call.fault(arrival.json));
+    if let Some(message) = of_cloud {
+        return Some(refuse::with_status(400, 0, "invalid_request_error", &message));
     }
     let message = match arrival.json.get("max_tokens").and_then(Value::as_u64) {
         None => "max_tokens: Field required".to_owned(),

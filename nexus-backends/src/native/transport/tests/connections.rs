@@ -197,7 +197,7 @@ async fn no_credential_is_shown() {
     let transport = transport(&server.base_url(), json!({}));
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer canary"))]);
     assert!(!format!("{:?}", transport.guarded(headers.clone())).contains("canary"));
-    transport.post(&SHAPE, None, headers, Bytes::new()).await.unwrap();
+    transport.post(&SHAPE, CallAddress::default(), headers, Bytes::new()).await.unwrap();
     assert!(server.requests()[0].head.contains("authorization: bearer canary"));
     assert!(!format!("{transport:?}").contains("canary"));
 }
@@ -209,7 +209,7 @@ async fn the_headers_of_the_configuration_win_and_are_not_shown() {
         transport(&server.base_url(), json!({ "headers": { "X-Key": "canary", "user-agent": "own" } }));
     let headers = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static("dialect"))]);
     assert!(!format!("{transport:?} {:?}", transport.guarded(headers.clone())).contains("canary"));
-    transport.post(&SHAPE, None, headers.clone(), Bytes::new()).await.unwrap();
+    transport.post(&SHAPE, CallAddress::default(), headers.clone(), Bytes::new()).await.unwrap();
     transport.get("/models", headers).await.unwrap();
     for request in server.requests() {
         for line in ["x-key: canary", "user-agent: own"] {

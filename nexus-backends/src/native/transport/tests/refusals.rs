@@ -12,7 +12,7 @@ async fn outcome(dialect: Dialect, reply: Reply) -> (ErrorKind, Retry) {
     let transport = transport(&sim.base_url(), json!({}));
     let body = json!({ "model": "gpt-5.5", "input": "Hello.", "stream": true }).to_string();
     let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Bearer token"))]);
-    match transport.post(&SHAPE, None, headers, body.into()).await.map_err(Failure::from) {
+    match transport.post(&SHAPE, CallAddress::default(), headers, body.into()).await.map_err(Failure::from) {
         Ok(ServerAnswer::Refused { status, headers, body }) => {
             let reply = ErrorReply { status: Some(status), headers: &headers, body: &body };
             let failure = reply.shared_outcome();

@@ -32,7 +32,9 @@ pub(crate) struct MessagesWriter {
 
 #[derive(Serialize)]
 struct MessagesHead<'a> {
-    model: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_false")]
     stream: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Value>,
@@ -136,8 +138,8 @@ impl RequestWriter for MessagesWriter {
             json!({ "type": "json_schema", "schema": format.get("schema").cloned().unwrap_or_default() })
         });
         let head = MessagesHead {
-            model: opening.plan.model.as_str(),
-            stream: true,
+            model: Some(opening.plan.model.as_str()).filter(|_| !self.shape.omits_model),
+            stream: !self.shape.omits_stream,
             tools,
             tool_choice,
             system: system.take(),
@@ -151,7 +153,8 @@ impl RequestWriter for MessagesWriter {
         if let Some(more) = &self.shape.body {
             members(&mut into, more);
         }
-        into.extend_from_slice(b",\"messages\":[");
+        separate(&mut into);
+        into.extend_from_slice(b"\"messages\":[");
         into
     }
 

@@ -19,6 +19,10 @@ pub(crate) struct MessagesShape {
     pub(crate) cache_marks: bool,
     /// Recipient of an answer's schema.
     pub(crate) answer: AnswerFormat,
+    /// True if a request has no `model`, because its address names the model.
+    pub(crate) omits_model: bool,
+    /// True if a request has no `stream`, because its address requests a stream.
+    pub(crate) omits_stream: bool,
     /// JSON object with more members of every request.
     pub(crate) body: Option<Arc<str>>,
 }

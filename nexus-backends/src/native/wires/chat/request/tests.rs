@@ -65,6 +65,7 @@ fn body_of(
         shape: WireShape::Chat(shape.clone()),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     };
     let opening = TurnConstants {

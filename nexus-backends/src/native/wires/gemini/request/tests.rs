@@ -65,6 +65,7 @@ fn raw_body(shape: GeminiShape, items: &[Item], request: &Request<'_>) -> String
         shape: WireShape::Gemini(shape.clone()),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     };
     let opening = TurnConstants {

@@ -12,6 +12,8 @@ const MARK: &str = "ephemeral";
 fn shape() -> MessagesShape {
     MessagesShape {
         path: "/v1/messages",
+        omits_model: false,
+        omits_stream: false,
         max_tokens: 32_000,
         thinking: ThinkingForm::Adaptive,
         cache_marks: false,
@@ -55,6 +57,7 @@ fn raw_body(shape: MessagesShape, items: &[Item], request: &Request<'_>) -> Stri
         shape: WireShape::Messages(shape.clone()),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     };
     let opening = TurnConstants {

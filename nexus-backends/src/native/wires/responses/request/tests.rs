@@ -31,6 +31,7 @@ fn plan(shape: &'static Shape) -> ModelPlan {
         shape: WireShape::Responses(*shape),
         efforts: Vec::new(),
         warnings: Vec::new(),
+        path: None,
         context_window: None,
     }
 }

@@ -1,0 +1,8 @@
+//! Binary messages, split whole, in pieces and byte by byte: the same each time.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nexus_backends_fuzz::frames;
+
+fuzz_target!(|input: &[u8]| frames::check(input));
