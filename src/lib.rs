@@ -268,7 +268,7 @@ mod pages {
 }
 
 #[cfg(feature = "acp")]
-pub use nexus_backends::acp::{AgentEvidence, AgentSummary, agents};
+pub use nexus_backends::acp::{AgentFactsEvidence, KnownAgentSummary, agents};
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
 #[cfg(feature = "mcp-server")]

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use nexus::{AccessEnforcer, AccessSupport, AccessTable, AgentEvidence, AgentSummary};
+use nexus::{AccessEnforcer, AccessSupport, AccessTable, AgentFactsEvidence, KnownAgentSummary};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -38,7 +38,7 @@ pub(crate) struct ListedAgent {
     login_folders: Vec<String>,
     /// Evidence for these facts.
     #[schemars(with = "String")]
-    evidence: AgentEvidence,
+    evidence: AgentFactsEvidence,
     /// Version of the program that was tried.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
@@ -91,7 +91,7 @@ pub(crate) fn agent(out: AnswerWriter, command: &AgentCommand) -> Result<ExitCod
 }
 
 impl ListedAgent {
-    fn of(agent: AgentSummary) -> Self {
+    fn of(agent: KnownAgentSummary) -> Self {
         Self {
             agent: agent.name,
             title: agent.title,
@@ -126,7 +126,9 @@ impl ListedAgent {
             words => words.join(", "),
         };
         let tried = match (self.evidence, &self.version) {
-            (AgentEvidence::Documentation, _) => "not run by Nexus; its documentation says so".to_owned(),
+            (AgentFactsEvidence::Documentation, _) => {
+                "not run by Nexus; its documentation says so".to_owned()
+            }
             (_, Some(version)) => format!("version {version}, before a simulated model"),
             _ => "see docs/reference/agents.md".to_owned(),
         };

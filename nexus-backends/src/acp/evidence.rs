@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum AgentEvidence {
+pub enum AgentFactsEvidence {
     /// Its documentation. Nexus never ran it.
     #[default]
     Documentation,
@@ -16,7 +16,7 @@ pub enum AgentEvidence {
     Measured,
 }
 
-impl AgentEvidence {
+impl AgentFactsEvidence {
     /// Returns the evidence in one word.
     #[must_use]
     pub fn as_str(self) -> &'static str {

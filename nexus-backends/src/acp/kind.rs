@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::agent::KnownAgent;
 use super::listed;
 use super::local_agent::LocalAgent;
-use super::own_settings::{AgentSettings, OwnSettings};
+use super::own_settings::{CheckedAgentSettings, OwnSettings};
 use super::program::AgentProgram;
 use crate::cli::CliBackend;
 use crate::cli::settings::Settings;
@@ -93,7 +93,7 @@ impl BackendKind for Acp {
                 return Err(SettingsError::new("agent", reason));
             }
         };
-        let own = AgentSettings::read(own, context)?;
+        let own = CheckedAgentSettings::read(own, context)?;
         CliBackend::build(id, &shared, context, |settings, context| {
             LocalAgent::new(program, own, settings, context)
         })

@@ -18,7 +18,7 @@ use nexus_process::spawn::{Invocation, StdinMode};
 use super::agent::{Furnishing, ProcessSetup};
 use super::home;
 use super::listed::ListedInputs;
-use super::own_settings::{AgentHome, AgentSettings};
+use super::own_settings::{AgentHome, CheckedAgentSettings};
 use super::program::{AgentProgram, LevelEnforcement};
 use super::prompt::{prompt, text_bytes};
 use super::translate::{AcpTranslator, Script};
@@ -38,7 +38,7 @@ const USER_VARIABLES: [&str; 6] = ["HOME", "USER", "LOGNAME", "SHELL", "XDG_CONF
 #[derive(Debug)]
 pub(crate) struct LocalAgent {
     program: AgentProgram,
-    own: AgentSettings,
+    own: CheckedAgentSettings,
     settings: Settings,
     context: BuildContext,
     credential: Option<Arc<dyn CredentialSource>>,
@@ -49,7 +49,7 @@ pub(crate) struct LocalAgent {
 impl LocalAgent {
     pub(super) fn new(
         program: AgentProgram,
-        own: AgentSettings,
+        own: CheckedAgentSettings,
         settings: &Settings,
         context: &BuildContext,
     ) -> Result<Self, SettingsError> {
@@ -350,8 +350,13 @@ impl Cli for LocalAgent {
                 read_only,
                 hosts: self.hosts(plan),
                 working_directory: place.working_directory.clone(),
+                is_private_directory: plan.is_private_directory,
+                extra_roots: request.extra_roots.clone(),
+                access: request.tool_access,
+                nexus_home: plan.nexus_home.clone(),
+                run: plan.run.clone(),
             };
-            let prepared = program.prepare(plan, variables).await?;
+            let prepared = program.prepare(|builder| variables(plan.complete(builder))).await?;
             (prepared.invocation, Some(prepared.sandbox))
         } else {
             let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);

@@ -39,9 +39,9 @@ mod translate;
 
 use crate::vendor::Vendor;
 
-pub use self::evidence::AgentEvidence;
+pub use self::evidence::AgentFactsEvidence;
 pub use self::kind::Acp;
-pub use self::summary::{AgentSummary, agents};
+pub use self::summary::{KnownAgentSummary, agents};
 
 /// The backend kind as a vendor. It belongs to no vendor: the vendors' folders define its agents, and the code that
 /// collects these creates the kind.

@@ -92,7 +92,7 @@ struct LentVariable {
 
 /// Settings of this kind alone, checked.
 #[derive(Clone, Debug)]
-pub(super) struct AgentSettings {
+pub(super) struct CheckedAgentSettings {
     pub(super) enforce: Option<LevelEnforcer>,
     pub(super) hosts: HostList,
     pub(super) texts: BTreeMap<String, String>,
@@ -103,7 +103,7 @@ pub(super) struct AgentSettings {
     pub(super) program_folders: Vec<PathBuf>,
 }
 
-impl AgentSettings {
+impl CheckedAgentSettings {
     /// Checks the settings. An error names the key.
     pub(super) fn read(own: OwnSettings, context: &BuildContext) -> Result<Self, SettingsError> {
         own.hosts.check("hosts")?;
@@ -154,7 +154,7 @@ impl AgentSettings {
     }
 }
 
-impl AgentSettings {
+impl CheckedAgentSettings {
     /// Returns the name of the first variable.
     pub(super) fn first_variable(&self) -> Option<&str> {
         self.texts.keys().chain(self.secrets.keys()).map(String::as_str).min()

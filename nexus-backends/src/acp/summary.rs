@@ -3,7 +3,7 @@
 use nexus_core::{AccessSupport, AccessTable, ToolAccess};
 
 use super::agent::KnownAgent;
-use super::evidence::AgentEvidence;
+use super::evidence::AgentFactsEvidence;
 use super::listed;
 use super::listed::ListedAgent;
 use super::program::AgentProgram;
@@ -13,7 +13,7 @@ use crate::vendor::Vendor;
 /// An agent that the kind `acp` knows by name.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
-pub struct AgentSummary {
+pub struct KnownAgentSummary {
     /// Name, for `agent:` of a backend.
     pub name: String,
     /// Name of the product.
@@ -35,7 +35,7 @@ pub struct AgentSummary {
     /// Folders below the user's home with its own login.
     pub login_folders: Vec<String>,
     /// Evidence for these facts.
-    pub evidence: AgentEvidence,
+    pub evidence: AgentFactsEvidence,
     /// Version of the program that was tried.
     pub version: Option<String>,
     /// Page that describes it.
@@ -44,26 +44,26 @@ pub struct AgentSummary {
 
 /// Returns the agents that the kind `acp` knows, by name.
 #[must_use]
-pub fn agents() -> Vec<AgentSummary> {
+pub fn agents() -> Vec<KnownAgentSummary> {
     let known = vendors().iter().flat_map(Vendor::agents).map(of_known);
     let mut all: Vec<_> = known.chain(listed::table().values().map(of_listed)).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     all
 }
 
-fn of_known(agent: &'static KnownAgent) -> AgentSummary {
-    AgentSummary {
+fn of_known(agent: &'static KnownAgent) -> KnownAgentSummary {
+    KnownAgentSummary {
         name: agent.name.to_owned(),
         title: agent.name.to_owned(),
         wire: Some(agent.wire.to_owned()),
         takes_credential: true,
-        evidence: AgentEvidence::Measured,
+        evidence: AgentFactsEvidence::Measured,
         ..of_program(&AgentProgram::Known(agent))
     }
 }
 
-fn of_listed(agent: &'static ListedAgent) -> AgentSummary {
-    AgentSummary {
+fn of_listed(agent: &'static ListedAgent) -> KnownAgentSummary {
+    KnownAgentSummary {
         name: agent.name.clone(),
         title: agent.title.clone(),
         wire: agent.wire.clone(),
@@ -76,13 +76,13 @@ fn of_listed(agent: &'static ListedAgent) -> AgentSummary {
     }
 }
 
-fn of_program(program: &AgentProgram) -> AgentSummary {
+fn of_program(program: &AgentProgram) -> KnownAgentSummary {
     let level = |access: ToolAccess| match program.enforcement(access, None) {
         Some(enforcement) => AccessSupport::Kept(enforcement.by),
         None => AccessSupport::Unsupported,
     };
     let command = std::iter::once(program.program("".as_ref()).to_string_lossy().into_owned());
-    AgentSummary {
+    KnownAgentSummary {
         name: String::new(),
         title: String::new(),
         vendor: program.vendor().unwrap_or_default().to_owned(),
@@ -98,7 +98,7 @@ fn of_program(program: &AgentProgram) -> AgentSummary {
         takes_credential: false,
         hosts: program.hosts().into_iter().map(str::to_owned).collect(),
         login_folders: Vec::new(),
-        evidence: AgentEvidence::Documentation,
+        evidence: AgentFactsEvidence::Documentation,
         version: None,
         source: None,
     }

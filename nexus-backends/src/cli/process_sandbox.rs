@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use nexus_core::{ErrorKind, ToolAccess, harness::Failure, harness::run_blocking};
 use nexus_process::environment::EnvironmentBuilder;
 use nexus_process::executable::Executable;
+use nexus_process::run_registry::RunEntry;
 use nexus_process::sandbox::{
     AllowedHosts, Sandbox, SandboxCommand, SandboxError, SandboxLimits, SandboxNetwork, SandboxSupport,
     ToolChains, WithoutRepository, WorkspaceFolders,
 };
 use nexus_process::spawn::{Invocation, Process};
 
-use super::contract::TurnPlan;
 use crate::host_list::{NetworkUser, TurnNetwork};
 
 /// User of the network in messages.
@@ -39,6 +39,16 @@ pub(crate) struct SandboxedProgram {
     pub(crate) hosts: Vec<String>,
     /// Working directory of the turn.
     pub(crate) working_directory: PathBuf,
+    /// True if that folder belongs to the turn or its conversation, so that it may be in the home of Nexus.
+    pub(crate) is_private_directory: bool,
+    /// Further folders of the turn.
+    pub(crate) extra_roots: Vec<PathBuf>,
+    /// Access level of the turn.
+    pub(crate) access: ToolAccess,
+    /// Home of Nexus.
+    pub(crate) nexus_home: PathBuf,
+    /// Entry of the run, which a sweep finds after the death of the host.
+    pub(crate) run: RunEntry,
 }
 
 /// Home of a program in the sandbox.
@@ -83,13 +93,12 @@ impl SandboxedProgram {
     /// not allow a sandbox, [`ErrorKind::InvalidRequest`] for folders that cannot be shown.
     pub(crate) async fn prepare(
         self,
-        plan: &TurnPlan,
         with_variables: impl FnOnce(EnvironmentBuilder) -> EnvironmentBuilder,
     ) -> Result<SandboxedInvocation, Failure> {
         let invalid = |reason: String| Failure::new(ErrorKind::InvalidRequest, reason);
-        let access = plan.request.tool_access;
-        let (roots, nexus_home) = (plan.request.extra_roots.clone(), plan.nexus_home.clone());
-        let (folder, is_private) = (self.working_directory.clone(), plan.is_private_directory);
+        let access = self.access;
+        let (roots, nexus_home) = (self.extra_roots, self.nexus_home);
+        let (folder, is_private) = (self.working_directory.clone(), self.is_private_directory);
         let (host, program) = (self.host, self.executable.path().to_owned());
         let prepared = run_blocking(move || {
             let workspace = match is_private {
@@ -131,7 +140,7 @@ impl SandboxedProgram {
             sandbox = sandbox.network(allowed.clone());
             network = Some(TurnNetwork::new(allowed, NETWORK_USER));
         }
-        let environment = with_variables(plan.complete(chains.environment(&shown)));
+        let environment = with_variables(chains.environment(&shown));
         let environment =
             environment.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
         let folder = match access {
@@ -141,7 +150,7 @@ impl SandboxedProgram {
         let command = SandboxCommand::new(std::iter::once(program.into_os_string()).chain(self.arguments))
             .folder(folder)
             .environment(environment)
-            .entry(&plan.run);
+            .entry(&self.run);
         let (invocation, support) = sandbox.prepare(command).await.map_err(|error| failure(&error))?;
         let sandbox = ProcessSandbox { support, without_repository, network };
         Ok(SandboxedInvocation { invocation, sandbox })

@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::template::{TemplateValues, fill, fill_text, names_model};
+use super::template::{MODEL, TemplateValues, fill, fill_text, names_model};
 use crate::acp::agent::{Furnishing, UsageReport};
-use crate::acp::evidence::AgentEvidence;
+use crate::acp::evidence::AgentFactsEvidence;
 
 /// Stands for the key of a server that needs none.
 const NO_KEY: &str = "none";
@@ -57,7 +57,7 @@ pub(crate) struct ListedAgent {
     /// Form in which it reports usage.
     pub(crate) usage: ListedUsage,
     /// Evidence for the row.
-    pub(crate) checked: AgentEvidence,
+    pub(crate) checked: AgentFactsEvidence,
     /// Version that was checked.
     pub(crate) version: Option<String>,
     /// Page that describes it.
@@ -77,6 +77,15 @@ pub(crate) struct ProcessPart {
     pub(super) authenticate: Option<String>,
     /// Name of the model in the session.
     pub(super) session_model: Option<String>,
+}
+
+impl ProcessPart {
+    /// Returns true if a part names the model.
+    fn names_model(&self) -> bool {
+        let mut texts = self.arguments.iter().chain(&self.session_model);
+        texts.any(|text| text.contains(MODEL))
+            || self.variables.values().chain(self.files.values()).any(names_model)
+    }
 }
 
 /// Form in which an agent reports usage.
@@ -150,7 +159,7 @@ impl ListedAgent {
         if let (false, Some(part)) = (inputs.has_tools, &self.without_tools) {
             parts.push(part);
         }
-        let names_model = parts.iter().any(|part| names_model(part));
+        let names_model = parts.iter().any(|part| part.names_model());
         if names_model && inputs.model.is_none() {
             return Err(format!("{} needs the name of a `model` with `base_url`", self.title));
         }

@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::row::ProcessPart;
-
 /// Placeholder of the model.
-const MODEL: &str = "{model}";
+pub(super) const MODEL: &str = "{model}";
 
 /// Values of the placeholders.
 #[derive(Clone, Copy)]
@@ -49,17 +47,14 @@ pub(super) fn fill(value: &Value, values: &TemplateValues<'_>) -> Value {
     }
 }
 
-/// Returns true if a part names the model.
-pub(super) fn names_model(part: &ProcessPart) -> bool {
-    let in_arguments = part.arguments.iter().any(|text| text.contains(MODEL));
-    in_arguments || part.variables.values().chain(part.files.values()).any(has_model)
-}
-
-fn has_model(value: &Value) -> bool {
+/// Returns true if a value names the model.
+pub(super) fn names_model(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(MODEL),
-        Value::Array(items) => items.iter().any(has_model),
-        Value::Object(members) => members.iter().any(|(key, value)| key.contains(MODEL) || has_model(value)),
+        Value::Array(items) => items.iter().any(names_model),
+        Value::Object(members) => {
+            members.iter().any(|(key, value)| key.contains(MODEL) || names_model(value))
+        }
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::acp::agent::Furnishing;
-use crate::acp::evidence::AgentEvidence;
+use crate::acp::evidence::AgentFactsEvidence;
 
 const INPUTS: ListedInputs<'static> = ListedInputs {
     base_url: Some("http://127.0.0.1:8080/v1"),
@@ -39,7 +39,7 @@ fn the_table_is_readable_and_its_rows_are_complete() {
             let is_plain = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_)));
             assert!(is_plain && !folder.is_empty(), "{name}: {folder}");
         }
-        assert_eq!(row.checked == AgentEvidence::RealProgram, row.version.is_some(), "{name}");
+        assert_eq!(row.checked == AgentFactsEvidence::RealProgram, row.version.is_some(), "{name}");
         assert_eq!(row.with_server.is_some(), row.wire.is_some(), "{name}");
     }
 }
