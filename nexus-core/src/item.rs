@@ -85,8 +85,7 @@ pub enum Author {
     Assistant,
 }
 
-/// Part of a message or a result.
-#[non_exhaustive]
+/// Part of a message or a result. Exhaustive, so that every wire decides what it does with a new kind of part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ItemPart {
@@ -152,6 +151,11 @@ impl Item {
         Self::Result { call: call.into(), parts, is_error, sealed: None }
     }
 
+    /// Creates a call without a form of its wire.
+    pub fn call(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
+        Self::Call { id: id.into(), name: name.into(), arguments: arguments.into(), sealed: None }
+    }
+
     /// Creates reasoning without a readable part.
     pub fn reasoning(sealed: Sealed) -> Self {
         Self::Reasoning { text: None, sealed }
@@ -165,6 +169,21 @@ impl Item {
             }
             Self::Reasoning { sealed, .. } => Some(sealed),
             Self::Compacted { .. } => None,
+        }
+    }
+
+    /// Sets or removes the form of the wire. Reasoning always has one, so nothing removes it.
+    pub fn set_sealed(&mut self, new: Option<Sealed>) {
+        match self {
+            Self::Message { sealed, .. } | Self::Call { sealed, .. } | Self::Result { sealed, .. } => {
+                *sealed = new;
+            }
+            Self::Reasoning { sealed, .. } => {
+                if let Some(new) = new {
+                    *sealed = new;
+                }
+            }
+            Self::Compacted { .. } => {}
         }
     }
 
