@@ -78,9 +78,8 @@ async fn row(router: &Router, wire: &str, length: usize, rounds: usize) -> Row {
         items.push(said(Author::User, QUESTION));
         items.push(said(Author::Assistant, ANSWER));
         let state = json!({ "version": 3, "conversation": "3f0c2f5e-52a5-4a0e-8a53-0d7a5f0b8a11" });
-        let handle = (items.len() >= length).then(|| {
-            ResumeHandle::new(wire.into(), state).with_items(items.iter().cloned().collect())
-        });
+        let handle = (items.len() >= length)
+            .then(|| ResumeHandle::new(wire.into(), state).with_items(items.iter().cloned().collect()));
         held.add(turn(), handle).expect("a turn is stored");
     }
     let handle = held.resume().expect("a handle").clone();
@@ -138,7 +137,9 @@ fn ms(time: Duration) -> f64 {
 fn router(address: &str) -> Router {
     let registry: Registry = nexus_backends::registry();
     let backend = |kind: &str| {
-        format!("  {kind}: {{ kind: {kind}, base_url: \"http://{address}/v1\", vendor: loopback, auth: none }}\n")
+        format!(
+            "  {kind}: {{ kind: {kind}, base_url: \"http://{address}/v1\", vendor: loopback, auth: none }}\n"
+        )
     };
     let text = format!(
         "groups: {{ chat: [chat], responses: [responses] }}\nbackends:\n{}{}types:\n  \
@@ -176,7 +177,9 @@ fn answer_all(connection: TcpStream) {
             if path.is_empty() {
                 path.clone_from(&line);
             }
-            if let Some((_, value)) = line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case("content-length")) {
+            if let Some((_, value)) =
+                line.split_once(": ").filter(|(key, _)| key.eq_ignore_ascii_case("content-length"))
+            {
                 length = value.trim().parse().unwrap_or(0);
             }
             if line == "\r\n" {
@@ -188,8 +191,10 @@ fn answer_all(connection: TcpStream) {
             return;
         }
         let (kind, body) = reply(&path);
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
-        if connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(body.as_bytes())).is_err() {
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n", body.len());
+        if connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(body.as_bytes())).is_err()
+        {
             return;
         }
     }

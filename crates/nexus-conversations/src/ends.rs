@@ -21,11 +21,35 @@ use crate::{
     version_one::{TurnFiles, check_counts},
 };
 
+/// Reading of a vendor's handle.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StoredHandle {
+    Read,
+    Skip,
+}
+
 impl Conversations {
     /// Reads the end of a conversation with the vendor's handle. `None` if the conversation does not exist.
     pub(crate) fn end_of(
         &self,
         name: &ConversationName,
+    ) -> Result<Option<ConversationEnd>, ConversationError> {
+        self.read_end(name, StoredHandle::Read)
+    }
+
+    /// Reads the end of a conversation without the handle, for readers of its messages. `None` if the conversation does not
+    /// exist.
+    pub(crate) fn end_without_handle(
+        &self,
+        name: &ConversationName,
+    ) -> Result<Option<ConversationEnd>, ConversationError> {
+        self.read_end(name, StoredHandle::Skip)
+    }
+
+    fn read_end(
+        &self,
+        name: &ConversationName,
+        handle: StoredHandle,
     ) -> Result<Option<ConversationEnd>, ConversationError> {
         let path = self.path_of(name);
         match NameFile::of(&path, name)? {
@@ -35,18 +59,24 @@ impl Conversations {
                 Ok(Some(ConversationEnd::of_version_one(named)))
             }
             Some(NameFile::Log(named)) => {
-                let end = self.end_of_log(named).map_err(|error| in_conversation(error, &path))?;
+                let end = self.end_of_log(named, handle).map_err(|error| in_conversation(error, &path))?;
                 Ok(Some(end))
             }
         }
     }
 
-    fn end_of_log(&self, named: NamedLog) -> Result<ConversationEnd, ConversationError> {
+    fn end_of_log(
+        &self,
+        named: NamedLog,
+        handle: StoredHandle,
+    ) -> Result<ConversationEnd, ConversationError> {
         let mut reader = LogReader::open(&ConversationLog::path_of(&self.logs(), &named.log))?;
         let offset = reader.end()?;
         let state = match reader.record_before(offset, TurnLines::None)? {
             LogRecord::Header(header) => ConversationState::at_beginning(header),
-            LogRecord::Turn(turn) => {
+            LogRecord::Turn(mut turn) => {
+                // The items of a handle may be as long as the conversation.
+                turn.end.resume = turn.end.resume.filter(|_| handle == StoredHandle::Read);
                 let items = match &turn.end.resume {
                     Some(_) => reader.items(offset, &turn.end)?,
                     None => Vec::new(),

@@ -253,7 +253,7 @@ impl Conversations {
     }
 
     pub(crate) fn known(&self, name: &ConversationName) -> Result<ConversationEnd, ConversationError> {
-        self.end_of(name)?.ok_or_else(|| self.unknown(name))
+        self.end_without_handle(name)?.ok_or_else(|| self.unknown(name))
     }
 
     pub(crate) fn unknown(&self, name: &ConversationName) -> ConversationError {
