@@ -142,7 +142,7 @@ fn router(address: &str) -> Router {
         )
     };
     let text = format!(
-        "groups: {{ chat: [chat], responses: [responses] }}\nbackends:\n{}{}types:\n  \
+        "groups: {{ chat: [chat], responses: [responses] }}\nmodels: {{ small: {{ chat: small, responses: small }} }}\nbackends:\n{}{}types:\n  \
          chat: {{ group: chat, model: small }}\n  responses: {{ group: responses, model: small }}\n",
         backend("chat"),
         backend("responses"),

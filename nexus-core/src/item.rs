@@ -1,7 +1,7 @@
 //! Items: a conversation in a form that belongs to no vendor.
 //!
-//! A backend that owns its loop stores a conversation as [`Item`]s in its [`ResumeHandle`](crate::ResumeHandle). Another
-//! such backend can continue from them, whatever protocol its server speaks.
+//! A native backend stores a conversation as [`Item`]s in its [`ResumeHandle`](crate::ResumeHandle). Another native backend
+//! can continue from them, also over another protocol.
 //!
 //! The JSON form is stable: [`VERSION`] changes if an earlier version of Nexus could misread it. Arguments of calls and
 //! sealed bytes are stored as text, so they stay equal byte for byte.
@@ -69,7 +69,7 @@ pub enum Item {
     Compacted {
         /// Number of items that were dropped.
         dropped: u64,
-        /// Summary of the dropped items, if there is one.
+        /// Summary of the dropped items, if a model wrote one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
     },

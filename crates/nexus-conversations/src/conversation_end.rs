@@ -1,14 +1,14 @@
 //! The end of a conversation, at which its next turn is added.
 
 use crate::{
-    conversation_log::ConversationState, log_line::LogId, name::ConversationName, name_file::NamedPlace,
+    conversation_log::StateAfterTurn, log_line::LogId, name::ConversationName, name_file::NamedPlace,
 };
 
 /// State of a conversation, and its position on the disk.
 #[derive(Clone, Debug)]
 pub(crate) struct ConversationEnd {
     pub(crate) name: ConversationName,
-    pub(crate) state: ConversationState,
+    pub(crate) state: StateAfterTurn,
     pub(crate) position: StoredPosition,
 }
 
@@ -26,17 +26,17 @@ pub(crate) enum StoredPosition {
 impl ConversationEnd {
     /// Returns the end of a conversation without turns.
     pub(crate) fn new(name: ConversationName) -> Self {
-        Self { name, state: ConversationState::default(), position: StoredPosition::Nowhere }
+        Self { name, state: StateAfterTurn::default(), position: StoredPosition::Nowhere }
     }
 
     /// Returns the end of a conversation in version 1.
     pub(crate) fn of_version_one(mut named: Box<NamedPlace>) -> Self {
-        let state = ConversationState {
+        let state = StateAfterTurn {
             turns: named.turns,
             messages: named.messages,
             stored_at_ms: named.updated_at_ms,
             resume: named.resume.take(),
-            ..ConversationState::default()
+            ..StateAfterTurn::default()
         };
         Self { name: named.name.clone(), state, position: StoredPosition::VersionOne(named) }
     }

@@ -16,7 +16,8 @@ use crate::{
     conversation::ConversationTurn,
     conversation_error::{ConversationError, ConversationErrorKind},
     log_line::{
-        ITEM_LINE, ItemCounts, LogHeader, LogId, LogLine, LogPoint, MESSAGE_LINE, TurnEnd, TurnFields,
+        ConversationLine, ITEM_LINE, ItemCounts, LogHeader, LogId, LogPoint, MESSAGE_LINE, TurnEndLine,
+        TurnFields,
     },
     log_record::{MAX_RECORD_BYTES, begin, no_check, seal},
     name::ConversationName,
@@ -30,7 +31,7 @@ const MAX_HANDLE_BYTES: usize = 32 << 20;
 
 /// State of a conversation after its last turn.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ConversationState {
+pub(crate) struct StateAfterTurn {
     pub(crate) turns: u64,
     pub(crate) messages: u64,
     pub(crate) stored_at_ms: u64,
@@ -42,7 +43,7 @@ pub(crate) struct ConversationState {
 /// File of a log.
 #[derive(Debug)]
 pub(crate) struct ConversationLog {
-    lines: JsonLinesLog<LogLine>,
+    lines: JsonLinesLog<ConversationLine>,
 }
 
 impl ConversationLog {
@@ -69,7 +70,7 @@ impl ConversationLog {
     }
 }
 
-impl ConversationState {
+impl StateAfterTurn {
     /// Adds a turn, and returns its record. If the handle cannot be stored, the new state has none.
     pub(crate) fn add(
         &mut self,
@@ -102,7 +103,7 @@ impl ConversationState {
         for item in items.items().iter().skip(kept) {
             line(&mut record, ITEM_LINE, &**item, path)?;
         }
-        let end = TurnEnd {
+        let end = TurnEndLine {
             turns,
             messages,
             added,
@@ -113,13 +114,13 @@ impl ConversationState {
             resume: state.resume.clone().map(|handle| handle.with_items(ItemList::default())),
             check: no_check(),
         };
-        close(&mut record, &LogLine::End(Box::new(end)), path)?;
+        close(&mut record, &ConversationLine::End(Box::new(end)), path)?;
         *self = state;
         Ok(record)
     }
 
     /// Returns the state after a turn that was read from a log.
-    pub(crate) fn after(end: TurnEnd, items: Vec<Arc<Item>>) -> Self {
+    pub(crate) fn after(end: TurnEndLine, items: Vec<Arc<Item>>) -> Self {
         let resume = end.resume.map(|handle| handle.with_items(items.into()));
         Self {
             turns: end.turns,
@@ -151,7 +152,7 @@ pub(crate) fn header_record(
     let (name, created_at_ms) = (name.clone(), now_ms());
     let header = LogHeader { version: VERSION, name, created_at_ms, fork, check: no_check() };
     let mut record = begin();
-    close(&mut record, &LogLine::Conversation(header), path)?;
+    close(&mut record, &ConversationLine::Conversation(header), path)?;
     Ok(record)
 }
 
@@ -181,7 +182,7 @@ fn line(
     Ok(())
 }
 
-fn close(record: &mut Vec<u8>, closing: &LogLine, path: &Path) -> Result<(), ConversationError> {
+fn close(record: &mut Vec<u8>, closing: &ConversationLine, path: &Path) -> Result<(), ConversationError> {
     write(record, closing, path)?;
     record.push(b'\n');
     if record.len() as u64 > MAX_RECORD_BYTES {

@@ -8,9 +8,9 @@ use crate::{
     conversation::{Conversation, ConversationTurn},
     conversation_end::{ConversationEnd, StoredPosition},
     conversation_error::{ConversationError, in_conversation},
-    conversation_log::{ConversationLog, ConversationState, header_record},
+    conversation_log::{ConversationLog, StateAfterTurn, header_record},
     log_line::LogId,
-    log_reader::{LogReader, LogRecord, TurnLines},
+    log_reader::{ConversationLogReader, LogRecord, TurnLines},
     log_turns::LogTurns,
     name::ConversationName,
     name_file::{NameFile, NamedLog},
@@ -18,7 +18,7 @@ use crate::{
     step,
     store::Conversations,
     stored_turns::StoredTurns,
-    version_one::{TurnFiles, check_counts},
+    version_one::{TurnFileChain, check_counts},
 };
 
 /// Reading of a vendor's handle.
@@ -70,10 +70,10 @@ impl Conversations {
         named: NamedLog,
         handle: StoredHandle,
     ) -> Result<ConversationEnd, ConversationError> {
-        let mut reader = LogReader::open(&ConversationLog::path_of(&self.logs(), &named.log))?;
+        let mut reader = ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &named.log))?;
         let offset = reader.end()?;
         let state = match reader.record_before(offset, TurnLines::None)? {
-            LogRecord::Header(header) => ConversationState::at_beginning(header),
+            LogRecord::Header(header) => StateAfterTurn::at_beginning(header),
             LogRecord::Turn(mut turn) => {
                 // The items of a handle may be as long as the conversation.
                 turn.end.resume = turn.end.resume.filter(|_| handle == StoredHandle::Read);
@@ -81,7 +81,7 @@ impl Conversations {
                     Some(_) => reader.items(offset, &turn.end)?,
                     None => Vec::new(),
                 };
-                ConversationState::after(turn.end, items)
+                StateAfterTurn::after(turn.end, items)
             }
         };
         let position = StoredPosition::Log { id: named.log, offset };
@@ -93,7 +93,7 @@ impl Conversations {
         let counts = (end.state.turns, end.state.messages);
         Ok(match &end.position {
             StoredPosition::Nowhere => StoredTurns::None,
-            StoredPosition::VersionOne(named) => StoredTurns::Files(TurnFiles::of(&self.nodes(), named)),
+            StoredPosition::VersionOne(named) => StoredTurns::Files(TurnFileChain::of(&self.nodes(), named)),
             StoredPosition::Log { id, offset } => {
                 StoredTurns::Logs(Box::new(LogTurns::up_to(&self.logs(), id, *offset, counts)?))
             }
@@ -156,7 +156,7 @@ impl Conversations {
             StoredPosition::Nowhere | StoredPosition::VersionOne(_) => {
                 let id = LogId::new(&end.name);
                 let mut records = header_record(&end.name, None, &name_path)?;
-                let (mut state, mut unknown) = (ConversationState::default(), serde_json::Map::new());
+                let (mut state, mut unknown) = (StateAfterTurn::default(), serde_json::Map::new());
                 if let StoredPosition::VersionOne(named) = &end.position {
                     unknown = named.unknown.clone();
                     for earlier in self.load_to(&end)?.turns {

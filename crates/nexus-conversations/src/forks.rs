@@ -11,7 +11,7 @@ use crate::{
     name::ConversationName,
     name_file::{NameFile, NamedLog, NamedPlace},
     store::{ConversationSummary, Conversations, STORE_PATIENCE},
-    version_one::TurnFiles,
+    version_one::TurnFileChain,
 };
 
 impl Conversations {
@@ -77,7 +77,8 @@ impl Conversations {
                 let (turns, messages, place) = match at {
                     None => (turns, messages, named.place.clone()),
                     Some(at) => {
-                        let found = TurnFiles::of(&self.nodes(), named).position_of(at)?.ok_or_else(lacks)?;
+                        let found =
+                            TurnFileChain::of(&self.nodes(), named).position_of(at)?.ok_or_else(lacks)?;
                         (found.0, found.1, Some(found.2))
                     }
                 };

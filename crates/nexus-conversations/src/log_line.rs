@@ -40,7 +40,7 @@ fn check_id(text: &str) -> Result<(), &'static str> {
 /// Line of a log. The first line of a [record](crate::log_record) is `begin`, the last one is `conversation` or `end`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum LogLine {
+pub(crate) enum ConversationLine {
     /// Length and check of the record.
     Begin(String),
     /// Closes the first record of a log.
@@ -50,7 +50,7 @@ pub(crate) enum LogLine {
     /// Item that the turn added to the vendor-neutral form of the conversation.
     Item(Item),
     /// Closes the record of a turn.
-    End(Box<TurnEnd>),
+    End(Box<TurnEndLine>),
 }
 
 /// Beginnings of the lines whose content a reader may skip.
@@ -87,7 +87,7 @@ pub(crate) struct LogPoint {
 /// End of a turn: its fields apart from the messages, and the state of the conversation after it. Unknown fields are
 /// ignored.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct TurnEnd {
+pub(crate) struct TurnEndLine {
     /// Numbers of turns and messages up to here, including those before a fork.
     pub(crate) turns: u64,
     pub(crate) messages: u64,

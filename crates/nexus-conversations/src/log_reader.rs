@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     conversation::ConversationMessage,
     conversation_error::ConversationError,
-    log_line::{ITEM_LINE, LogHeader, LogLine, MESSAGE_LINE, TurnEnd},
+    log_line::{ConversationLine, ITEM_LINE, LogHeader, MESSAGE_LINE, TurnEndLine},
     log_record::{
         BEGIN_BYTES, CHECK_BYTES, MAX_RECORD_BYTES, is_whole, length_in_begin, length_in_check, lines,
     },
@@ -25,7 +25,7 @@ const WINDOW_BYTES: u64 = 64 << 10;
 
 /// A log that is open for reading.
 #[derive(Debug)]
-pub(crate) struct LogReader {
+pub(crate) struct ConversationLogReader {
     file: File,
     path: PathBuf,
     length: u64,
@@ -40,15 +40,15 @@ pub(crate) enum LogRecord {
     /// The first record.
     Header(LogHeader),
     /// A turn.
-    Turn(LoggedTurn),
+    Turn(TurnInLog),
 }
 
 /// Turn in a log.
 #[derive(Debug)]
-pub(crate) struct LoggedTurn {
+pub(crate) struct TurnInLog {
     /// Offset of the turn's record.
     pub(crate) start: u64,
-    pub(crate) end: TurnEnd,
+    pub(crate) end: TurnEndLine,
     /// Messages, if the reader wants them.
     pub(crate) messages: Vec<ConversationMessage>,
     /// Items that the turn added, if the reader wants them.
@@ -63,7 +63,7 @@ pub(crate) enum TurnLines {
     Items,
 }
 
-impl LogReader {
+impl ConversationLogReader {
     /// Opens the log at `path`.
     pub(crate) fn open(path: &Path) -> Result<Self, ConversationError> {
         let file = nexus_files::open_regular(path, OpenOptions::new().read(true));
@@ -146,10 +146,10 @@ impl LogReader {
     pub(crate) fn items(
         &mut self,
         mut end: u64,
-        last: &TurnEnd,
+        last: &TurnEndLine,
     ) -> Result<Vec<Arc<Item>>, ConversationError> {
         let mut needed = last.items.total;
-        // Newest first. Each turn has the items after those that it kept of the turn before.
+        // Newest first. A turn's record has only the items after those that stayed of the turn before.
         let mut found = Vec::new();
         while needed > 0 {
             let LogRecord::Turn(turn) = self.record_before(end, TurnLines::Items)? else { break };
@@ -207,21 +207,21 @@ impl LogReader {
 }
 
 /// Reason why a record cannot be read.
-struct Unreadable {
+struct UnreadableRecord {
     version: u64,
     reason: String,
 }
 
-fn parse(record: &[u8], start: u64, wanted: TurnLines) -> Result<LogRecord, Unreadable> {
-    let unreadable = |reason: String| Unreadable { version: 0, reason };
+fn parse(record: &[u8], start: u64, wanted: TurnLines) -> Result<LogRecord, UnreadableRecord> {
+    let unreadable = |reason: String| UnreadableRecord { version: 0, reason };
     let mut lines = lines(record);
     let closing = lines.next_back().unwrap_or_default();
     let (mut messages, mut items) = (Vec::new(), Vec::new());
     let end = match serde_json::from_slice(closing) {
-        Ok(LogLine::End(end)) => *end,
-        Ok(LogLine::Conversation(header)) => {
+        Ok(ConversationLine::End(end)) => *end,
+        Ok(ConversationLine::Conversation(header)) => {
             return match header.version > crate::turn_file::VERSION {
-                true => Err(Unreadable { version: header.version, reason: String::new() }),
+                true => Err(UnreadableRecord { version: header.version, reason: String::new() }),
                 false => Ok(LogRecord::Header(header)),
             };
         }
@@ -238,8 +238,8 @@ fn parse(record: &[u8], start: u64, wanted: TurnLines) -> Result<LogRecord, Unre
             continue;
         }
         match serde_json::from_slice(line) {
-            Ok(LogLine::Message(message)) => messages.push(message),
-            Ok(LogLine::Item(item)) => items.push(Arc::new(item)),
+            Ok(ConversationLine::Message(message)) => messages.push(message),
+            Ok(ConversationLine::Item(item)) => items.push(Arc::new(item)),
             Ok(_) => {}
             Err(error) => return Err(unreadable(error.to_string())),
         }
@@ -247,5 +247,5 @@ fn parse(record: &[u8], start: u64, wanted: TurnLines) -> Result<LogRecord, Unre
     if wanted == TurnLines::Messages && messages.len() as u64 != end.added {
         return Err(unreadable("the numbers of its messages are wrong".to_owned()));
     }
-    Ok(LogRecord::Turn(LoggedTurn { start, end, messages, items }))
+    Ok(LogRecord::Turn(TurnInLog { start, end, messages, items }))
 }

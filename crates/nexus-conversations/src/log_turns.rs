@@ -6,8 +6,8 @@ use crate::{
     conversation::ConversationTurn,
     conversation_error::ConversationError,
     conversation_log::ConversationLog,
-    log_line::{LogId, LogPoint, TurnEnd},
-    log_reader::{LogReader, LogRecord, TurnLines},
+    log_line::{LogId, LogPoint, TurnEndLine},
+    log_reader::{ConversationLogReader, LogRecord, TurnLines},
 };
 
 /// Longest chain of forks. A longer one can only be a circle of damaged files.
@@ -17,7 +17,7 @@ const MAX_FORKS: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct LogTurns {
     folder: PathBuf,
-    reader: LogReader,
+    reader: ConversationLogReader,
     log: LogId,
     offset: u64,
     /// Number of the next turn's messages that belong to the conversation. All by default.
@@ -34,7 +34,7 @@ pub(crate) struct FoundTurn {
     log: LogId,
     /// Offset of the end of its record.
     offset: u64,
-    end: TurnEnd,
+    end: TurnEndLine,
     cut: Option<usize>,
     turn: ConversationTurn,
 }
@@ -47,7 +47,7 @@ impl LogTurns {
         offset: u64,
         expected: (u64, u64),
     ) -> Result<Self, ConversationError> {
-        let reader = LogReader::open(&ConversationLog::path_of(folder, log))?;
+        let reader = ConversationLogReader::open(&ConversationLog::path_of(folder, log))?;
         Ok(Self {
             folder: folder.to_owned(),
             reader,
@@ -100,12 +100,12 @@ impl LogTurns {
         if (fork.turns, fork.messages) != self.expected || self.forks > MAX_FORKS {
             return Err(self.reader.damaged("its numbers of turns and messages are wrong"));
         }
-        self.reader = LogReader::open(&ConversationLog::path_of(&self.folder, &fork.log))?;
+        self.reader = ConversationLogReader::open(&ConversationLog::path_of(&self.folder, &fork.log))?;
         (self.log, self.offset, self.cut) = (fork.log, fork.offset, fork.cut);
         Ok(())
     }
 
-    /// Returns the position after message `at`. `None` if there is no such message.
+    /// Returns the position after message `at`. `None` if the message does not exist.
     pub(crate) fn position_of(mut self, at: u64) -> Result<Option<LogPoint>, ConversationError> {
         while let Some(found) = self.step()? {
             let Some(kept) = at.checked_sub(self.expected.1).filter(|kept| *kept > 0) else { continue };
@@ -124,10 +124,11 @@ impl LogTurns {
     }
 }
 
-type Counts = (u64, u64);
+/// Numbers of turns and messages.
+type TurnCounts = (u64, u64);
 
 /// Returns the numbers of turns and messages before a turn, and after it if it has only its first `cut` messages.
-fn counts(end: &TurnEnd, cut: Option<usize>) -> Option<(Counts, Counts)> {
+fn counts(end: &TurnEndLine, cut: Option<usize>) -> Option<(TurnCounts, TurnCounts)> {
     let earlier = (end.turns.checked_sub(1)?, end.messages.checked_sub(end.added)?);
     let messages = match cut {
         Some(cut) => earlier.1.checked_add(cut as u64).filter(|messages| *messages <= end.messages)?,

@@ -18,7 +18,7 @@ use crate::{
     conversation_error::{ConversationError, ConversationErrorKind, in_conversation},
     conversation_log::ConversationLog,
     log_line::{ListedEnd, LogHeader, LogId},
-    log_reader::LogReader,
+    log_reader::ConversationLogReader,
     name::{ConversationName, file_stem},
     name_file::{ListedName, NameFile},
 };
@@ -160,7 +160,7 @@ impl Conversations {
                 return Ok(Some(ConversationSummary { name, turns, messages, updated_at_ms, resumes }));
             }
         };
-        let log = LogReader::open(&ConversationLog::path_of(&self.logs(), &named.log));
+        let log = ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &named.log));
         let closing = log.and_then(|mut log| {
             let end = log.end()?;
             log.closing_line(end)

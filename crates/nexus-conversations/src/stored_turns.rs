@@ -2,7 +2,7 @@
 
 use crate::{
     conversation::ConversationTurn, conversation_error::ConversationError, log_turns::LogTurns,
-    version_one::TurnFiles,
+    version_one::TurnFileChain,
 };
 
 /// Turns of a conversation, newest first. Ends after the first error.
@@ -11,7 +11,7 @@ pub(crate) enum StoredTurns {
     /// The conversation has no file, or a file could not be read.
     None,
     /// Version 1.
-    Files(TurnFiles),
+    Files(TurnFileChain),
     /// Turns in logs.
     Logs(Box<LogTurns>),
 }

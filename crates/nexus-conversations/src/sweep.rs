@@ -9,7 +9,7 @@ use crate::{
     conversation_error::{ConversationError, in_conversation},
     conversation_log::ConversationLog,
     log_line::LogId,
-    log_reader::LogReader,
+    log_reader::ConversationLogReader,
     name::file_stem,
     name_file::NameFile,
     store::{Conversations, STORE_PATIENCE},
@@ -101,8 +101,9 @@ impl Conversations {
                         && !reached.logs.contains(&id)
                         && !chain.contains(&id)
                     {
-                        let header = LogReader::open(&ConversationLog::path_of(&self.logs(), &id))
-                            .and_then(|mut log| log.header());
+                        let header =
+                            ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &id))
+                                .and_then(|mut log| log.header());
                         next = header.map_err(told)?.fork.map(|fork| fork.log);
                         chain.push(id);
                     }

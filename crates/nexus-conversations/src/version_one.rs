@@ -11,14 +11,14 @@ use crate::{
 
 /// Turns of a conversation in version 1, newest first.
 #[derive(Debug)]
-pub(crate) struct TurnFiles {
+pub(crate) struct TurnFileChain {
     folder: PathBuf,
     next: Option<ConversationPoint>,
     /// Numbers of turns and messages up to the next turn.
     expected: (u64, u64),
 }
 
-impl TurnFiles {
+impl TurnFileChain {
     /// Returns the turns of a name. `folder` has the files of turns.
     pub(crate) fn of(folder: &Path, named: &NamedPlace) -> Self {
         let expected = (named.turns, named.messages);

@@ -371,8 +371,7 @@ impl ResponsesTranscript {
         self.has_reasoning |= is_reasoning;
     }
 
-    /// Replaces the stored form of the last item, a result that was read from its JSON, by one that states the failure
-    /// separately. A result with a form of its own keeps it.
+    /// Replaces the last item's stored form, which has a failure only as text, by one that states it. A sealed form stays.
     fn state_result(&mut self, mut item: Item) {
         if let Some(last) = self.said.last_mut() {
             item.set_sealed(last.sealed().cloned());
