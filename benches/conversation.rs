@@ -82,12 +82,13 @@ async fn row(router: &Router, wire: &str, length: usize, rounds: usize) -> Row {
             .then(|| ResumeHandle::new(wire.into(), state).with_items(items.iter().cloned().collect()));
         held.add(turn(), handle).expect("a turn is stored");
     }
-    let handle = held.resume().expect("a handle").clone();
     let (mut bare, mut named) = (Vec::new(), Vec::new());
     let mut sink = |_: EventEnvelope| {};
     let options = ConversationOptions::new().when_lost(WhenLost::Fail);
     for _ in 0..rounds {
-        let request = TurnRequest::new(QUESTION).with_conversation(ConversationMode::resume(handle.clone()));
+        // The named conversation grows with each round, so the bare turn resumes its present items.
+        let handle = held.resume().expect("a handle").clone();
+        let request = TurnRequest::new(QUESTION).with_conversation(ConversationMode::resume(handle));
         let began = Instant::now();
         router.run_turn(wire, request, TurnHost::new(), &mut sink).await.expect("a turn");
         bare.push(began.elapsed());
