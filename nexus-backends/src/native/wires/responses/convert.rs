@@ -36,7 +36,8 @@ struct StoredItem<'a> {
 pub(crate) fn to_item(json: &str, origin: &Origin, shape: TextShape) -> Item {
     let sealed = || Sealed { origin: origin.clone(), json: json.to_owned() };
     let Some(mut item) = known_fields(json) else { return Item::reasoning(sealed()) };
-    if of_item(&item, shape).is_none_or(|known| known.to_string() != json) {
+    let known = of_item(&item, shape).map(|known| known.to_string());
+    if known.as_deref() != Some(json) {
         item.set_sealed(Some(sealed()));
     }
     item
