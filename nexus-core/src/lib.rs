@@ -47,6 +47,7 @@ mod file_tools;
 mod forget;
 pub mod harness;
 pub mod id;
+pub mod item;
 mod journal;
 mod json_schema;
 pub mod lenient_json;

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend,
     ForgetError, Forgotten, LoopMode, ModelListError, ModelListing, ResumeHandle, ToolAccess, TurnError,
-    TurnHost, TurnRequest, TurnResult,
+    TurnHost, TurnRequest, TurnResult, item::ItemList,
 };
+use serde::Deserialize as _;
 
 use crate::{
     binding::Binding,
@@ -70,17 +71,24 @@ impl RoutedBackend {
     }
 
     fn wrap(&self, handle: Option<ResumeHandle>) -> Option<ResumeHandle> {
-        let state = serde_json::to_value(handle?).ok()?;
-        Some(ResumeHandle::new(self.id.clone(), state))
+        let handle = handle?;
+        // The items stay outside of the state, so that a long conversation is not copied.
+        let items = handle.items().clone();
+        let state = serde_json::to_value(handle.with_items(ItemList::default())).ok()?;
+        Some(ResumeHandle::new(self.id.clone(), state).with_items(items))
     }
 
     /// Replaces the wrapped resume handle in the request by the handle of the backend that created it.
     fn unwrap(&self, mut request: TurnRequest) -> TurnRequest {
         if let ConversationMode::Resume { handle, .. } = &mut request.conversation
             && *handle.backend() == self.id
-            && let Ok(inner) = serde_json::from_value(handle.state().clone())
+            && let Ok(inner) = ResumeHandle::deserialize(handle.state())
         {
-            *handle = inner;
+            // A handle of an earlier version has its items inside.
+            *handle = match handle.items().is_empty() {
+                true => inner,
+                false => inner.with_items(handle.items().clone()),
+            };
         }
         request
     }

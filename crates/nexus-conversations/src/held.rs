@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -18,9 +18,9 @@ use nexus_router::{Router, WorkKind};
 use crate::{
     continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost},
     conversation::{Conversation, ConversationTurn},
+    conversation_end::ConversationEnd,
     conversation_error::ConversationError,
     name::ConversationName,
-    named::NamedPlace,
     seed::Seed,
     store::Conversations,
     turn_made::TurnOrder,
@@ -31,9 +31,9 @@ use crate::{
 #[derive(Debug)]
 pub struct HeldConversation {
     store: Conversations,
-    named: NamedPlace,
+    end: ConversationEnd,
     is_new: bool,
-    /// True after a write with an unknown result: the file of the name is read again before the next turn.
+    /// True after a write with an unknown result: the end of the conversation is read again before the next turn.
     is_stale: bool,
     hold: Arc<NameHold>,
 }
@@ -44,6 +44,20 @@ struct NameHold {
     store: Conversations,
     name: ConversationName,
     hold: Option<FileLock>,
+    /// Locked by a write. A write that its caller dropped may still run when the next one begins.
+    writing: Mutex<()>,
+}
+
+impl NameHold {
+    fn add(
+        &self,
+        end: ConversationEnd,
+        turn: ConversationTurn,
+        resume: Option<ResumeHandle>,
+    ) -> Result<ConversationEnd, ConversationError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.store.add(end, turn, resume)
+    }
 }
 
 impl Drop for NameHold {
@@ -76,19 +90,19 @@ impl Conversations {
         patience: Duration,
     ) -> Result<HeldConversation, ConversationError> {
         let hold = Some(self.lock_name(name, patience)?);
-        let hold = Arc::new(NameHold { store: self.clone(), name: name.clone(), hold });
-        let found = NamedPlace::of(&self.path_of(name), name)?;
+        let hold = NameHold { store: self.clone(), name: name.clone(), hold, writing: Mutex::default() };
+        let hold = Arc::new(hold);
+        let found = self.end_of(name)?;
         let is_new = found.is_none();
-        let named = found.unwrap_or_else(|| NamedPlace::new(name.clone()));
-        self.check_counts(&named)?;
-        Ok(HeldConversation { store: self.clone(), named, is_new, is_stale: false, hold })
+        let end = found.unwrap_or_else(|| ConversationEnd::new(name.clone()));
+        Ok(HeldConversation { store: self.clone(), end, is_new, is_stale: false, hold })
     }
 }
 
 impl HeldConversation {
     /// Returns the name.
     pub fn name(&self) -> &ConversationName {
-        &self.named.name
+        &self.end.name
     }
 
     /// Returns true if the conversation did not exist before.
@@ -98,7 +112,7 @@ impl HeldConversation {
 
     /// Returns the number of messages.
     pub fn messages(&self) -> u64 {
-        self.named.messages
+        self.end.state.messages
     }
 
     /// Reads the conversation. Blocks.
@@ -107,12 +121,12 @@ impl HeldConversation {
     ///
     /// [`Damaged`](crate::ConversationErrorKind::Damaged) if one of its files was changed from outside.
     pub fn load(&self) -> Result<Conversation, ConversationError> {
-        self.store.load_from(&self.named)
+        self.store.load_to(&self.end)
     }
 
     /// Returns the vendor's handle with which the next turn can continue.
     pub fn resume(&self) -> Option<&ResumeHandle> {
-        self.named.resume.as_ref()
+        self.end.state.resume.as_ref()
     }
 
     /// Deletes the conversation, as [`Conversations::delete`] does. Blocks.
@@ -124,9 +138,9 @@ impl HeldConversation {
     /// errors of the file system.
     pub fn delete(self) -> Result<(), ConversationError> {
         if Arc::strong_count(&self.hold) > 1 {
-            return Err(self.store.in_use(&self.named.name));
+            return Err(self.store.in_use(&self.end.name));
         }
-        self.store.remove(&self.named.name)
+        self.store.remove(&self.end.name)
     }
 
     /// Adds a turn that ran elsewhere. `resume` is the vendor's handle for the next turn, if the vendor's
@@ -141,7 +155,7 @@ impl HeldConversation {
         resume: Option<ResumeHandle>,
     ) -> Result<(), ConversationError> {
         self.is_stale = true;
-        self.named = self.store.add(self.named.clone(), turn, resume)?;
+        self.end = self.hold.add(self.end.clone(), turn, resume)?;
         self.is_stale = false;
         Ok(())
     }
@@ -171,9 +185,9 @@ impl HeldConversation {
         events: &mut dyn EventSink,
     ) -> Result<ConversationOutcome, ConversationError> {
         if self.is_stale {
-            let (store, name) = (self.store.clone(), self.named.name.clone());
-            let found = try_blocking(move || NamedPlace::of(&store.path_of(&name), &name)).await?;
-            self.named = found.unwrap_or_else(|| NamedPlace::new(self.named.name.clone()));
+            let (store, name) = (self.store.clone(), self.end.name.clone());
+            let found = try_blocking(move || store.end_of(&name)).await?;
+            self.end = found.unwrap_or_else(|| ConversationEnd::new(self.end.name.clone()));
             self.is_stale = false;
         }
         let turn = Turn {
@@ -196,40 +210,37 @@ impl HeldConversation {
             Ok(result) => &result.resume,
             Err(error) => &error.partial().resume,
         };
-        let own = own.as_ref().map(|handle| match turn.redactor.value_without_secrets(handle.state()) {
-            Some(clean) => ResumeHandle::new(handle.backend().clone(), clean),
-            None => handle.clone(),
+        let former = self.end.state.resume.clone();
+        let own = own.as_ref().map(|handle| {
+            // Items that the former turn stored contain no secret, so a long conversation is not searched at each turn.
+            let known = former.as_ref().map_or(0, |former| handle.items().equal_beginning(former.items()));
+            handle.without_secrets(known, &turn.redactor).unwrap_or_else(|| handle.clone())
         });
         // After a failed turn, some vendors have its messages and some do not. So do not resume by its handle.
         let resume = own.clone().filter(|_| outcome.is_ok());
-        let former = self.named.resume.clone();
         let stored = match made {
             None => Ok(false),
             Some(mut made) => {
                 made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
-                let (store, named, hold) = (self.store.clone(), self.named.clone(), Arc::clone(&self.hold));
+                // The name stays locked until the write ends, even if the caller has dropped its future.
+                let (end, hold) = (self.end.clone(), Arc::clone(&self.hold));
                 self.is_stale = true;
-                let added = try_blocking(move || {
-                    // Keep the lock until this ends, even if the caller has dropped its future.
-                    let _hold = hold;
-                    store.add(named, made, resume)
-                })
-                .await;
-                added.map(|named| {
-                    self.named = named;
+                let added = try_blocking(move || hold.add(end, made, resume)).await;
+                added.map(|end| {
+                    self.end = end;
                     self.is_stale = false;
                     true
                 })
             }
         };
-        let kept = &self.named.resume;
+        let kept = &self.end.state.resume;
         if let (Some(handle), None, Ok(true)) = (&own, kept, &stored)
             && outcome.is_ok()
         {
             sink.warn(format!(
                 "the handle of {} cannot be stored: the next turn of the conversation {} cannot resume by it",
                 handle.backend(),
-                self.named.name
+                self.end.name
             ));
         }
         sink.flush().await;
@@ -250,7 +261,7 @@ impl HeldConversation {
         options: ConversationOptions,
         sink: &mut NumberedSink<'_>,
     ) -> Result<(Continuity, Result<TurnResult, TurnError>), ConversationError> {
-        if self.named.messages == 0 {
+        if self.end.state.messages == 0 {
             return Ok((Continuity::First, turn.run(turn.kept(request.clone()), sink).await));
         }
         // Check this first: together with the earlier messages, an empty prompt would not count as empty.
@@ -260,7 +271,7 @@ impl HeldConversation {
         }
         let chain = turn.router.binding(turn.kind.clone()).map(|binding| binding.chain).unwrap_or_default();
         let mut failed = None;
-        let reason = match &self.named.resume {
+        let reason = match &self.end.state.resume {
             Some(handle) if turn.router.can_resume(turn.kind.clone(), handle) => {
                 let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
                 let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
@@ -277,7 +288,7 @@ impl HeldConversation {
             Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
             None => "no backend has its present state".to_owned(),
         };
-        let (name, messages) = (&self.named.name, self.named.messages);
+        let (name, messages) = (&self.end.name, self.end.state.messages);
         match options.when_lost {
             WhenLost::Fail => {
                 let backend = turn.kind.to_string().into();
@@ -296,10 +307,10 @@ impl HeldConversation {
                 Ok((Continuity::Fresh { reason }, turn.run(turn.kept(request.clone()), sink).await))
             }
             WhenLost::Reseed => {
-                let (store, named) = (self.store.clone(), self.named.clone());
-                let conversation = try_blocking(move || store.load_from(&named)).await?;
+                let (store, end) = (self.store.clone(), self.end.clone());
+                let (takes_pictures, bytes) = (turn.takes_pictures(), options.seed_bytes);
                 let Seed { mut blocks, messages, not_carried } =
-                    conversation.seed(turn.takes_pictures(), options.seed_bytes);
+                    try_blocking(move || store.seed_to(&end, takes_pictures, bytes)).await?;
                 sink.warn(format!(
                     "the conversation {name} is sent to the model again, with {messages} messages: {reason}; \
                     not included: {not_carried}"

@@ -14,7 +14,7 @@
 //! | show one to a model without this store | [`Conversation::seed`] |
 //!
 //! **Stored** are prompts with their pictures, messages of models, tool calls with arguments and answers, and the
-//! vendor's last handle, which contains the conversation itself on a native backend. **Not stored**: thinking, system
+//! vendor's last handle with the items ([`nexus_core::item`]) of a native backend. **Not stored**: thinking, system
 //! text, messages of sub-agents, and secrets that the session's [redactor](nexus_core::Session::redactor) knows. A
 //! credential that is lent to a backend is removed from all output of its turn, but this redactor does not know it: a
 //! caller whose prompts may contain it adds it to the redactor.
@@ -38,18 +38,31 @@
 
 mod continuity;
 mod conversation;
+mod conversation_end;
 mod conversation_error;
+mod conversation_log;
+mod ends;
+mod forks;
 mod held;
 #[cfg(test)]
 mod kill_tests;
+mod log_line;
+mod log_reader;
+mod log_record;
+mod log_turns;
 mod name;
-mod named;
+mod name_file;
 mod not_carried;
+mod now_ms;
 mod seed;
 mod step;
 mod store;
+mod store_files;
+mod stored_turns;
+mod sweep;
 mod turn_file;
 mod turn_made;
+mod version_one;
 
 pub use continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost};
 pub use conversation::{Conversation, ConversationMessage, ConversationTurn};
@@ -58,5 +71,6 @@ pub use held::HeldConversation;
 pub use name::ConversationName;
 pub use not_carried::NotCarried;
 pub use seed::{DEFAULT_SEED_BYTES, Seed};
-pub use store::{ConversationList, ConversationSummary, ConversationSweep, Conversations};
+pub use store::{ConversationList, ConversationSummary, Conversations};
+pub use sweep::ConversationSweep;
 pub use turn_made::TurnOrder;

@@ -1,5 +1,7 @@
 //! Names of conversations.
 
+use std::path::Path;
+
 use nexus_core::name_type;
 
 use crate::conversation_error::ConversationError;
@@ -25,6 +27,11 @@ impl ConversationName {
     pub(crate) fn stem(&self) -> String {
         self.0.to_ascii_lowercase()
     }
+}
+
+/// Returns the name of a file without its extension.
+pub(crate) fn file_stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 fn check(text: &str) -> Result<(), ConversationError> {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use nexus_core::{MAX_PICTURE_BYTES, PromptBlock, ToolCallStatus, visible::Visible};
 
 use crate::{
-    conversation::{Conversation, ConversationMessage},
+    conversation::{Conversation, ConversationMessage, ConversationTurn},
+    conversation_error::ConversationError,
     not_carried::NotCarried,
 };
 
@@ -59,21 +60,68 @@ impl Conversation {
             not_carried.state_of.extend(turn.backend.clone());
         }
         let total = self.messages().count() as u64;
-        let mut room = RemainingRoom {
+        let mut filling = Filling::new(not_carried, takes_pictures, most_bytes);
+        for turn in self.turns.iter().rev() {
+            if !filling.add(turn) {
+                break;
+            }
+        }
+        filling.into_seed(total)
+    }
+}
+
+/// Returns the record of a stored conversation with `total` messages. `turns` are its turns, newest first; reads no more of
+/// them than the record has room for. `not_carried` are the parts that a model would not see with all turns since the last
+/// fresh beginning.
+pub(crate) fn seed_of(
+    turns: impl Iterator<Item = Result<ConversationTurn, ConversationError>>,
+    total: u64,
+    not_carried: NotCarried,
+    takes_pictures: bool,
+    most_bytes: usize,
+) -> Result<Seed, ConversationError> {
+    let mut filling = Filling::new(not_carried, takes_pictures, most_bytes);
+    for turn in turns {
+        if !filling.add(&turn?) {
+            break;
+        }
+    }
+    Ok(filling.into_seed(total))
+}
+
+/// Record that is filled, newest message first.
+struct Filling {
+    room: RemainingRoom,
+    records: Vec<Vec<Piece>>,
+}
+
+impl Filling {
+    fn new(not_carried: NotCarried, takes_pictures: bool, most_bytes: usize) -> Self {
+        let room = RemainingRoom {
             text: most_bytes,
             newest: Some(most_bytes),
             pictures: if takes_pictures { MAX_PICTURE_BYTES } else { 0 },
             not_carried,
             shown: Vec::new(),
         };
-        let mut records = Vec::new();
-        for message in self.turns[first..].iter().flat_map(|turn| &turn.messages).rev() {
-            match room.record(message) {
-                Some(record) => records.push(record),
-                None => break,
+        Self { room, records: Vec::new() }
+    }
+
+    /// Adds the messages of the next earlier turn. Returns false if no earlier turn belongs to the record, because it is full
+    /// or the turn began afresh.
+    fn add(&mut self, turn: &ConversationTurn) -> bool {
+        for message in turn.messages.iter().rev() {
+            match self.room.record(message) {
+                Some(record) => self.records.push(record),
+                None => return false,
             }
-            room.newest = None;
+            self.room.newest = None;
         }
+        !turn.begins_afresh
+    }
+
+    fn into_seed(self, total: u64) -> Seed {
+        let Self { room, records } = self;
         let RemainingRoom { mut not_carried, mut shown, .. } = room;
         let messages = records.len() as u64;
         not_carried.older_messages = not_carried.older_messages.saturating_add(total - messages);

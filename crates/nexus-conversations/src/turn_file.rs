@@ -1,4 +1,4 @@
-//! A turn as a file that never changes, named by the hash of its bytes.
+//! A turn in version 1 of the files: a file that never changes, named by the hash of its bytes.
 
 use std::path::Path;
 
@@ -12,7 +12,9 @@ use crate::{
 };
 
 /// Format version of the files that this program writes.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
+/// Format version without logs.
+pub(crate) const VERSION_ONE: u64 = 1;
 /// Maximum size of a turn's file, in bytes. Every valid turn is smaller, even with every letter of its texts escaped.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -42,9 +44,8 @@ pub(crate) struct ConversationPoint {
 }
 
 /// Content of a turn's file. Unknown fields are ignored.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Node {
-    version: u64,
     /// Position that the turn continues.
     pub(crate) parent: Option<ConversationPoint>,
     /// Numbers of earlier turns and messages.
@@ -55,32 +56,30 @@ pub(crate) struct Node {
 
 /// The version of a file whose other content is unknown.
 #[derive(Deserialize)]
-struct Versioned {
-    version: u64,
+pub(crate) struct Versioned {
+    pub(crate) version: u64,
+}
+
+/// Returns the error about a file of a later version. `None` for a known version.
+pub(crate) fn newer_version(path: &Path, version: u64) -> Option<ConversationError> {
+    (version > VERSION).then(|| {
+        let message = format!("{}: a newer version of Nexus wrote it (version {version})", path.display());
+        let advice = format!("update Nexus; this version supports version {VERSION}");
+        ConversationError::new(ConversationErrorKind::NewerVersion, message, advice)
+    })
 }
 
 /// Parses JSON. Fails for malformed JSON, and for a later version.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<T, ConversationError> {
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
-    if version > VERSION {
-        let message = format!("{}: a newer version of Nexus wrote it (version {version})", path.display());
-        let advice = format!("update Nexus; this version supports version {VERSION}");
-        return Err(ConversationError::new(ConversationErrorKind::NewerVersion, message, advice));
+    if let Some(error) = newer_version(path, version) {
+        return Err(error);
     }
     serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))
 }
 
 impl Node {
-    pub(crate) fn new(
-        parent: Option<ConversationPoint>,
-        earlier_turns: u64,
-        earlier_messages: u64,
-        turn: ConversationTurn,
-    ) -> Self {
-        Self { version: VERSION, parent, earlier_turns, earlier_messages, turn }
-    }
-
     /// Returns the numbers of turns and messages up to a position in it. `None` if the position does not exist.
     pub(crate) fn counts(&self, place: &ConversationPoint) -> Option<(u64, u64)> {
         let all = self.turn.messages.len();
@@ -104,21 +103,6 @@ impl Node {
             parent: Option<ConversationPoint>,
         }
         read_as(folder, id).map(|Child { parent }| parent)
-    }
-
-    /// Writes the node into the folder in one step, and flushes it to the disk.
-    pub(crate) fn write(&self, folder: &Path) -> Result<NodeId, ConversationError> {
-        let failed = |error: &std::io::Error| ConversationError::unusable(folder, error);
-        let bytes = serde_json::to_vec(self).map_err(|error| failed(&error.into()))?;
-        let id = NodeId::of(&bytes);
-        let path = folder.join(format!("{id}.json"));
-        if bytes.len() as u64 > MAX_BYTES {
-            let message =
-                format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
-            return Err(ConversationError::new(ConversationErrorKind::Failed, message, ""));
-        }
-        nexus_files::replace(&path, &bytes).map_err(ConversationError::at(&path))?;
-        Ok(id)
     }
 }
 

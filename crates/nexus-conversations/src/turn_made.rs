@@ -1,9 +1,6 @@
 //! Creates a conversation's turn from its request and its result.
 
-use std::{
-    collections::HashMap,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::collections::HashMap;
 
 use nexus_core::{
     CallId, Message, MessageId, PromptBlock, ToolCallRecord, ToolContent, TurnError, TurnEvent, TurnRequest,
@@ -14,6 +11,7 @@ use serde_json::Value;
 use crate::{
     conversation::{ConversationMessage, ConversationTurn},
     not_carried::NotCarried,
+    now_ms::now_ms,
 };
 
 /// Maximum total size of one turn's texts, and of its pictures, in bytes. Source: our own bound.
@@ -87,9 +85,8 @@ impl ConversationTurn {
             };
             said.push(ConversationMessage::Assistant { text, complete: true });
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(Self {
-            ended_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            ended_at_ms: now_ms(),
             backend: provenance
                 .map(|provenance| provenance.backend.clone())
                 .or_else(|| outcome.as_ref().err().map(|error| error.backend().clone())),

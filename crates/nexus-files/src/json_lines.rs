@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     marker::PhantomData,
     path::{Path, PathBuf},
 };
@@ -90,6 +90,28 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
             sync_folder(self.path.parent().unwrap_or(Path::new(".")))?;
         }
         Ok(file.metadata()?.len())
+    }
+
+    /// Appends lines that the caller serialized, in one write, after the first `end` bytes of an existing file. First removes the bytes
+    /// after `end`, which an interrupted writer left. The lines are on the disk when the call returns. Returns the size of the file in
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the file has fewer than `end` bytes, or the path is not a regular file. Otherwise the
+    /// error of the file system. The first `end` bytes are then unchanged, and no new line follows them.
+    pub fn append_lines_at(&self, end: u64, lines: &[u8]) -> io::Result<u64> {
+        let file = open_regular(&self.path, OpenOptions::new().read(true).append(true))?;
+        let length = file.metadata()?.len();
+        if length < end {
+            let reason = format!("it has {length} bytes, but {end} were written");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+        if length > end {
+            file.set_len(end)?;
+        }
+        whole_or_nothing(&file, || (&file).write_all(lines).and_then(|()| file.sync_data()))?;
+        Ok(end + lines.len() as u64)
     }
 
     /// Appends a value to the file, which the caller has locked. The value may be lost if the power fails.

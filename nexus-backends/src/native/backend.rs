@@ -85,7 +85,7 @@ impl NativeBackend {
         if let ConversationMode::Resume { handle, .. } = &mut request.conversation
             && self.can_resume(handle)
         {
-            *handle = ResumeHandle::new(self.0.id.clone(), handle.state().clone());
+            *handle = handle.clone().of_backend(self.0.id.clone());
         }
         let capabilities = self.capabilities();
         let steered = host.steered(capabilities.steering);

@@ -1,15 +1,16 @@
 //! Conversation of a wire whose requests are built from the loop's items.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use bytes::Bytes;
-use nexus_core::{PromptBlock, ToolResult};
-use serde_json::Value;
+use nexus_core::{BackendId, PromptBlock, ResumeHandle, ToolResult};
 
 use super::compaction::{
     CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
 };
-use super::items::{Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, result_hash, result_parts};
+use super::items::{
+    Author, Item, ItemPart, Origin, REFUSED_PICTURE, Sealed, adopt, result_hash, result_parts,
+};
 use super::reply::OutputItem;
 use super::stored::items_handle;
 use super::transcript::{Transcript, TurnConstants};
@@ -23,7 +24,7 @@ pub(crate) trait RequestWriter: fmt::Debug + Send + Sync {
     fn head(&self, opening: &TurnConstants<'_>, conversation: &str) -> Vec<u8>;
 
     /// Returns the body of a request. `output_tokens` limits the answer.
-    fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8>;
+    fn body(&self, head: &[u8], items: &[&Item], output_tokens: Option<u64>) -> Vec<u8>;
 
     /// Implements [`Transcript::move_pictures`]. Default: false.
     fn move_pictures(&mut self) -> bool {
@@ -41,7 +42,7 @@ pub(crate) struct ItemTranscript<W> {
     id: String,
     origin: Origin,
     head: Vec<u8>,
-    items: Vec<Item>,
+    items: Vec<Arc<Item>>,
     /// Ids of the calls in the resumed handle.
     calls_before: BTreeSet<String>,
     /// Number of items that can be resumed: every call among them has its result.
@@ -66,17 +67,14 @@ impl<W: RequestWriter> ItemTranscript<W> {
         writer: W,
         opening: &TurnConstants<'_>,
         id: String,
-        mut items: Vec<Item>,
+        mut items: Vec<Arc<Item>>,
         pinned: BTreeSet<String>,
     ) -> (Self, usize) {
         let origin = opening.origin(writer.wire());
         let before = items.len();
-        items.retain(|item| match item {
-            Item::Reasoning { sealed } => sealed.origin == origin,
-            _ => true,
-        });
+        items.retain_mut(|item| adopt(item, &origin));
         let left_out = before - items.len();
-        let calls = items.iter().filter_map(|item| match item {
+        let calls = items.iter().filter_map(|item| match &**item {
             Item::Call { id, .. } => Some(id.clone()),
             _ => None,
         });
@@ -99,7 +97,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
     }
 
     /// Removes items for which `stays` returns false. It gets the index and the item, which it may change.
-    fn retain(&mut self, mut stays: impl FnMut(usize, &mut Item) -> bool) {
+    fn retain(&mut self, mut stays: impl FnMut(usize, &mut Arc<Item>) -> bool) {
         let marks = [self.whole, self.accepted, self.turn_starts_at];
         let mut moved = [0; 3];
         let mut index = 0;
@@ -115,7 +113,7 @@ impl<W: RequestWriter> ItemTranscript<W> {
     }
 
     fn say(&mut self, role: Author, parts: Vec<ItemPart>) {
-        self.items.push(Item::Message { role, parts });
+        self.items.push(Arc::new(Item::message(role, parts)));
     }
 }
 
@@ -147,13 +145,12 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
                 OutputItem::Message { text, .. } => self.say(Author::Assistant, vec![ItemPart::text(text)]),
                 OutputItem::Reasoning { raw } => {
                     let sealed = Sealed { origin: self.origin.clone(), json: raw.get().to_owned() };
-                    self.items.push(Item::Reasoning { sealed });
+                    self.items.push(Arc::new(Item::reasoning(sealed)));
                 }
-                OutputItem::Call(call) => self.items.push(Item::Call {
-                    id: call.call_id.clone(),
-                    name: call.name.clone(),
-                    arguments: call.arguments.clone(),
-                }),
+                OutputItem::Call(call) => {
+                    let item = Item::call(&call.call_id, &call.name, &call.arguments);
+                    self.items.push(Arc::new(item));
+                }
                 // No wire of items has such calls, and other items mean nothing to a model.
                 OutputItem::CustomCall { .. } | OutputItem::Other { .. } => {}
             }
@@ -169,7 +166,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         if result.is_pinned {
             self.pinned.insert(call.to_owned());
         }
-        self.items.push(Item::Result { call: call.to_owned(), parts, is_error: result.is_error });
+        self.items.push(Arc::new(Item::result(call, parts, result.is_error)));
         hash
     }
 
@@ -179,7 +176,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
 
     fn drop_reasoning(&mut self) -> bool {
         let before = self.items.len();
-        self.retain(|_, item| !matches!(item, Item::Reasoning { .. }));
+        self.retain(|_, item| !matches!(**item, Item::Reasoning { .. }));
         self.items.len() != before
     }
 
@@ -195,7 +192,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
 
     fn compact(&mut self, demand: CompactionDemand) -> DroppedParts {
         let plan = {
-            let outlines: Vec<_> = self.items.iter().map(outline).collect();
+            let outlines: Vec<_> = self.items.iter().map(|item| outline(item)).collect();
             CompactionPlan::new(&outlines, self.turn_starts_at, &self.pinned, demand)
         };
         // The index of the note counts items that are gone after the next step.
@@ -207,7 +204,7 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
         self.retain(|_, item| match fates.next() {
             Some(ItemFate::Dropped) => false,
             Some(ItemFate::Shortened(text)) => {
-                if let Item::Result { parts, .. } = item {
+                if let Item::Result { parts, .. } = Arc::make_mut(item) {
                     *parts = vec![ItemPart::text(text)];
                 }
                 true
@@ -215,7 +212,8 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
             Some(ItemFate::Stays) | None => true,
         });
         if let Some((index, dropped)) = note {
-            self.items.insert(index.min(self.items.len()), Item::Compacted { dropped });
+            self.items
+                .insert(index.min(self.items.len()), Arc::new(Item::Compacted { dropped, summary: None }));
             for mark in [&mut self.whole, &mut self.accepted, &mut self.turn_starts_at] {
                 // The note is at the end of the conversation's first messages, which every mark includes or begins with.
                 *mark += usize::from(*mark >= index);
@@ -233,15 +231,17 @@ impl<W: RequestWriter> Transcript for ItemTranscript<W> {
     }
 
     fn request(&self, output_tokens: Option<u64>) -> Bytes {
-        self.writer.body(&self.head, &self.items, output_tokens).into()
+        let items: Vec<&Item> = self.items.iter().map(|item| &**item).collect();
+        self.writer.body(&self.head, &items, output_tokens).into()
     }
 
     fn request_bytes(&self) -> usize {
         self.head.len() + self.items.iter().map(|item| outline(item).bytes + ITEM_FRAME_BYTES).sum::<usize>()
     }
 
-    fn keep(&self) -> Value {
-        items_handle(&self.id, self.items.get(..self.whole).unwrap_or_default(), &self.pinned)
+    fn keep(&self, backend: &BackendId) -> ResumeHandle {
+        let items = self.items.get(..self.whole).unwrap_or_default();
+        items_handle(backend, &self.id, items.to_vec().into(), &self.pinned)
     }
 }
 
@@ -255,23 +255,36 @@ fn outline(item: &Item) -> ItemOutline<'_> {
         sizes.sum::<usize>()
     };
     let (kind, bytes) = match item {
-        Item::Message { role: Author::User, parts } => (OutlineKind::User, of_parts(parts)),
-        Item::Message { role: Author::Assistant, parts } => (OutlineKind::Model, of_parts(parts)),
-        Item::Reasoning { sealed } => (OutlineKind::Model, sealed.json.len()),
-        Item::Call { id, name, arguments } => (OutlineKind::Call { id, name }, name.len() + arguments.len()),
+        Item::Message { role: Author::User, parts, .. } => (OutlineKind::User, of_parts(parts)),
+        Item::Message { role: Author::Assistant, parts, .. } => (OutlineKind::Model, of_parts(parts)),
+        Item::Reasoning { sealed, .. } => (OutlineKind::Model, sealed.json.len()),
+        Item::Call { id, name, arguments, .. } => {
+            (OutlineKind::Call { id, name }, name.len() + arguments.len())
+        }
         Item::Result { call, parts, .. } => (OutlineKind::Result { call }, of_parts(parts)),
-        Item::Compacted { dropped } => (OutlineKind::Note(*dropped), 0),
+        Item::Compacted { dropped, summary } => {
+            (OutlineKind::Note(*dropped), summary.as_ref().map_or(0, String::len))
+        }
+        _ => (OutlineKind::Model, 0),
     };
     ItemOutline { kind, bytes }
 }
 
 /// Replaces images by text. Returns true if there were any.
-fn replace_pictures(items: &mut [Item]) -> bool {
+fn replace_pictures(items: &mut [Arc<Item>]) -> bool {
+    let is_picture = |part: &ItemPart| matches!(part, ItemPart::Image { .. });
     let mut has_pictures = false;
     for item in items {
+        // Items without pictures stay shared with the handle of the turn before.
+        let (Item::Message { parts, .. } | Item::Result { parts, .. }) = &**item else { continue };
+        if !parts.iter().any(is_picture) {
+            continue;
+        }
+        let item = Arc::make_mut(item);
+        item.set_sealed(None);
         let (Item::Message { parts, .. } | Item::Result { parts, .. }) = item else { continue };
         for part in parts {
-            if matches!(part, ItemPart::Image { .. }) {
+            if is_picture(part) {
                 *part = ItemPart::text(REFUSED_PICTURE);
                 has_pictures = true;
             }

@@ -1,28 +1,33 @@
 //! Conversation in a resume handle.
 //!
-//! Version 1 has items in the form of the Responses wire, version 2 has [`Item`]s. Both have the items as JSON in a
-//! string, so that arguments and reasoning stay byte for byte.
+//! Version 3 has items ([`nexus_core::item`]) beside a small state. Handles of earlier versions are read: version 1 has items in
+//! the form of the Responses wire, version 2 has those of version 3. Both have them as JSON in a string of the state.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use nexus_core::ResumeHandle;
+use nexus_core::{BackendId, ResumeHandle, item::ItemList};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 use super::items::{Item, Origin};
 
-/// Version with items of the Responses wire.
+/// Version with items of the Responses wire in the state.
 const OF_RESPONSES: u32 = 1;
 
-/// Version with items of the loop.
+/// Version with items in the state.
 const OF_ITEMS: u32 = 2;
 
-/// Content of a resume handle.
+/// Version with items beside the state.
+const OF_SHARED_ITEMS: u32 = 3;
+
+/// State of a resume handle.
 #[derive(Debug, Serialize, Deserialize)]
 struct Handle<'a> {
     version: u32,
     conversation: Cow<'a, str>,
-    items: Cow<'a, str>,
+    /// Items of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    items: Option<Cow<'a, str>>,
     /// Ids of the calls whose results a compaction must not drop.
     #[serde(default, skip_serializing_if = "has_none")]
     pinned: Cow<'a, BTreeSet<String>>,
@@ -41,7 +46,7 @@ pub(crate) enum StoredItems {
     /// JSON list in the form of the Responses wire, and its origin, if it is known.
     Responses(String, Option<Origin>),
     /// Items of the loop.
-    Items(Vec<Item>),
+    Items(Vec<Arc<Item>>),
 }
 
 /// Stored conversation.
@@ -59,59 +64,51 @@ impl StoredConversation {
     /// Returns true if a handle has a conversation of a known version. Reads none of its items.
     pub(crate) fn is_in(handle: &ResumeHandle) -> bool {
         Handle::deserialize(handle.state()).is_ok_and(|handle| {
-            matches!(handle.version, OF_RESPONSES | OF_ITEMS)
-                && uuid::Uuid::parse_str(&handle.conversation).is_ok()
+            let is_known = match handle.items {
+                Some(_) => matches!(handle.version, OF_RESPONSES | OF_ITEMS),
+                None => handle.version == OF_SHARED_ITEMS,
+            };
+            is_known && uuid::Uuid::parse_str(&handle.conversation).is_ok()
         })
     }
 
     /// Reads a handle; `None` if it has no conversation of a known version.
-    pub(crate) fn of(handle: &ResumeHandle) -> Option<Self> {
-        let handle = Handle::deserialize(handle.state()).ok()?;
+    pub(crate) fn of(resume: &ResumeHandle) -> Option<Self> {
+        let handle = Handle::deserialize(resume.state()).ok()?;
         uuid::Uuid::parse_str(&handle.conversation).ok()?;
         let items = match handle.version {
             OF_RESPONSES => {
-                let items: Vec<&RawValue> = serde_json::from_str(&handle.items).ok()?;
+                let list = handle.items?;
+                let items: Vec<&RawValue> = serde_json::from_str(&list).ok()?;
                 // A conversation contains only objects. The server decides if it accepts them.
                 items.iter().all(|item| item.get().starts_with('{')).then_some(())?;
-                StoredItems::Responses(handle.items.into_owned(), handle.origin.map(Cow::into_owned))
+                StoredItems::Responses(list.into_owned(), handle.origin.map(Cow::into_owned))
             }
-            OF_ITEMS => StoredItems::Items(serde_json::from_str(&handle.items).ok()?),
+            OF_ITEMS => {
+                StoredItems::Items(serde_json::from_str::<ItemList>(&handle.items?).ok()?.items().to_vec())
+            }
+            OF_SHARED_ITEMS if handle.items.is_none() => StoredItems::Items(resume.items().items().to_vec()),
             _ => return None,
         };
         Some(Self { id: handle.conversation.into_owned(), items, pinned: handle.pinned.into_owned() })
     }
 }
 
-/// Returns the content of a handle with items of the Responses wire.
-pub(crate) fn responses_handle(
+/// Returns the handle of a conversation with these items.
+pub(crate) fn items_handle(
+    backend: &BackendId,
     conversation: &str,
-    items: String,
+    items: ItemList,
     pinned: &BTreeSet<String>,
-    origin: &Origin,
-) -> Value {
-    handle(OF_RESPONSES, conversation, items, pinned, Some(origin))
-}
-
-/// Returns the content of a handle with items of the loop.
-pub(crate) fn items_handle(conversation: &str, items: &[Item], pinned: &BTreeSet<String>) -> Value {
-    // Writing cannot fail: all keys are strings.
-    let items = serde_json::to_string(items).unwrap_or_else(|_| "[]".to_owned());
-    handle(OF_ITEMS, conversation, items, pinned, None)
-}
-
-fn handle(
-    version: u32,
-    conversation: &str,
-    items: String,
-    pinned: &BTreeSet<String>,
-    origin: Option<&Origin>,
-) -> Value {
-    let handle = Handle {
-        version,
+) -> ResumeHandle {
+    let state = Handle {
+        version: OF_SHARED_ITEMS,
         conversation: conversation.into(),
-        items: items.into(),
+        items: None,
         pinned: Cow::Borrowed(pinned),
-        origin: origin.map(Cow::Borrowed),
+        origin: None,
     };
-    serde_json::to_value(handle).unwrap_or_default()
+    // Writing cannot fail: all keys are strings.
+    let state = serde_json::to_value(state).unwrap_or_default();
+    ResumeHandle::new(backend.clone(), state).with_items(items)
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt};
 
 use bytes::Bytes;
-use nexus_core::{Effort, PromptBlock, ToolResult};
+use nexus_core::{BackendId, Effort, PromptBlock, ResumeHandle, ToolResult};
 use serde_json::Value;
 
 use super::compaction::{CompactionDemand, DroppedParts};
@@ -89,6 +89,6 @@ pub(crate) trait Transcript: fmt::Debug + Send + Sync {
     /// Returns the approximate length of the next request, in bytes.
     fn request_bytes(&self) -> usize;
 
-    /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
-    fn keep(&self) -> Value;
+    /// Returns a resume handle: the conversation up to the point at which it can be resumed.
+    fn keep(&self, backend: &BackendId) -> ResumeHandle;
 }

@@ -2,8 +2,8 @@
 
 use futures::StreamExt as _;
 use nexus_core::{
-    CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
-    ResumeHandle, SteeredTurn, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase, SteeredTurn,
+    ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{
         AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, is_submitted,
         over_limit, with_submission,
@@ -109,7 +109,7 @@ impl<'a> TurnLoop<'a> {
         let outcome = self.iterate(&mut conversation, events).await;
         let keeps = !matches!(self.request.conversation, ConversationMode::Ephemeral);
         if let Some(conversation) = conversation.filter(|_| keeps) {
-            self.context.log.resume = Some(ResumeHandle::new(self.backend.id.clone(), conversation.keep()));
+            self.context.log.resume = Some(conversation.keep(&self.backend.id));
         }
         let is_cancelled = matches!(&outcome, Err(failure) if failure.kind == ErrorKind::Cancelled);
         // Flush before the outcome is returned, because no event may follow it.

@@ -241,8 +241,8 @@ impl Redaction {
     }
 
     pub(super) fn resume(&self, resume: &mut ResumeHandle) {
-        if let Some(state) = self.redactor.value_without_secrets(resume.state()) {
-            *resume = ResumeHandle::new(resume.backend().clone(), state);
+        if let Some(clean) = resume.without_secrets(0, &self.redactor) {
+            *resume = clean;
         }
     }
 

@@ -283,14 +283,15 @@ impl<'a> Bounded<'a> {
     /// Stores a resume handle completely or not at all, because a part of it is useless.
     fn resume(&mut self, resume: &mut Option<ResumeHandle>) {
         let Some(handle) = resume else { return };
-        let clean = self.redactor.value_without_secrets(handle.state());
-        let state = clean.as_ref().unwrap_or(handle.state());
-        let bytes = state.to_string().len();
-        if bytes > MAX_HANDLE_BYTES || depth(state) > MAX_DEPTH {
+        let clean = handle.without_secrets(0, self.redactor);
+        let stored = clean.as_ref().unwrap_or(handle);
+        let items = serde_json::to_string(stored.items()).unwrap_or_default();
+        let bytes = stored.state().to_string().len() + items.len();
+        if bytes > MAX_HANDLE_BYTES || depth(stored.state()) > MAX_DEPTH {
             self.cut("resume", bytes);
             *resume = None;
-        } else if let Some(state) = clean {
-            *resume = Some(ResumeHandle::new(handle.backend().clone(), state));
+        } else if clean.is_some() {
+            *resume = clean;
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::id::BackendId;
+use crate::{id::BackendId, item::ItemList, redact::Redactor};
 
 /// Mode of a turn's conversation.
 #[non_exhaustive]
@@ -91,18 +91,37 @@ pub enum OnLost {
 /// using an older handle forks the conversation. Any other handle names the one conversation that its backend
 /// stores, and resumes it after the last turn: the model also sees the turns after the handle's own. For a fork
 /// on any backend, use the crate `nexus-conversations`.
+///
+/// A backend that owns its loop stores the conversation as [items](crate::item) in the handle. Handles of successive turns
+/// share them, so a handle is cheap to clone at any length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeHandle {
     backend: BackendId,
     state: Value,
+    #[serde(default, skip_serializing_if = "ItemList::is_empty")]
+    items: ItemList,
 }
 
 impl ResumeHandle {
     /// Creates a handle, for backends. `state` contains all data that the backend needs to find the
     /// conversation. It must contain no secret.
     pub fn new(backend: BackendId, state: Value) -> Self {
-        Self { backend, state }
+        Self { backend, state, items: ItemList::default() }
+    }
+
+    /// Adds the items of a conversation that is stored in the handle itself.
+    #[must_use]
+    pub fn with_items(mut self, items: ItemList) -> Self {
+        self.items = items;
+        self
+    }
+
+    /// Returns the handle as one of another backend, for backends that wrap or continue the conversations of others.
+    #[must_use]
+    pub fn of_backend(mut self, backend: BackendId) -> Self {
+        self.backend = backend;
+        self
     }
 
     /// Returns the backend that created the handle.
@@ -113,5 +132,26 @@ impl ResumeHandle {
     /// Returns the backend's data.
     pub fn state(&self) -> &Value {
         &self.state
+    }
+
+    /// Returns the items of the conversation. Empty if the backend stores the conversation elsewhere.
+    pub fn items(&self) -> &ItemList {
+        &self.items
+    }
+
+    /// Returns the handle without the secrets that `redactor` knows; `None` if it contains none. The first `known` items
+    /// are not searched: the caller knows that they contain none.
+    #[must_use]
+    pub fn without_secrets(&self, known: usize, redactor: &Redactor) -> Option<Self> {
+        let state = redactor.value_without_secrets(&self.state);
+        let items = self.items.without_secrets_from(known, redactor);
+        if state.is_none() && items.is_none() {
+            return None;
+        }
+        Some(Self {
+            backend: self.backend.clone(),
+            state: state.unwrap_or_else(|| self.state.clone()),
+            items: items.unwrap_or_else(|| self.items.clone()),
+        })
     }
 }

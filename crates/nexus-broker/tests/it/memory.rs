@@ -157,8 +157,8 @@ fn one_session_that_cannot_be_read_hides_no_other() {
         let mut held = stage.conversations.hold(&key.conversation()).unwrap();
         held.add(turn(&format!("Herons {context}?"), "Yes."), None).unwrap();
     }
-    let nodes = fs::read_dir(stage.folder.path().join("conversations/nodes")).unwrap();
-    let damaged = nodes
+    let logs = fs::read_dir(stage.folder.path().join("conversations/logs")).unwrap();
+    let damaged = logs
         .flatten()
         .map(|entry| entry.path())
         .find(|path| fs::read_to_string(path).unwrap().contains("Herons a?"));

@@ -262,10 +262,12 @@ fn nothing_is_deleted_while_the_backends_own_copy_cannot_be() {
 #[test]
 fn what_others_wrote_is_no_command_to_a_terminal() {
     let stage = Stage::new(Reply::text("One."));
-    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
     let path = stage.folder.nexus_home().join("conversations/names/talk.json");
-    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    file["resume"]["backend"] = "on\u{1b}[2Je\nother \u{202e}".into();
+    let file = serde_json::json!({
+        "version": 1, "name": "talk", "updated_at_ms": 0, "turns": 1, "messages": 2, "place": null,
+        "resume": { "backend": "on\u{1b}[2Je\nother \u{202e}", "state": {} },
+    });
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, file.to_string()).unwrap();
     let list = stage.nexus(&["conversation", "list"]);
     assert_eq!(text(&list.stdout), "talk · 2 messages · 1 turn · on[2Jeother \n", "{}", text(&list.stderr));

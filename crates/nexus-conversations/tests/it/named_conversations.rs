@@ -2,7 +2,9 @@
 
 mod faults;
 mod forks;
+mod items;
 mod journal;
 mod kit;
 mod processes;
+mod recorded;
 mod turns;

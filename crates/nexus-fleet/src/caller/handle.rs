@@ -24,7 +24,7 @@ impl WorkerHandle {
         if let Some(place) = place {
             state["place"] = place.into();
         }
-        ResumeHandle::new(backend.clone(), state)
+        ResumeHandle::new(backend.clone(), state).with_items(inner.items().clone())
     }
 
     /// Reads a handle that [`wrap`](Self::wrap) created. `None` for any other handle.
@@ -35,7 +35,8 @@ impl WorkerHandle {
         if state.len() != 2 + usize::from(place.is_some()) {
             return None;
         }
-        let inner = ResumeHandle::new(handle.backend().clone(), state.get("state")?.clone());
+        let inner = ResumeHandle::new(handle.backend().clone(), state.get("state")?.clone())
+            .with_items(handle.items().clone());
         Some(Self { worker: token("worker")?.to_owned(), inner, place })
     }
 }

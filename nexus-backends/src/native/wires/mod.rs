@@ -29,7 +29,6 @@ use self::responses::request::ResponsesTranscript;
 use self::shape::WireShape;
 use super::dialect::{Dialect, ModelPlan};
 use super::item_transcript::{ItemTranscript, RequestWriter};
-use super::items::Origin;
 use super::stored::{StoredConversation, StoredItems};
 use super::transcript::{Transcript, TurnConstants};
 use super::wire_reader::WireReader;
@@ -99,19 +98,7 @@ pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Opti
     let stored = StoredConversation::of(handle)?;
     match &opening.plan.shape {
         WireShape::Responses(shape) => {
-            let is_of_here = |origin: &Origin| *origin == opening.origin(responses::WIRE);
-            let (list, left_out) = match stored.items {
-                StoredItems::Responses(list, origin) if origin.as_ref().is_none_or(is_of_here) => (list, 0),
-                StoredItems::Responses(list, _) => {
-                    let (items, left_out) = convert::to_items(&list)?;
-                    (serde_json::to_string(&convert::of_items(&items)).ok()?, left_out)
-                }
-                StoredItems::Items(items) => {
-                    let converted = convert::of_items(&items);
-                    (serde_json::to_string(&converted).ok()?, items.len() - converted.len())
-                }
-            };
-            let transcript = ResponsesTranscript::resume(opening, *shape, &stored.id, &list, stored.pinned)?;
+            let (transcript, left_out) = ResponsesTranscript::resume(opening, *shape, stored)?;
             Some(Resumed { transcript: Box::new(transcript), left_out })
         }
         WireShape::Chat(shape) => resume_items(ChatWriter(shape.clone()), opening, stored),

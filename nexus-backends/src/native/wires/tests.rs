@@ -104,7 +104,7 @@ fn round(transcript: &mut dyn Transcript, shape: &WireShape, number: usize) {
 }
 
 fn handle(transcript: &dyn Transcript) -> ResumeHandle {
-    ResumeHandle::new(BackendId::from("b"), transcript.keep())
+    transcript.keep(&BackendId::from("b"))
 }
 
 #[test]
@@ -190,6 +190,8 @@ fn an_unknown_version_is_no_conversation() {
     let id = uuid::Uuid::new_v4().to_string();
     for state in [
         json!({ "version": 3, "conversation": id, "items": "[]" }),
+        json!({ "version": 4, "conversation": id }),
+        json!({ "version": 2, "conversation": id }),
         json!({ "version": 2, "conversation": "x", "items": "[]" }),
         json!({ "version": 2, "conversation": id, "items": "[{\"type\":\"who_knows\"}]" }),
         json!({ "version": 1, "conversation": id, "items": "[1]" }),
@@ -252,7 +254,7 @@ fn every_call_has_its_result_after_each_of_several_compactions() {
             );
         }
         // What is stored is what is sent.
-        let handle = ResumeHandle::new("b".into(), conversation.keep());
+        let handle = conversation.keep(&"b".into());
         let mut resumed = resume(&constants, &handle).unwrap().transcript;
         resumed.user(&[PromptBlock::text("The next goal.")]);
         resumed.compact(CompactionDemand { surplus_bytes: 1_000_000, may_shorten_all: false });

@@ -4,18 +4,21 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use nexus_conversations::{ConversationErrorKind as Kind, Conversations};
 use nexus_core::ResumeHandle;
+use nexus_testkit::child_test;
 use proptest::prelude::*;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Value, json};
 
 use super::kit::{name, store, turn};
 
-fn nodes(home: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(home.join("conversations/nodes")).unwrap();
-    entries.map(|entry| entry.unwrap().path()).collect()
+fn log(home: &Path) -> PathBuf {
+    let mut entries = fs::read_dir(home.join("conversations/logs")).unwrap();
+    entries.next().unwrap().unwrap().path()
 }
 
 fn of_two_turns(store: &Conversations) {
@@ -25,38 +28,71 @@ fn of_two_turns(store: &Conversations) {
 }
 
 #[test]
-fn each_change_of_a_turns_file_is_noticed_and_nothing_is_swept() {
+fn each_change_of_a_log_is_noticed_and_nothing_is_swept() {
     let (home, store) = store();
     of_two_turns(&store);
-    for path in nodes(home.path()) {
-        let whole = fs::read(&path).unwrap();
-        for at in (0..whole.len()).step_by(7) {
-            let mut changed = whole.clone();
-            changed[at] ^= 1;
-            fs::write(&path, changed).unwrap();
-            let error = store.load(&name("a")).unwrap_err();
-            assert_eq!(error.kind, Kind::Damaged);
-            assert!(error.to_string().contains(&path.display().to_string()), "{error}");
-        }
-        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let path = log(home.path());
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&path, changed).unwrap();
+        let error = store.load(&name("a")).unwrap_err();
+        assert_eq!(error.kind, Kind::Damaged, "{at}");
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+    // A damaged last turn is noticed before another one is paid for, and is not cut off.
+    let mut changed = whole.clone();
+    changed[whole.len() - 20] ^= 1;
+    fs::write(&path, &changed).unwrap();
+    assert_eq!(store.hold(&name("a")).unwrap_err().kind, Kind::Damaged);
+    let list = store.list().unwrap();
+    assert_eq!((list.conversations.len(), list.unreadable.len()), (0, 1));
+    assert_eq!(fs::read(&path).unwrap(), changed);
+    let unusable = || {
         assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         let error = store.sweep().unwrap_err();
         assert_eq!(error.kind, Kind::Damaged);
         assert!(error.to_string().contains("the conversation a: "), "{error}");
-        fs::remove_file(&path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
-        symlink("/dev/zero", &path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
-        fs::remove_file(&path).unwrap();
-        fs::create_dir(&path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
-        fs::remove_dir(&path).unwrap();
-        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, whole).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
+        fs::remove_file(&path).or_else(|_| fs::remove_dir(&path)).unwrap();
+    };
+    fs::write(&path, &whole[..20]).unwrap();
+    unusable();
+    assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
+    symlink("/dev/zero", &path).unwrap();
+    unusable();
+    fs::create_dir(&path).unwrap();
+    unusable();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    unusable();
+    fs::write(&path, whole).unwrap();
+    assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
+}
+
+/// A writer that is killed has written a part of a turn, of any length.
+#[test]
+fn a_torn_turn_is_not_there_and_the_next_one_takes_its_place() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let path = log(home.path());
+    let two = fs::read(&path).unwrap();
+    store.hold(&name("a")).unwrap().add(turn("five", "six"), None).unwrap();
+    let three = fs::read(&path).unwrap();
+    for length in two.len()..three.len() {
+        fs::write(&path, &three[..length]).unwrap();
+        let mut held = store.hold(&name("a")).unwrap();
+        assert_eq!((held.messages(), held.load().unwrap().turns.len()), (4, 2), "{length}");
+        assert_eq!(store.summary(&name("a")).unwrap().messages, 4);
+        if length % 16 == 0 {
+            held.add(turn("seven", "eight"), None).unwrap();
+            let said = format!("{:?}", store.load(&name("a")).unwrap());
+            assert!(said.contains("seven") && !said.contains("five"), "{said}");
+            assert!(fs::read(&path).unwrap().starts_with(&two));
+        }
     }
+    // Blocks that a power failure left without content.
+    fs::write(&path, [two.as_slice(), &[0; 10]].concat()).unwrap();
+    assert_eq!(store.load(&name("a")).unwrap().turns.len(), 2);
 }
 
 #[test]
@@ -65,7 +101,7 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
     of_two_turns(&store);
     store.fork(&name("a"), &name("b"), None).unwrap();
     let path = home.path().join("conversations/names/b.json");
-    for wrong in ["", "{", "[]", "{\"version\":1}", "{\"version\":1,\"name\":\"../x\"}"] {
+    for wrong in ["", "{", "[]", "{\"version\":1}", "{\"version\":2}", "{\"version\":1,\"name\":\"../x\"}"] {
         fs::write(&path, wrong).unwrap();
         let error = store.load(&name("b")).unwrap_err();
         assert_eq!(error.kind, Kind::Damaged, "{wrong}");
@@ -84,7 +120,7 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
     fs::rename(&path, &stray).unwrap();
     assert!(store.list().unwrap().unreadable.is_empty());
     store.sweep().unwrap();
-    fs::write(&path, "{\"version\":2,\"other\":[]}").unwrap();
+    fs::write(&path, "{\"version\":3,\"other\":[]}").unwrap();
     assert_eq!(store.load(&name("b")).unwrap_err().kind, Kind::NewerVersion);
     // That of another name, copied.
     fs::copy(home.path().join("conversations/names/a.json"), &path).unwrap();
@@ -97,28 +133,11 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
 }
 
 #[test]
-fn a_name_that_counts_wrongly_is_told_and_nothing_is_added_to_it() {
-    let (home, store) = store();
-    of_two_turns(&store);
-    let path = home.path().join("conversations/names/a.json");
-    let whole: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    for (field, wrong) in [("messages", json!(5)), ("turns", json!(u64::MAX)), ("place", json!(null))] {
-        let mut file = whole.clone();
-        file[field] = wrong;
-        fs::write(&path, file.to_string()).unwrap();
-        assert_eq!(store.hold(&name("a")).unwrap_err().kind, Kind::Damaged, "{field}");
-        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged, "{field}");
-    }
-    fs::write(&path, whole.to_string()).unwrap();
-    assert_eq!(store.hold(&name("a")).unwrap().messages(), 4);
-}
-
-#[test]
 fn one_of_a_later_version_is_not_deleted() {
     let (home, store) = store();
     of_two_turns(&store);
     let path = home.path().join("conversations/names/a.json");
-    fs::write(&path, "{\"version\":2}").unwrap();
+    fs::write(&path, "{\"version\":3}").unwrap();
     assert_eq!(store.delete(&name("a")).unwrap_err().kind, Kind::NewerVersion);
     assert!(path.exists());
 }
@@ -165,22 +184,35 @@ fn a_handle_that_could_not_be_read_back_is_as_a_lost_one() {
     assert_eq!(store.load(&name("a")).unwrap().messages().count(), 2);
 }
 
-/// A disk on which a file cannot be made: what is in place of a folder stands for one that is full or not allowed, also to root.
+/// A process that may write no further bytes gets an error after a part of them, as on a full disk, and no signal.
 #[test]
-fn a_turn_that_cannot_be_written_leaves_the_conversation_as_it_was() {
+fn a_turn_on_a_full_disk_leaves_the_conversation_as_it_was() {
+    let mut ignoring = Command::new("sh");
+    ignoring.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    if !child_test::runs_alone_through(ignoring, a_turn_on_a_full_disk_leaves_the_conversation_as_it_was) {
+        return;
+    }
     let (home, store) = store();
     of_two_turns(&store);
-    let (nodes, aside) = (home.path().join("conversations/nodes"), home.path().join("aside"));
+    let path = log(home.path());
+    let whole = fs::read(&path).unwrap();
+    let allow = |bytes| {
+        setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: None }).unwrap();
+    };
     let mut held = store.hold(&name("a")).unwrap();
-    fs::rename(&nodes, &aside).unwrap();
-    fs::write(&nodes, "").unwrap();
-    let error = held.add(turn("five", "six"), None).unwrap_err();
-    assert!(error.to_string().contains("nodes"), "{error}");
-    fs::remove_file(&nodes).unwrap();
-    fs::rename(&aside, &nodes).unwrap();
-    assert_eq!(held.messages(), 4);
+    for more in [0, 1, 33, 34, 100, 300] {
+        allow(whole.len() as u64 + more);
+        let error = held.add(turn("five", "six"), None).unwrap_err();
+        assert_eq!(error.kind, Kind::NoSpace, "{error}");
+        let error = store.hold(&name("b")).unwrap().add(turn(&"x".repeat(2_000), ""), None).unwrap_err();
+        assert_eq!(error.kind, Kind::NoSpace, "{error}");
+        allow(1 << 30);
+        assert_eq!(fs::read(&path).unwrap(), whole);
+        assert_eq!(held.load().unwrap().messages().count(), 4);
+    }
     held.add(turn("five", "six"), None).unwrap();
     assert_eq!(store.load(&name("a")).unwrap().messages().count(), 6);
+    assert_eq!(store.list().unwrap().conversations.len(), 1);
 }
 
 #[test]

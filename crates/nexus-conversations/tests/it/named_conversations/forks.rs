@@ -49,11 +49,11 @@ fn a_thousand_messages_forked_a_hundred_times_cost_the_deltas_only() {
     let forked = files(&home.path().join("conversations"));
     let added: Vec<u64> =
         forked.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(_, bytes)| *bytes).collect();
-    // A name each, of a few hundred bytes.
-    assert_eq!(added.len(), 100);
-    assert!(added.iter().all(|bytes| *bytes < 400), "{added:?}");
+    // A name and the header of a log each, of a few hundred bytes.
+    assert_eq!(added.len(), 200);
+    assert!(added.iter().all(|bytes| *bytes < 500), "{added:?}");
     assert!(before.iter().all(|(path, bytes)| forked.get(path) == Some(bytes)));
-    // Each goes on by itself: one more file of a turn, as large as what is new.
+    // Each goes on by itself, and its log grows by what is new.
     for number in 0..100 {
         store
             .hold(&name(&format!("fork-{number}")))
@@ -62,7 +62,7 @@ fn a_thousand_messages_forked_a_hundred_times_cost_the_deltas_only() {
             .unwrap();
     }
     let grown = files(&home.path().join("conversations"));
-    assert_eq!(grown.len(), forked.len() + 100);
+    assert_eq!(grown.len(), forked.len());
     assert!(grown.values().sum::<u64>() - forked.values().sum::<u64>() < 100 * 1_000);
     let fork = store.load(&name("fork-1")).unwrap();
     let said: Vec<String> = fork.messages().map(|message| format!("{message:?}")).collect();
@@ -114,16 +114,59 @@ fn a_sweep_removes_what_no_name_reaches_and_nothing_else() {
     store.hold(&name("fork")).unwrap().add(turn("more", "words"), None).unwrap();
     store.delete(&name("trunk")).unwrap();
     assert_eq!(store.load(&name("fork")).unwrap().messages().count(), 7);
-    // Its first three turns are the fork's too.
+    // The fork reads the log of the deleted conversation, also if a new one has its name.
+    assert_eq!(store.sweep().unwrap().files, 0);
+    store.hold(&name("trunk")).unwrap().add(turn("a new", "one"), None).unwrap();
+    assert_eq!(store.list().unwrap().conversations.len(), 2);
+    assert_eq!(store.load(&name("trunk")).unwrap().messages().count(), 2);
+    assert_eq!(store.load(&name("fork")).unwrap().messages().count(), 7);
+    store.delete(&name("fork")).unwrap();
     let swept = store.sweep().unwrap();
     assert_eq!(swept.files, 2);
     assert!(swept.bytes > 2_000);
-    assert_eq!(store.load(&name("fork")).unwrap().messages().count(), 7);
-    store.delete(&name("fork")).unwrap();
-    assert_eq!(store.sweep().unwrap().files, 4);
+    store.delete(&name("trunk")).unwrap();
+    assert_eq!(store.sweep().unwrap().files, 1);
     // Nothing of a name stays, its lock neither.
     let left = files(&home.path().join("conversations"));
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(fs::read_dir(home.path().join("conversations/locks")).unwrap().count(), 0);
     assert_eq!(store.delete(&name("fork")).unwrap_err().kind, ConversationErrorKind::Unknown);
+}
+
+#[test]
+fn a_fork_of_a_fork_outlives_both_sources() {
+    let (_home, store) = store();
+    long(&store, "trunk", 6);
+    store.fork(&name("trunk"), &name("one"), Some(3)).unwrap();
+    store.hold(&name("one")).unwrap().add(turn("in one", "yes"), None).unwrap();
+    store.fork(&name("one"), &name("two"), Some(4)).unwrap();
+    // A fork without a turn of its own, forked again.
+    store.fork(&name("two"), &name("three"), None).unwrap();
+    let before = store.load(&name("three")).unwrap();
+    assert_eq!((before.turns.len(), before.messages().count()), (3, 4));
+    for called in ["trunk", "one", "two"] {
+        store.delete(&name(called)).unwrap();
+        store.sweep().unwrap();
+        assert_eq!(store.load(&name("three")).unwrap(), before);
+    }
+    store.hold(&name("three")).unwrap().add(turn("in three", "yes"), None).unwrap();
+    assert_eq!(store.load(&name("three")).unwrap().messages().count(), 6);
+    store.delete(&name("three")).unwrap();
+    assert_eq!(store.sweep().unwrap().files, 4);
+}
+
+#[test]
+fn a_fork_whose_source_was_cut_off_is_told() {
+    let (home, store) = store();
+    long(&store, "trunk", 6);
+    store.fork(&name("trunk"), &name("fork"), None).unwrap();
+    let logs = fs::read_dir(home.path().join("conversations/logs")).unwrap();
+    let mut logs = logs.map(|entry| entry.unwrap().path());
+    let trunk = logs.find(|path| path.to_string_lossy().contains("/trunk.")).unwrap();
+    let whole = fs::read(&trunk).unwrap();
+    fs::write(&trunk, &whole[..whole.len() - 10]).unwrap();
+    assert_eq!(store.load(&name("trunk")).unwrap().turns.len(), 2);
+    let error = store.load(&name("fork")).unwrap_err();
+    assert_eq!(error.kind, ConversationErrorKind::Damaged);
+    assert!(error.to_string().contains("trunk."), "{error}");
 }

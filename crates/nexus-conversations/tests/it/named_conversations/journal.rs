@@ -41,6 +41,7 @@ fn a_journal_that_cannot_be_written_stops_no_turn() {
 fn a_list_reads_the_conversations_that_changed() {
     let (home, store) = store();
     let path_of = |name: &str| home.path().join("conversations/names").join(format!("{name}.json"));
+    let logs = || fs::read_dir(home.path().join("conversations/logs")).unwrap();
     let age = |path: &Path| {
         let time = SystemTime::now() - Duration::from_secs(60);
         fs::File::open(path).unwrap().set_modified(time).unwrap();
@@ -48,6 +49,7 @@ fn a_list_reads_the_conversations_that_changed() {
     for called in ["a", "b", "c"] {
         store.hold(&name(called)).unwrap().add(turn("one", "two"), None).unwrap();
         age(&path_of(called));
+        logs().for_each(|log| age(&log.unwrap().path()));
     }
     let listed = store.list().unwrap().conversations;
     let whole = fs::read_to_string(home.path().join("index.json")).unwrap();

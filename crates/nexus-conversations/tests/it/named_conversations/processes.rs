@@ -14,6 +14,7 @@ use nexus_testkit::{child_test, effort};
 use super::kit::{name, store, turn};
 
 const ROOT: &str = "NEXUS_TEST_CONVERSATION_HOLD";
+const ADD: &str = "NEXUS_TEST_CONVERSATION_ADD";
 
 /// Run as a program of its own: takes a conversation, says so, and keeps it until it is killed.
 #[test]
@@ -53,6 +54,43 @@ fn a_second_process_is_told_and_a_killed_one_does_not_keep_the_name() {
     let mut held = store.hold(&name("a")).unwrap();
     held.add(turn("after it", "yes"), None).unwrap();
     assert_eq!(held.load().unwrap().messages().count(), 4);
+}
+
+/// Run as a program of its own: adds turns and says so after each, until it is killed.
+#[test]
+fn adder() {
+    let Some(root) = env::var_os(ADD) else { return };
+    let mut held = Conversations::in_home(root).hold(&name("a")).unwrap();
+    println!();
+    for number in held.load().unwrap().turns.len().. {
+        held.add(turn(&format!("question {number}"), &"x".repeat(number % 7 * 1_000)), None).unwrap();
+        println!("added {number}");
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_moment_leaves_every_turn_that_it_reported() {
+    let (home, store) = store();
+    let mut reported = 0;
+    for round in 0..4 * effort::rounds() as u64 {
+        let mut command = child_test::command(adder);
+        let mut child = command.env(ADD, home.path()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("added")));
+        thread::sleep(Duration::from_micros(1_700 * (round % 13)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let last = lines.filter_map(|line| line.strip_prefix("added ")?.parse::<usize>().ok()).last();
+        reported = last.map_or(reported + 1, |last| last + 1);
+        let turns = store.load(&name("a")).unwrap().turns;
+        // At most the turn that was not reported any more is there, too.
+        assert!(turns.len() == reported || turns.len() == reported + 1, "{} of {reported}", turns.len());
+        let is_in_order = |(number, turn): (usize, &nexus_conversations::ConversationTurn)| {
+            format!("{turn:?}").contains(&format!("\"question {number}\""))
+        };
+        assert!(turns.iter().enumerate().all(is_in_order));
+        reported = turns.len();
+    }
 }
 
 #[test]
@@ -110,6 +148,7 @@ fn a_sweep_takes_nothing_from_those_who_add_meanwhile() {
         worker.join().unwrap();
     }
     swept += store.sweep().unwrap().files;
-    assert_eq!(swept, 3 * 3 * rounds);
+    // The log of each deleted fork.
+    assert_eq!(swept, 3 * rounds);
     assert_eq!(store.load(&name("trunk")).unwrap().messages().count(), 2);
 }

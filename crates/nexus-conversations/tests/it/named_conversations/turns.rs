@@ -460,16 +460,16 @@ async fn a_turn_that_cannot_be_stored_is_not_lost() {
     let alpha = fake("alpha", [answer("One.")]);
     let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
-    let nodes = home.path().join("conversations/nodes");
-    fs::remove_dir(&nodes).unwrap();
-    fs::write(&nodes, "").unwrap();
+    let logs = home.path().join("conversations/logs");
+    fs::remove_dir(&logs).unwrap();
+    fs::write(&logs, "").unwrap();
     let mut sink = nexus_core::NullSink;
     let turn = held
         .run_turn(&router, "alpha", ask("first"), TurnHost::new(), ConversationOptions::new(), &mut sink)
         .await;
     let turn = turn.unwrap();
     assert_eq!(turn.outcome.unwrap().text, "One.");
-    assert!(turn.stored.unwrap_err().to_string().contains("nodes"));
+    assert!(turn.stored.unwrap_err().to_string().contains("logs"));
     assert_eq!(backends(&turn.superseded), ["alpha"]);
 }
 

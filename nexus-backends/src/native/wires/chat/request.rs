@@ -123,7 +123,7 @@ impl RequestWriter for ChatWriter {
         into
     }
 
-    fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8> {
+    fn body(&self, head: &[u8], items: &[&Item], output_tokens: Option<u64>) -> Vec<u8> {
         let mut into = Vec::with_capacity(head.len() + 1024);
         into.extend_from_slice(head);
         let mut pictures: Vec<Value> = Vec::new();
@@ -178,7 +178,7 @@ impl ChatWriter {
                     // Writing to a string cannot fail.
                     let _ = write!(text, "{separator}{}", joined_text(parts));
                 }
-                Item::Call { id, name, arguments } => tool_calls.push(WrittenCall {
+                Item::Call { id, name, arguments, .. } => tool_calls.push(WrittenCall {
                     id: call_id(id, self.0.id_length),
                     kind: "function",
                     function: WrittenFunction {
@@ -187,8 +187,8 @@ impl ChatWriter {
                             .map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned),
                     },
                 }),
-                Item::Reasoning { sealed } => thinking = Some(sealed.json.as_str()),
-                Item::Result { .. } | Item::Compacted { .. } => {}
+                Item::Reasoning { sealed, .. } => thinking = Some(sealed.json.as_str()),
+                _ => {}
             }
         }
         if text.is_empty() && tool_calls.is_empty() {

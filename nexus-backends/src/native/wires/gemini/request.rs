@@ -138,7 +138,7 @@ impl GeminiWriter {
                         }
                     }
                 }
-                Item::Reasoning { sealed } => {
+                Item::Reasoning { sealed, .. } => {
                     let Ok(sealed) = serde_json::from_str::<SealedSignature<'_>>(&sealed.json) else {
                         continue;
                     };
@@ -156,7 +156,7 @@ impl GeminiWriter {
                         signature = Some(sealed.thought_signature);
                     }
                 }
-                Item::Call { id, name, arguments } => {
+                Item::Call { id, name, arguments, .. } => {
                     signed_text("", &mut marks, contents);
                     let text =
                         json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
@@ -176,7 +176,7 @@ impl GeminiWriter {
                     contents.part(role, &part);
                     is_first_call = false;
                 }
-                Item::Result { .. } | Item::Compacted { .. } => {}
+                _ => {}
             }
         }
         signed_text("", &mut marks, contents);
@@ -239,7 +239,7 @@ impl RequestWriter for GeminiWriter {
         into
     }
 
-    fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8> {
+    fn body(&self, head: &[u8], items: &[&Item], output_tokens: Option<u64>) -> Vec<u8> {
         let mut into = Vec::with_capacity(head.len() + 1024);
         into.extend_from_slice(head);
         let mut contents = Contents::new(&mut into);

@@ -158,7 +158,7 @@ impl RequestWriter for MessagesWriter {
         into
     }
 
-    fn body(&self, head: &[u8], items: &[Item], output_tokens: Option<u64>) -> Vec<u8> {
+    fn body(&self, head: &[u8], items: &[&Item], output_tokens: Option<u64>) -> Vec<u8> {
         let mut into = Vec::with_capacity(head.len() + 1024);
         into.extend_from_slice(head);
         let mut exchanges = Exchange::all_of(items).into_iter().peekable();
@@ -267,11 +267,11 @@ fn model(into: &mut Vec<u8>, items: &[&Item]) {
                         }
                     }
                 }
-                Item::Reasoning { sealed } => {
+                Item::Reasoning { sealed, .. } => {
                     separate(into);
                     into.extend_from_slice(sealed.json.as_bytes());
                 }
-                Item::Call { id, name, arguments } => {
+                Item::Call { id, name, arguments, .. } => {
                     let text =
                         json_arguments(arguments).map_or(Cow::Borrowed(arguments.as_str()), Cow::Owned);
                     let input = RawValue::from_string(text.into_owned())
@@ -279,7 +279,7 @@ fn model(into: &mut Vec<u8>, items: &[&Item]) {
                     let id = call_id(id, MAX_ID_BYTES);
                     element(into, &CallBlock { kind: "tool_use", id, name: tool_name(name), input });
                 }
-                Item::Result { .. } | Item::Compacted { .. } => {}
+                _ => {}
             }
         }
     });

@@ -1,10 +1,14 @@
 //! Conversion between the items of the Responses wire and those of the loop, for a conversation that moves.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use std::sync::Arc;
 
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use super::parts::{message, text_content};
+use super::shape::TextShape;
 use crate::native::compaction::{dropped_in_note, note_text};
-use crate::native::items::{Author, Item, ItemPart};
+use crate::native::items::{Author, Item, ItemPart, Origin, Sealed, joined_text};
 use crate::native::lenient::{JsonText, Text};
 
 /// Fields of an item that have a meaning on every wire.
@@ -27,72 +31,81 @@ struct StoredItem<'a> {
     input: Text<'a>,
 }
 
-/// Converts a JSON list of this wire into items of the loop. Returns also the number of items that only this wire can
-/// read, which are left out.
-pub(crate) fn to_items(list: &str) -> Option<(Vec<Item>, usize)> {
-    let stored: Vec<StoredItem<'_>> = serde_json::from_str(list).ok()?;
-    let mut left_out = 0;
-    let mut items = Vec::with_capacity(stored.len());
-    for item in stored {
-        let call = item.call_id.as_str().to_owned();
-        let name = item.name.as_str().to_owned();
-        items.push(match item.kind.as_str() {
-            "message" => {
-                let role = match item.role.as_str() {
-                    "assistant" => Author::Assistant,
-                    _ => Author::User,
-                };
-                let parts = parts(&item.content);
-                let note = match parts.as_slice() {
-                    [ItemPart::Text { text }] => dropped_in_note(text),
-                    _ => None,
-                };
-                match note {
-                    Some(dropped) => Item::Compacted { dropped },
-                    None => Item::Message { role, parts },
-                }
-            }
-            "function_call" => Item::Call { id: call, name, arguments: item.arguments.0.into_owned() },
-            "custom_tool_call" => {
-                Item::Call { id: call, name, arguments: json!({ "input": item.input.as_str() }).to_string() }
-            }
-            "function_call_output" | "custom_tool_call_output" => {
-                Item::Result { call, parts: parts(&item.output), is_error: false }
-            }
-            _ => {
-                left_out += 1;
-                continue;
-            }
-        });
+/// Converts an item of this wire, which `origin` created. The item in its own form is added if the fields that every wire
+/// knows do not yield the same bytes. Without such fields it becomes reasoning, which only its origin can read.
+pub(crate) fn to_item(json: &str, origin: &Origin, shape: TextShape) -> Item {
+    let sealed = || Sealed { origin: origin.clone(), json: json.to_owned() };
+    let Some(mut item) = known_fields(json) else { return Item::reasoning(sealed()) };
+    let known = of_item(&item, shape).map(|known| known.to_string());
+    if known.as_deref() != Some(json) {
+        item.set_sealed(Some(sealed()));
     }
+    item
+}
+
+/// Converts a JSON list of this wire into items for another origin. Returns also the number of items that only their origin
+/// can read, which are left out.
+pub(crate) fn to_items(list: &str) -> Option<(Vec<Arc<Item>>, usize)> {
+    let stored: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+    let items: Vec<_> = stored.iter().filter_map(|item| known_fields(item.get())).map(Arc::new).collect();
+    let left_out = stored.len() - items.len();
     Some((items, left_out))
 }
 
-/// Converts items of the loop into items of this wire.
-pub(crate) fn of_items(items: &[Item]) -> Vec<Value> {
-    let converted = items.iter().filter_map(|item| {
-        Some(match item {
-            Item::Message { role: Author::User, parts } => {
-                json!({ "type": "message", "role": "user", "content": input_parts(parts) })
+fn known_fields(json: &str) -> Option<Item> {
+    let item: StoredItem<'_> = serde_json::from_str(json).ok()?;
+    let call = item.call_id.as_str();
+    let name = item.name.as_str();
+    Some(match item.kind.as_str() {
+        "message" => {
+            let role = match item.role.as_str() {
+                "assistant" => Author::Assistant,
+                _ => Author::User,
+            };
+            let parts = parts(&item.content);
+            let note = match parts.as_slice() {
+                [ItemPart::Text { text }] => dropped_in_note(text),
+                _ => None,
+            };
+            match note {
+                Some(dropped) => Item::Compacted { dropped, summary: None },
+                None => Item::message(role, parts),
             }
-            Item::Message { role: Author::Assistant, parts } => {
-                let text = crate::native::items::joined_text(parts);
-                json!({ "type": "message", "role": "assistant", "content": text })
-            }
-            Item::Call { id, name, arguments } => json!({
-                "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
-            }),
-            Item::Result { call, parts, is_error } => {
-                json!({ "type": "function_call_output", "call_id": call, "output": output(parts, *is_error) })
-            }
-            Item::Compacted { dropped } => {
-                let note = [ItemPart::text(note_text(*dropped))];
-                json!({ "type": "message", "role": "user", "content": input_parts(&note) })
-            }
-            Item::Reasoning { .. } => return None,
-        })
-    });
-    converted.collect()
+        }
+        "function_call" => Item::call(call, name, item.arguments.0),
+        "custom_tool_call" => Item::call(call, name, json!({ "input": item.input.as_str() }).to_string()),
+        "function_call_output" | "custom_tool_call_output" => Item::result(call, parts(&item.output), false),
+        _ => return None,
+    })
+}
+
+/// Converts an item without its sealed form. `None` for reasoning.
+pub(crate) fn of_item(item: &Item, shape: TextShape) -> Option<Value> {
+    Some(match item {
+        Item::Message { role: Author::User, parts, .. } => message("user", &user_content(parts, shape)),
+        Item::Message { role: Author::Assistant, parts, .. } => {
+            message("assistant", &Value::String(joined_text(parts)))
+        }
+        Item::Call { id, name, arguments, .. } => json!({
+            "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
+        }),
+        Item::Result { call, parts, is_error, .. } => {
+            json!({ "type": "function_call_output", "call_id": call, "output": output(parts, *is_error) })
+        }
+        Item::Compacted { dropped, summary } => {
+            let summary = summary.iter().map(ItemPart::text);
+            let parts: Vec<_> = std::iter::once(ItemPart::text(note_text(*dropped))).chain(summary).collect();
+            message("user", &user_content(&parts, shape))
+        }
+        _ => return None,
+    })
+}
+
+fn user_content(parts: &[ItemPart], shape: TextShape) -> Value {
+    match parts {
+        [ItemPart::Text { text }] => text_content(shape, text),
+        parts => Value::Array(input_parts(parts)),
+    }
 }
 
 /// Returns the output of a call: one text, or parts if it contains an image, as the conversation writes it.
@@ -101,7 +114,7 @@ fn output(parts: &[ItemPart], is_error: bool) -> Value {
         let mark = is_error.then(|| json!({ "type": "input_text", "text": "Error:" }));
         return mark.into_iter().chain(input_parts(parts)).collect();
     }
-    let text = crate::native::items::joined_text(parts);
+    let text = joined_text(parts);
     Value::String(if is_error { format!("Error: {text}") } else { text })
 }
 
@@ -151,9 +164,32 @@ mod tests {
         ]);
         let (items, left_out) = to_items(&stored.to_string()).unwrap();
         assert_eq!((items.len(), left_out), (4, 1));
-        let back = Value::from(of_items(&items));
+        let back: Value = items.iter().map(|item| of_item(item, TextShape::Parts).unwrap()).collect();
         assert_eq!(to_items(&back.to_string()).unwrap(), (items, 0));
         assert_eq!(back[2]["arguments"], "{ \"a\" : 1 }", "a prompt cache compares bytes");
         assert_eq!(back[0]["content"][1]["image_url"], "data:image/png;base64,AAAA");
+    }
+
+    #[test]
+    fn an_item_has_its_own_form_beside_if_its_fields_do_not_yield_it() {
+        let origin = Origin { wire: "responses".into(), server: "s".into(), model: "m".into() };
+        let sealed =
+            |json: &str| to_item(json, &origin, TextShape::Plain).sealed().map(|sealed| sealed.json.clone());
+        for plain in [
+            r#"{"type":"message","role":"user","content":"Add."}"#,
+            r#"{"type":"message","role":"assistant","content":"So."}"#,
+            r#"{"type":"function_call","call_id":"1","name":"add","arguments":"{}"}"#,
+            r#"{"type":"function_call_output","call_id":"1","output":"2"}"#,
+        ] {
+            assert_eq!(sealed(plain), None, "{plain}");
+        }
+        for own in [
+            r#"{"type":"message","id":"m","role":"assistant","content":[{"type":"output_text","text":"So."}]}"#,
+            r#"{"type":"custom_tool_call","call_id":"1","name":"patch","input":"x"}"#,
+            r#"{"type":"reasoning","id":"rs","summary":[],"encrypted_content":"x"}"#,
+            r#"{"type":"web_search_call","id":"ws"}"#,
+        ] {
+            assert_eq!(sealed(own).as_deref(), Some(own));
+        }
     }
 }

@@ -10,6 +10,7 @@
 pub(crate) const WIRE: &str = "responses";
 
 pub(crate) mod convert;
+mod parts;
 pub mod reader;
 pub(crate) mod request;
 pub(crate) mod shape;

@@ -4,26 +4,26 @@
 //! is serialised twice. The server stores nothing (`store: false`), so each request contains everything that the model
 //! must remember, including its unchanged reasoning.
 
-mod parts;
 mod rewrite;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
-use nexus_core::{Effort, PromptBlock, ToolResult};
+use nexus_core::{BackendId, Effort, PromptBlock, ResumeHandle, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 
-use self::parts::{
+use super::convert;
+use super::parts::{
     ToolOutput, bare_call, bare_custom_call, bare_reasoning, input_part, message, output_of, text_content,
 };
-use super::shape::{Carry, Shape, SystemPosition, TextShape, ToolPosition};
+use super::shape::{Carry, Shape, SystemPosition, ToolPosition};
 use crate::native::arguments::json_arguments;
 use crate::native::compaction::{CompactionDemand, DroppedParts};
-use crate::native::items::Origin;
+use crate::native::items::{Item, Origin, adopt, result_parts};
 use crate::native::lenient::Text;
-use crate::native::reply::{FunctionCall, OutputItem};
-use crate::native::stored::responses_handle;
+use crate::native::reply::OutputItem;
+use crate::native::stored::{StoredConversation, StoredItems, items_handle};
 use crate::native::transcript::{Transcript, TurnConstants};
 
 /// Minimum of `max_output_tokens`. Source: the public API reference.
@@ -49,10 +49,12 @@ pub(crate) struct ResponsesTranscript {
     whole_bytes: usize,
     /// Length of the part of `items` that the server has accepted once.
     accepted_bytes: usize,
+    /// Items in the form that a handle stores, one for each of `items`.
+    said: Vec<Arc<Item>>,
+    /// Number of items that can be resumed.
+    whole: usize,
     /// Number of items before the current turn's first message.
     items_before_turn: usize,
-    /// Number of items.
-    item_count: usize,
     /// Ids of the calls whose results a compaction must not drop.
     pinned: BTreeSet<String>,
     origin: Origin,
@@ -116,7 +118,8 @@ impl ResponsesTranscript {
             whole_bytes: 0,
             accepted_bytes: 0,
             items_before_turn: 0,
-            item_count: 0,
+            said: Vec::new(),
+            whole: 0,
             pinned: BTreeSet::new(),
             origin: opening.origin(super::WIRE),
         };
@@ -124,30 +127,61 @@ impl ResponsesTranscript {
         conversation
     }
 
-    /// Returns the conversation with the id `id` and the items of a JSON list; `None` if it is no list.
+    /// Returns a stored conversation, and the number of items that were left out, because another origin created them. `None`
+    /// if the conversation cannot be read.
     pub(crate) fn resume(
         opening: &TurnConstants<'_>,
         shape: Shape,
-        id: &str,
-        list: &str,
-        pinned: BTreeSet<String>,
-    ) -> Option<Self> {
-        let items: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+        stored: StoredConversation,
+    ) -> Option<(Self, usize)> {
         let mut conversation = Self::new(opening, shape);
-        conversation.pinned = pinned;
-        conversation.id.clear();
-        conversation.id.push_str(id);
+        let StoredConversation { id, items, pinned } = stored;
+        (conversation.id, conversation.pinned) = (id, pinned);
         conversation.open(opening);
-        for item in items {
-            let head: Said<'_> = serde_json::from_str(item.get()).unwrap_or_default();
-            conversation.raw(head.kind.as_str() == "reasoning", item.get());
-            if !head.call_id.is_empty() {
-                conversation.calls_before.insert(head.call_id.as_str().to_owned());
+        let (items, mut left_out) = match items {
+            StoredItems::Items(items) => (items, 0),
+            StoredItems::Responses(list, origin)
+                if origin.as_ref().is_none_or(|origin| *origin == conversation.origin) =>
+            {
+                let list: Vec<&RawValue> = serde_json::from_str(&list).ok()?;
+                let item = |item: &&RawValue| convert::to_item(item.get(), &conversation.origin, shape.text);
+                (list.iter().map(|json| Arc::new(item(json))).collect(), 0)
+            }
+            StoredItems::Responses(list, _) => convert::to_items(&list)?,
+        };
+        for mut item in items {
+            match adopt(&mut item, &conversation.origin) {
+                true => conversation.stored(item),
+                false => left_out += 1,
             }
         }
         conversation.is_whole();
         conversation.accepted_bytes = conversation.items.len();
-        Some(conversation)
+        Some((conversation, left_out))
+    }
+
+    /// Adds an item of a handle. It goes back to its origin byte for byte.
+    fn stored(&mut self, item: Arc<Item>) {
+        if let Item::Call { id: call, .. } | Item::Result { call, .. } = &*item {
+            self.calls_before.insert(call.clone());
+        }
+        let Some(sealed) = item.sealed() else {
+            if let Some(json) = convert::of_item(&item, self.shape.text) {
+                self.push(false, Some(item), |into| write(into, &json));
+            }
+            return;
+        };
+        let json = sealed.json.clone();
+        let mut is_reasoning = false;
+        if matches!(*item, Item::Reasoning { .. }) {
+            // Calls of hosted tools also have ids, which a new call must not repeat.
+            let head: Said<'_> = serde_json::from_str(&json).unwrap_or_default();
+            is_reasoning = head.kind.as_str() == "reasoning";
+            if !head.call_id.is_empty() {
+                self.calls_before.insert(head.call_id.as_str().to_owned());
+            }
+        }
+        self.push(is_reasoning, Some(item), |into| into.extend_from_slice(json.as_bytes()));
     }
 
     /// Returns the ids of the calls in the resumed handle.
@@ -206,19 +240,19 @@ impl ResponsesTranscript {
 
     /// Adds a user message.
     pub(crate) fn user(&mut self, blocks: &[PromptBlock]) {
-        self.items_before_turn = self.item_count;
+        self.items_before_turn = self.said.len();
         let content = match blocks {
             [PromptBlock::Text { text }] => text_content(self.shape.text, text),
             blocks => blocks.iter().filter_map(input_part).collect(),
         };
-        self.push(false, |into| write(into, &message("user", &content)));
+        self.push(false, None, |into| write(into, &message("user", &content)));
         self.is_whole();
     }
 
     /// Adds a message of Nexus to the model, with the role of the user.
     pub(crate) fn remark(&mut self, text: &str) {
         let content = text_content(self.shape.text, text);
-        self.push(false, |into| write(into, &message("user", &content)));
+        self.push(false, None, |into| write(into, &message("user", &content)));
         self.is_whole();
     }
 
@@ -242,18 +276,18 @@ impl ResponsesTranscript {
             OutputItem::Message { text, .. } if text.is_empty() => {}
             OutputItem::Message { text, .. } => {
                 let message = message("assistant", &Value::String(text.clone()));
-                self.push(false, |into| write(into, &message));
+                self.push(false, None, |into| write(into, &message));
             }
             OutputItem::Reasoning { raw } if as_it_came => self.raw(true, raw.get()),
             OutputItem::Reasoning { raw } => {
                 if let Ok(reasoning) = serde_json::from_str(raw.get()) {
                     let bare = bare_reasoning(reasoning);
-                    self.push(true, |into| write(into, &bare));
+                    self.push(true, None, |into| write(into, &bare));
                 }
             }
             OutputItem::Call(call) => match (json_arguments(&call.arguments), &call.raw) {
                 (None, Some(raw)) if as_it_came => self.raw(false, raw.get()),
-                (None, _) => self.push(false, |into| write(into, &bare_call(call))),
+                (None, _) => self.push(false, None, |into| write(into, &bare_call(call))),
                 (Some(arguments), raw) => {
                     let item = raw.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
                     let mut item = match item {
@@ -261,13 +295,13 @@ impl ResponsesTranscript {
                         _ => bare_call(call),
                     };
                     item["arguments"] = Value::String(arguments);
-                    self.push(false, |into| write(into, &item));
+                    self.push(false, None, |into| write(into, &item));
                 }
             },
             OutputItem::CustomCall { raw: Some(raw), .. } => self.raw(false, raw.get()),
             OutputItem::CustomCall { call_id, name, input, raw: None } => {
                 let call = bare_custom_call(call_id, name, input);
-                self.push(false, |into| write(into, &call));
+                self.push(false, None, |into| write(into, &call));
             }
             OutputItem::Other { kind, raw } if is_carried(kind) => self.raw(false, raw.get()),
             OutputItem::Other { .. } => {}
@@ -282,13 +316,16 @@ impl ResponsesTranscript {
         if result.is_pinned {
             self.pinned.insert(call.to_owned());
         }
-        self.push(false, |into| write(into, &ToolOutput { kind, call_id: call, output }));
+        let item = Item::result(call, result_parts(result), result.is_error);
+        self.push(false, None, |into| write(into, &ToolOutput { kind, call_id: call, output }));
+        self.state_result(item);
         hash
     }
 
     /// Records that every call so far has its output, so the conversation can be resumed from here.
     pub(crate) fn is_whole(&mut self) {
         self.whole_bytes = self.items.len();
+        self.whole = self.said.len();
     }
 
     /// Returns the body of the next request. `output_tokens` limits the answer, if the server supports a limit.
@@ -309,23 +346,37 @@ impl ResponsesTranscript {
         body.into()
     }
 
-    /// Returns the content of a resume handle: the conversation up to the point at which it can be resumed.
-    pub(crate) fn keep(&self) -> Value {
-        let said = self.items.get(..self.whole_bytes).unwrap_or_default();
-        responses_handle(&self.id, format!("[{}]", String::from_utf8_lossy(said)), &self.pinned, &self.origin)
+    /// Returns a resume handle: the conversation up to the point at which it can be resumed.
+    pub(crate) fn keep(&self, backend: &BackendId) -> ResumeHandle {
+        let said = self.said.get(..self.whole).unwrap_or_default();
+        items_handle(backend, &self.id, said.to_vec().into(), &self.pinned)
     }
 
     fn raw(&mut self, is_reasoning: bool, json: &str) {
-        self.push(is_reasoning, |into| into.extend_from_slice(json.as_bytes()));
+        self.push(is_reasoning, None, |into| into.extend_from_slice(json.as_bytes()));
     }
 
-    fn push(&mut self, is_reasoning: bool, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Adds an item. Without its stored form, that is read from the JSON.
+    fn push(&mut self, is_reasoning: bool, item: Option<Arc<Item>>, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.items.is_empty() {
             self.items.push(b',');
         }
+        let start = self.items.len();
         write(&mut self.items);
-        self.item_count += 1;
+        let item = item.unwrap_or_else(|| {
+            let json = String::from_utf8_lossy(self.items.get(start..).unwrap_or_default());
+            Arc::new(convert::to_item(&json, &self.origin, self.shape.text))
+        });
+        self.said.push(item);
         self.has_reasoning |= is_reasoning;
+    }
+
+    /// Replaces the last item's stored form, which has a failure only as text, by one that states it. A sealed form stays.
+    fn state_result(&mut self, mut item: Item) {
+        if let Some(last) = self.said.last_mut() {
+            item.set_sealed(last.sealed().cloned());
+            *last = Arc::new(item);
+        }
     }
 }
 
@@ -386,8 +437,8 @@ impl Transcript for ResponsesTranscript {
         self.head.len() + self.opening_items.len() + rewrite::text_bytes(&self.items)
     }
 
-    fn keep(&self) -> Value {
-        Self::keep(self)
+    fn keep(&self, backend: &BackendId) -> ResumeHandle {
+        Self::keep(self, backend)
     }
 }
 

@@ -22,23 +22,23 @@ fn shape() -> ChatShape {
 }
 
 fn user(parts: &[ItemPart]) -> Item {
-    Item::Message { role: Author::User, parts: parts.to_vec() }
+    Item::message(Author::User, parts.to_vec())
 }
 
 fn said(text: &str) -> Item {
-    Item::Message { role: Author::Assistant, parts: vec![ItemPart::text(text)] }
+    Item::message(Author::Assistant, vec![ItemPart::text(text)])
 }
 
 fn call(id: &str, arguments: &str) -> Item {
-    Item::Call { id: id.to_owned(), name: "add".to_owned(), arguments: arguments.to_owned() }
+    Item::call(id, "add", arguments)
 }
 
 fn result(id: &str, parts: &[ItemPart], is_error: bool) -> Item {
-    Item::Result { call: id.to_owned(), parts: parts.to_vec(), is_error }
+    Item::result(id, parts.to_vec(), is_error)
 }
 
 fn thinking(json: &str) -> Item {
-    Item::Reasoning { sealed: Sealed { origin: Origin::default(), json: json.to_owned() } }
+    Item::reasoning(Sealed { origin: Origin::default(), json: json.to_owned() })
 }
 
 fn picture() -> ItemPart {
@@ -77,7 +77,7 @@ fn body_of(
         output_format: format,
     };
     let writer = ChatWriter(shape);
-    let body = writer.body(&writer.head(&opening, "c"), items, bound);
+    let body = writer.body(&writer.head(&opening, "c"), &items.iter().collect::<Vec<_>>(), bound);
     serde_json::from_slice(&body)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&body)))
 }

@@ -23,23 +23,23 @@ fn shape() -> GeminiShape {
 }
 
 fn user(parts: &[ItemPart]) -> Item {
-    Item::Message { role: Author::User, parts: parts.to_vec() }
+    Item::message(Author::User, parts.to_vec())
 }
 
 fn said(text: &str) -> Item {
-    Item::Message { role: Author::Assistant, parts: vec![ItemPart::text(text)] }
+    Item::message(Author::Assistant, vec![ItemPart::text(text)])
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> Item {
-    Item::Call { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
+    Item::call(id, name, arguments)
 }
 
 fn result(id: &str, parts: &[ItemPart], is_error: bool) -> Item {
-    Item::Result { call: id.to_owned(), parts: parts.to_vec(), is_error }
+    Item::result(id, parts.to_vec(), is_error)
 }
 
 fn sealed(json: &str) -> Item {
-    Item::Reasoning { sealed: Sealed { origin: Origin::default(), json: json.to_owned() } }
+    Item::reasoning(Sealed { origin: Origin::default(), json: json.to_owned() })
 }
 
 fn text(text: &str) -> ItemPart {
@@ -77,7 +77,12 @@ fn raw_body(shape: GeminiShape, items: &[Item], request: &Request<'_>) -> String
         output_format: request.format,
     };
     let writer = GeminiWriter::new(shape, &opening);
-    String::from_utf8(writer.body(&writer.head(&opening, "c"), items, request.bound)).unwrap()
+    String::from_utf8(writer.body(
+        &writer.head(&opening, "c"),
+        &items.iter().collect::<Vec<_>>(),
+        request.bound,
+    ))
+    .unwrap()
 }
 
 fn body(shape: GeminiShape, items: &[Item], request: &Request<'_>) -> Value {

@@ -23,19 +23,19 @@ fn shape() -> MessagesShape {
 }
 
 fn user(parts: &[ItemPart]) -> Item {
-    Item::Message { role: Author::User, parts: parts.to_vec() }
+    Item::message(Author::User, parts.to_vec())
 }
 
 fn said(text: &str) -> Item {
-    Item::Message { role: Author::Assistant, parts: vec![ItemPart::text(text)] }
+    Item::message(Author::Assistant, vec![ItemPart::text(text)])
 }
 
 fn call(id: &str, arguments: &str) -> Item {
-    Item::Call { id: id.to_owned(), name: "add".to_owned(), arguments: arguments.to_owned() }
+    Item::call(id, "add", arguments)
 }
 
 fn result(id: &str, parts: &[ItemPart], is_error: bool) -> Item {
-    Item::Result { call: id.to_owned(), parts: parts.to_vec(), is_error }
+    Item::result(id, parts.to_vec(), is_error)
 }
 
 fn text(text: &str) -> ItemPart {
@@ -69,7 +69,12 @@ fn raw_body(shape: MessagesShape, items: &[Item], request: &Request<'_>) -> Stri
         output_format: request.format,
     };
     let writer = MessagesWriter::new(shape, request.effort);
-    String::from_utf8(writer.body(&writer.head(&opening, "c"), items, request.bound)).unwrap()
+    String::from_utf8(writer.body(
+        &writer.head(&opening, "c"),
+        &items.iter().collect::<Vec<_>>(),
+        request.bound,
+    ))
+    .unwrap()
 }
 
 fn body(shape: MessagesShape, items: &[Item], request: &Request<'_>) -> Value {
@@ -88,7 +93,7 @@ fn results_come_first_in_the_next_message_and_thinking_goes_back_unchanged() {
     let picture = ItemPart::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() };
     let items = [
         user(&[text("Add.")]),
-        Item::Reasoning { sealed },
+        Item::reasoning(sealed),
         said("So."),
         call("1", "{ \"a\":  1 }"),
         call("2", "not json"),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::parts::{self, message, text_content};
+use super::super::parts::{self, message, text_content};
 use super::{ResponsesTranscript, write};
 use crate::native::compaction::{
     CompactionDemand, CompactionPlan, DroppedParts, ItemFate, ItemOutline, OutlineKind, PICTURE_BYTES,
@@ -156,21 +156,25 @@ impl ResponsesTranscript {
         let (whole_bytes, accepted_bytes) = (self.whole_bytes, self.accepted_bytes);
         let items_before_turn = self.items_before_turn;
         self.items.clear();
+        let said = std::mem::take(&mut self.said);
         (self.whole_bytes, self.accepted_bytes) = (0, 0);
-        (self.item_count, self.items_before_turn) = (0, 0);
+        (self.whole, self.items_before_turn) = (0, 0);
         let mut read_bytes = 0;
         let mut has_changed = note.is_some();
         for (index, item) in items.iter().enumerate() {
             if let Some((_, note)) = note.filter(|(before, _)| *before == index) {
-                self.push(false, |into| write(into, note));
+                self.push(false, None, |into| write(into, note));
             }
             read_bytes += item.get().len() + usize::from(read_bytes > 0);
             let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
             let new = rewritten(OldItem { was_accepted: read_bytes <= accepted_bytes }, fields);
             has_changed |= !matches!(new, Rewritten::Unchanged);
             match new {
-                Rewritten::Unchanged => self.raw(false, item.get()),
-                Rewritten::Changed(fields) => self.push(false, |into| write(into, &fields)),
+                Rewritten::Unchanged => {
+                    let same = said.get(index).cloned();
+                    self.push(false, same, |into| into.extend_from_slice(item.get().as_bytes()));
+                }
+                Rewritten::Changed(fields) => self.push(false, None, |into| write(into, &fields)),
                 Rewritten::LeftOut => {}
             }
             if read_bytes <= whole_bytes {
@@ -180,7 +184,7 @@ impl ResponsesTranscript {
                 self.accepted_bytes = self.items.len();
             }
             if index < items_before_turn {
-                self.items_before_turn = self.item_count;
+                self.items_before_turn = self.said.len();
             }
         }
         has_changed

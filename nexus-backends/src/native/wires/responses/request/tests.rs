@@ -7,8 +7,10 @@ use super::*;
 use nexus_core::{Effort, ResumeHandle};
 
 use crate::native::dialect::ModelPlan;
-use crate::native::stored::{StoredConversation, StoredItems};
+use crate::native::reply::FunctionCall;
+use crate::native::stored::StoredConversation;
 use crate::native::wires::responses::shape::PLAIN;
+use crate::native::wires::responses::shape::TextShape;
 use crate::native::wires::shape::WireShape;
 
 const LITE: Shape = Shape {
@@ -53,13 +55,11 @@ fn begun(opening: &TurnConstants<'_>) -> ResponsesTranscript {
 
 fn resumed_from(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<ResponsesTranscript> {
     let stored = StoredConversation::of(handle)?;
-    let StoredItems::Responses(list, _) = stored.items else { panic!("another version") };
-    ResponsesTranscript::resume(
-        opening,
-        *opening.plan.shape.responses().unwrap(),
-        &stored.id,
-        &list,
-        stored.pinned,
+    ResponsesTranscript::resume(opening, *opening.plan.shape.responses().unwrap(), stored).map(
+        |(transcript, left_out)| {
+            assert_eq!(left_out, 0);
+            transcript
+        },
     )
 }
 
@@ -177,7 +177,7 @@ fn a_kept_conversation_goes_on_where_every_call_has_its_answer() {
     let mut conversation = begun(&opening(&plan, &[]));
     conversation.user(&[PromptBlock::text("Hello.")]);
     conversation.model(&[reasoning(), call("call_1")]);
-    let handle = ResumeHandle::new(BackendId::new("b"), conversation.keep());
+    let handle = conversation.keep(&BackendId::new("b"));
     let stored = serde_json::to_string(&handle).unwrap();
     let handle: ResumeHandle = serde_json::from_str(&stored).unwrap();
 
@@ -204,14 +204,53 @@ fn a_resumed_conversation_is_the_same_byte_for_byte() {
     let mut conversation = begun(&opening(&plan, &[]));
     conversation.user(&[PromptBlock::text("Hello.")]);
     conversation.model(&[OutputItem::Reasoning { raw: raw(thought) }, message]);
-    let handle = ResumeHandle::new(BackendId::new("b"), conversation.keep());
+    let handle = conversation.keep(&BackendId::new("b"));
     let stored = serde_json::to_string(&handle).unwrap();
     let handle: ResumeHandle = serde_json::from_str(&stored).unwrap();
 
     let mut resumed = resumed_from(&opening(&plan, &[]), &handle).unwrap();
     assert_eq!(resumed.request(None), conversation.request(None));
-    assert_eq!(resumed.keep(), conversation.keep());
+    let backend = BackendId::new("b");
+    assert_eq!(resumed.keep(&backend), conversation.keep(&backend));
+    assert_eq!(resumed.keep(&backend).items().equal_beginning(handle.items()), 3);
     assert!(resumed.drop_reasoning(), "what is reasoning is known still");
+}
+
+#[test]
+fn a_handle_of_the_first_version_goes_back_byte_for_byte_to_its_origin() {
+    let list = r#"[{"type":"message","role":"user","content":"Hello."},{"summary":[], "type":"reasoning","id":"rs_1"},
+        {"type":"function_call","id":"fc","call_id":"a","name":"add","arguments":"{ }"},
+        {"type":"function_call_output","call_id":"a","output":"2"},{"type":"web_search_call","id":"ws"}]"#;
+    let mut state = json!({ "version": 1, "conversation": uuid::Uuid::new_v4().to_string(), "items": list });
+    let plan = plan(&PLAIN);
+    let opening = opening(&plan, &[]);
+    let input = |transcript: &ResponsesTranscript| {
+        let request = transcript.request(None);
+        let request = String::from_utf8(request.to_vec()).unwrap();
+        request.split_once("\"input\":[").unwrap().1.to_owned()
+    };
+    let items: Vec<&RawValue> = serde_json::from_str(list).unwrap();
+    let sent: Vec<&str> = items.iter().map(|item| item.get()).collect();
+    for origin in [None, Some(opening.origin("responses"))] {
+        if let Some(origin) = origin {
+            state["origin"] = serde_json::to_value(origin).unwrap();
+        }
+        let handle = ResumeHandle::new(BackendId::new("b"), state.clone());
+        let resumed = resumed_from(&opening, &handle).unwrap();
+        let all = format!(",{}]}}", sent.join(","));
+        assert!(input(&resumed).ends_with(&all), "{}", input(&resumed));
+        assert!(resumed.calls_before().contains("a"));
+        // So does the handle of this version that follows it.
+        let again = resumed_from(&opening, &resumed.keep(&BackendId::new("b"))).unwrap();
+        assert_eq!(again.request(None), resumed.request(None));
+    }
+    // Elsewhere only the parts that every server understands go on.
+    state["origin"]["model"] = json!("another");
+    let stored = StoredConversation::of(&ResumeHandle::new(BackendId::new("b"), state)).unwrap();
+    let shape = *opening.plan.shape.responses().unwrap();
+    let (elsewhere, left_out) = ResponsesTranscript::resume(&opening, shape, stored).unwrap();
+    assert_eq!(left_out, 2);
+    assert!(!input(&elsewhere).contains("\"id\""), "{}", input(&elsewhere));
 }
 
 #[test]
@@ -244,8 +283,8 @@ fn reasoning_can_be_left_out_wherever_it_stands() {
         assert_eq!(input.len(), 2 + count - 1);
         assert!(input.iter().all(|item| item["type"] != "reasoning"));
         assert!(input.iter().all(|item| item.get("id").is_none()), "{input:?}");
-        let kept: Vec<Value> = serde_json::from_str(conversation.keep()["items"].as_str().unwrap()).unwrap();
-        assert_eq!(kept, input[1..]);
+        let resumed = resumed_from(&opening(&plan, &[]), &conversation.keep(&BackendId::new("b"))).unwrap();
+        assert_eq!(body(&resumed)["input"].as_array().unwrap()[1..], input[1..]);
         assert!(!conversation.drop_reasoning());
     }
 }

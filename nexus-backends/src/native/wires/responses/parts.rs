@@ -9,8 +9,8 @@ use nexus_core::{PromptBlock, ToolContent, ToolResult};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::FunctionCall;
-use super::TextShape;
+use super::shape::TextShape;
+use crate::native::reply::FunctionCall;
 
 /// Item with the result of a call.
 #[derive(Serialize)]
