@@ -3,6 +3,8 @@
 
 mod aws;
 mod command;
+#[cfg(feature = "cli")]
+pub(crate) mod value;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 

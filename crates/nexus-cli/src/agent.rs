@@ -158,6 +158,9 @@ impl ListedAgent {
         lines.push(String::new());
         lines.push("  backends:".to_owned());
         let credential = match (self.takes_credential, &self.wire) {
+            (true, Some(wire)) if matches!(wire.as_str(), "messages" | "gemini") => {
+                ", base_url: \"http://127.0.0.1:8080\", credential: { env: MY_KEY }"
+            }
             (true, Some(_)) => ", base_url: \"http://127.0.0.1:8080/v1\", credential: { env: MY_KEY }",
             (true, None) => ", credential: { env: MY_KEY }",
             (false, _) => "",

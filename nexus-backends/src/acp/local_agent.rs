@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, AccessTable, Availability, BuildContext, Capabilities, CredentialSource, Enforcement,
-    ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle, ServerAddress,
-    SettingsError, Support, TextGranularity, ToolAccess, harness::Failure,
+    ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle, SettingsError, Support,
+    TextGranularity, ToolAccess, harness::Failure,
 };
 use nexus_process::environment::{EnvironmentBuilder, EnvironmentError, NetworkSettings};
 use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::sandbox::AllowedHosts;
 use nexus_process::spawn::{Invocation, StdinMode};
+use url::Url;
 
 use super::agent::{Furnishing, ProcessSetup};
 use super::home;
@@ -68,9 +70,17 @@ impl LocalAgent {
                 return Err(SettingsError::new("base_url", reason));
             }
         }
-        if let (Some(agent), Some(AgentHome::User)) = (program.known(), own.home) {
-            let reason = format!("{} has a home of its own: leave the setting out", agent.name);
+        if !matches!(program, AgentProgram::Any { .. }) && own.home == Some(AgentHome::User) {
+            let reason = format!("{} has a home of its own: leave the setting out", program.name());
             return Err(SettingsError::new("home", reason));
+        }
+        if let Some(url) = &settings.base_url
+            && server_address(url).is_none()
+        {
+            return Err(SettingsError::new("base_url", "is not the address of a server"));
+        }
+        if let Some(agent) = program.listed() {
+            agent.check(settings.base_url.is_some(), settings.credential.is_some())?;
         }
         if let (AgentProgram::Known(_), Some(name)) = (&program, own.first_variable()) {
             let reason = format!("the variables of a known agent are set by Nexus: remove {name}");
@@ -100,6 +110,11 @@ impl LocalAgent {
 
     fn enforcement(&self, access: ToolAccess) -> Option<LevelEnforcement> {
         self.program.enforcement(access, self.own.enforce)
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        let home = self.context.environment.get("HOME").map(PathBuf::from);
+        home.filter(|home| home.is_absolute())
     }
 
     fn has_own_home(&self) -> bool {
@@ -159,10 +174,8 @@ impl LocalAgent {
 
     /// Returns the entries of the hosts that the agent reaches from the sandbox.
     fn hosts(&self, plan: &TurnPlan) -> Vec<String> {
-        let server = self.settings.base_url.as_deref().and_then(server_address);
-        let of_server = server.map(|server| host_entry(&server));
-        let mut hosts: Vec<String> = match of_server {
-            Some(server) => vec![server],
+        let mut hosts: Vec<String> = match &self.settings.base_url {
+            Some(url) => entries_of_server(url),
             None => self.program.hosts().into_iter().map(str::to_owned).collect(),
         };
         hosts.extend(self.own.hosts.entries());
@@ -174,36 +187,30 @@ impl LocalAgent {
         hosts
     }
 
-    /// Returns the home of a process in the sandbox, and the user's home.
-    fn sandbox_home(&self, own: &Path) -> (SandboxHome, Option<PathBuf>) {
-        let user = self.context.environment.get("HOME").filter(|home| Path::new(home).is_absolute());
-        let user = user.map(PathBuf::from);
-        match (&user, self.has_own_home()) {
-            (Some(user), false) => (SandboxHome::Empty(user.clone()), Some(user.clone())),
-            _ => (SandboxHome::Folder(own.to_owned()), user),
-        }
-    }
-
-    /// Returns the folders with the agent's own login that exist, with their paths inside.
-    fn login_folders(&self, home: &Path, user: Option<&Path>) -> Vec<(PathBuf, PathBuf)> {
-        let listed = self.program.listed().map(|agent| agent.login_folders.as_slice()).unwrap_or_default();
-        // A lent credential replaces the login.
-        let listed = if self.credential.is_some() { &[] } else { listed };
-        let folders = listed.iter().map(PathBuf::from).chain(self.own.login_folders.iter().cloned());
-        let paired = folders.filter_map(|below| Some((user?.join(&below), home.join(&below))));
-        let mut paired: Vec<_> = paired.filter(|(outside, _)| outside.is_dir()).collect();
-        paired.sort();
-        paired.dedup();
-        paired
+    /// Returns the folders below the user's home with the agent's own login.
+    fn login_folders(&self) -> Vec<PathBuf> {
+        // A lent credential or another server replaces the login, which must not reach that server.
+        let uses_login = self.credential.is_none() && self.settings.base_url.is_none();
+        let listed = self.program.listed().filter(|_| uses_login).map(|agent| agent.login_folders.as_slice());
+        let listed = listed.unwrap_or_default().iter().map(PathBuf::from);
+        let mut folders: Vec<PathBuf> = listed.chain(self.own.login_folders.iter().cloned()).collect();
+        folders.sort();
+        folders.dedup();
+        folders
     }
 }
 
-/// Returns the entry of a list of hosts that allows one server.
-fn host_entry(server: &ServerAddress) -> String {
-    match server.host.contains(':') {
-        true => format!("[{}]:{}", server.host, server.port),
-        false => format!("{}:{}", server.host, server.port),
-    }
+/// Returns the entries of a list of hosts that allow the server of a URL, by its written and by its normalised name.
+fn entries_of_server(url: &str) -> Vec<String> {
+    let entry = |host: &str, port: u16| match host.contains(':') && !host.starts_with('[') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    let parsed = Url::parse(url).ok();
+    let written = parsed.as_ref().and_then(|url| Some(entry(url.host_str()?, url.port_or_known_default()?)));
+    let normalised = server_address(url).map(|server| entry(&server.host, server.port));
+    let entries = written.into_iter().chain(normalised);
+    entries.filter(|entry| AllowedHosts::parse([entry.as_str()]).is_ok()).collect()
 }
 
 #[async_trait]
@@ -303,7 +310,6 @@ impl Cli for LocalAgent {
         for (name, content) in &furnishing.files {
             write(&place.home, name, content)?;
         }
-        let (inside, user) = self.sandbox_home(&place.home);
         let has_own_home = self.has_own_home();
         let variables = |mut builder: EnvironmentBuilder| {
             if self.settings.network.inherit_proxy && !enforcement.in_sandbox {
@@ -313,7 +319,8 @@ impl Cli for LocalAgent {
                 builder = builder.with("NODE_EXTRA_CA_CERTS", file).with("SSL_CERT_FILE", file);
             }
             builder = match (enforcement.in_sandbox, has_own_home) {
-                (true, _) => builder.with("HOME", inside.path()),
+                // The sandbox sets the home itself.
+                (true, _) => builder,
                 (false, true) => builder.with("HOME", &place.home),
                 (false, false) => builder.pass(USER_VARIABLES),
             };
@@ -333,8 +340,7 @@ impl Cli for LocalAgent {
             AgentProgram::Known(_) => furnishing.arguments.iter().cloned().chain(protocol).collect(),
             _ => protocol.chain(furnishing.arguments.iter().cloned()).collect(),
         };
-        let (invocation, sandbox) = if enforcement.in_sandbox {
-            let login_folders = self.login_folders(inside.path(), user.as_deref());
+        let (invocation, sandbox, working_directory) = if enforcement.in_sandbox {
             let mut read_only = self.own.program_folders.clone();
             read_only.extend(self.settings.network.ca_file.clone());
             let host = self.context.environment.iter();
@@ -342,11 +348,9 @@ impl Cli for LocalAgent {
                 executable,
                 arguments,
                 host: host.map(|(name, value)| (name.into(), value.into())).collect(),
-                home: match &inside {
-                    SandboxHome::Folder(path) => SandboxHome::Folder(path.clone()),
-                    SandboxHome::Empty(path) => SandboxHome::Empty(path.clone()),
-                },
-                login_folders,
+                home: if has_own_home { SandboxHome::Folder(place.home.clone()) } else { SandboxHome::Empty },
+                user_home: self.user_home(),
+                login_folders: self.login_folders(),
                 read_only,
                 hosts: self.hosts(plan),
                 working_directory: place.working_directory.clone(),
@@ -357,7 +361,7 @@ impl Cli for LocalAgent {
                 run: plan.run.clone(),
             };
             let prepared = program.prepare(|builder| variables(plan.complete(builder))).await?;
-            (prepared.invocation, Some(prepared.sandbox))
+            (prepared.invocation, Some(prepared.sandbox), prepared.working_directory)
         } else {
             let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
             let environment = variables(plan.environment(&self.context.environment));
@@ -369,15 +373,10 @@ impl Cli for LocalAgent {
                 .arguments(arguments)
                 .environment(environment)
                 .stdin(StdinMode::Open);
-            (invocation, None)
+            (invocation, None, place.working_directory)
         };
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let permissions = Permissions::of(plan);
-        let working_directory = match (enforcement.in_sandbox, request.tool_access) {
-            // The sandbox shows no workspace at this level.
-            (true, ToolAccess::ScopedOnly) => inside.path().to_owned(),
-            _ => place.working_directory,
-        };
         // A known agent gets the model before its process starts, and others may.
         let is_model_set = self.program.known().is_some() || furnishing.sets_model;
         let named = request.model.as_ref().filter(|_| !is_model_set).map(|model| model.as_str().to_owned());
@@ -419,14 +418,58 @@ impl Cli for LocalAgent {
     }
 }
 
-/// Writes a file of a process into its home, owner-only.
+/// Writes a file of a process into its home, owner-only. An earlier process of a stored conversation may have put links there, which
+/// are replaced, never followed.
 fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
     let path = home.join(name);
     let written = (|| {
-        if let Some(folder) = path.parent() {
-            nexus_files::make_private_folder(folder)?;
+        let mut folder = home.to_owned();
+        for part in Path::new(name).parent().into_iter().flat_map(Path::components) {
+            folder.push(part);
+            if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+                std::fs::remove_file(&folder)?;
+            }
+            nexus_files::make_private_folder(&folder)?;
         }
-        std::fs::write(&path, content)
+        // Replacing renames a new file over the old one, or over a link.
+        nexus_files::replace(&path, content.as_bytes())
     })();
     written.map_err(|error| unwritable(path.display(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_an_earlier_process_are_replaced_and_never_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (home, victim) = (folder.path().join("home"), folder.path().join("victim"));
+        std::fs::create_dir_all(home.join(".codex")).unwrap();
+        std::fs::create_dir(&victim).unwrap();
+        std::fs::write(victim.join("file"), "kept").unwrap();
+        let link = |target: &Path, path: &Path| std::os::unix::fs::symlink(target, path).unwrap();
+        link(&victim.join("file"), &home.join(".codex/config.toml"));
+        write(&home, ".codex/config.toml", "new").unwrap();
+        link(&victim, &home.join(".factory"));
+        write(&home, ".factory/settings.json", "new").unwrap();
+        link(&victim.join("missing"), &home.join(".dangling"));
+        write(&home, ".dangling/settings.json", "new").unwrap();
+        assert_eq!(std::fs::read_to_string(victim.join("file")).unwrap(), "kept");
+        assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 1);
+        for name in [".codex/config.toml", ".factory/settings.json", ".dangling/settings.json"] {
+            assert_eq!(std::fs::read_to_string(home.join(name)).unwrap(), "new");
+            assert!(!home.join(name).is_symlink(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_allowed_by_its_written_and_its_normalised_name() {
+        let all = |url| entries_of_server(url).join(" ");
+        assert_eq!(all("http://LOCALHOST:8080/v1"), "localhost:8080 localhost:8080");
+        assert_eq!(all("https://api.example.com/v1"), "api.example.com:443 api.example.com:443");
+        assert_eq!(all("http://127.0.0.2:80"), "127.0.0.2:80 localhost:80");
+        assert_eq!(all("http://[::1]:8080"), "[::1]:8080 localhost:8080");
+        assert_eq!(all("http://"), "");
+    }
 }

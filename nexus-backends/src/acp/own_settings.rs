@@ -9,7 +9,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::host_list::HostList;
-use crate::settings::{CredentialSetting, absolute};
+use crate::settings::absolute;
+use crate::settings::value::SettingValue;
 
 /// Settings of this kind alone, as they are written.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -30,7 +31,7 @@ pub(super) struct OwnSettings {
     /// without that, those of a known agent's vendor.
     hosts: HostList,
     /// Variables of the agent: a text, { variable: NAME } of the host's environment, or { credential: … } as for a backend.
-    environment: BTreeMap<String, VariableSetting>,
+    environment: BTreeMap<String, SettingValue>,
     /// Home of the agent. own: a folder of its own, stored with the conversation (the default for a known agent). user: that of the user; in
     /// the sandbox an empty folder at the same path (the default for a `command`).
     home: Option<AgentHome>,
@@ -62,34 +63,6 @@ pub(super) enum AgentHome {
     User,
 }
 
-/// Value of a variable.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum VariableSetting {
-    /// The value itself. It must not be a secret.
-    Text(String),
-    /// The value of a variable of the host.
-    Host(HostVariable),
-    /// A secret.
-    Lent(LentVariable),
-}
-
-/// Variable of the host.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct HostVariable {
-    /// Name of the host's variable.
-    variable: String,
-}
-
-/// Secret in a variable.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct LentVariable {
-    /// Source of the secret.
-    credential: CredentialSetting,
-}
-
 /// Settings of this kind alone, checked.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedAgentSettings {
@@ -109,27 +82,22 @@ impl CheckedAgentSettings {
         own.hosts.check("hosts")?;
         let (mut texts, mut secrets) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in own.environment {
-            let at = |key: Option<&str>, reason: String| {
-                let path = ["environment", &name].into_iter().chain(key).map(str::to_owned).collect();
-                SettingsError { path, reason }
-            };
             if let Some(fault) = variable_name_fault(&name) {
-                return Err(at(None, fault.to_owned()));
+                let path = ["environment", &name].map(str::to_owned).to_vec();
+                return Err(SettingsError { path, reason: fault.to_owned() });
             }
+            value.check(&["environment", &name])?;
             match value {
-                VariableSetting::Text(text) => {
+                SettingValue::Text(text) => {
                     texts.insert(name, text);
                 }
-                VariableSetting::Host(HostVariable { variable }) => {
-                    if let Some(fault) = variable_name_fault(&variable) {
-                        return Err(at(Some("variable"), fault.to_owned()));
-                    }
+                SettingValue::Variable { variable } => {
                     // A variable that is not set is left out, as in a shell.
                     if let Some(value) = context.environment.get(&variable) {
                         texts.insert(name, value.clone());
                     }
                 }
-                VariableSetting::Lent(LentVariable { credential }) => {
+                SettingValue::Credential { credential } => {
                     let source = credential.source(context).map_err(|error| SettingsError {
                         path: ["environment".to_owned(), name.clone()]
                             .into_iter()
@@ -149,7 +117,7 @@ impl CheckedAgentSettings {
             secrets,
             home: own.home,
             login_folders: login_folders.collect::<Result<_, _>>()?,
-            program_folders: own.program_folders.into_iter().map(|path| absolute(path, context)).collect(),
+            program_folders: own.program_folders.into_iter().map(|path| from_home(path, context)).collect(),
         })
     }
 }
@@ -161,10 +129,19 @@ impl CheckedAgentSettings {
     }
 }
 
+/// Makes a path absolute. `~/` stands for the user's home.
+fn from_home(path: PathBuf, context: &BuildContext) -> PathBuf {
+    match (path.strip_prefix("~"), context.environment.get("HOME")) {
+        (Ok(below), Some(home)) => Path::new(home).join(below),
+        _ => absolute(path, context),
+    }
+}
+
 /// Returns a path relative to the home, without `~/`.
 fn below_home(folder: &Path) -> Result<PathBuf, SettingsError> {
     let below = folder.strip_prefix("~").unwrap_or(folder);
-    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+    let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)))
+        && !below.as_os_str().as_encoded_bytes().contains(&0);
     match is_plain && below.components().next().is_some() {
         true => Ok(below.to_owned()),
         false => {

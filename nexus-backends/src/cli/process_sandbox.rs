@@ -19,6 +19,8 @@ use crate::host_list::{NetworkUser, TurnNetwork};
 const NETWORK_USER: NetworkUser = NetworkUser { program: "the agent", key: "hosts" };
 /// Folder that holds the packages of npm. A package may use others beside it.
 const NODE_PACKAGES: &str = "node_modules";
+/// Path of a home inside, if this machine names none.
+const HOME: &str = "/home/sandbox";
 /// File that marks the folder of a virtual environment of Python.
 const PYTHON_ENVIRONMENT: &str = "pyvenv.cfg";
 
@@ -31,8 +33,10 @@ pub(crate) struct SandboxedProgram {
     pub(crate) host: Vec<(OsString, OsString)>,
     /// Home of the program.
     pub(crate) home: SandboxHome,
-    /// Folders outside that are writable inside, with their paths inside.
-    pub(crate) login_folders: Vec<(PathBuf, PathBuf)>,
+    /// The user's home, if it is known.
+    pub(crate) user_home: Option<PathBuf>,
+    /// Folders below the user's home that are writable at the same place below the program's home. One that does not exist is left out.
+    pub(crate) login_folders: Vec<PathBuf>,
     /// Further files and folders that the program reads.
     pub(crate) read_only: Vec<PathBuf>,
     /// Entries of the list of hosts.
@@ -56,17 +60,8 @@ pub(crate) struct SandboxedProgram {
 pub(crate) enum SandboxHome {
     /// Folder of this machine, which is shown writable at its own path.
     Folder(PathBuf),
-    /// Empty folder in memory at this path.
-    Empty(PathBuf),
-}
-
-impl SandboxHome {
-    /// Returns the path inside.
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Self::Folder(path) | Self::Empty(path) => path,
-        }
-    }
+    /// Empty folder in memory, at the path of the user's home where that is possible.
+    Empty,
 }
 
 /// Sandbox around one process. Dropping it ends the network and moves repositories aside that the program created.
@@ -82,6 +77,8 @@ pub(crate) struct ProcessSandbox {
 pub(crate) struct SandboxedInvocation {
     pub(crate) invocation: Invocation,
     pub(crate) sandbox: ProcessSandbox,
+    /// Working directory inside.
+    pub(crate) working_directory: PathBuf,
 }
 
 impl SandboxedProgram {
@@ -97,7 +94,7 @@ impl SandboxedProgram {
     ) -> Result<SandboxedInvocation, Failure> {
         let invalid = |reason: String| Failure::new(ErrorKind::InvalidRequest, reason);
         let access = self.access;
-        let (roots, nexus_home) = (self.extra_roots, self.nexus_home);
+        let (roots, nexus_home) = (self.extra_roots, self.nexus_home.clone());
         let (folder, is_private) = (self.working_directory.clone(), self.is_private_directory);
         let (host, program) = (self.host, self.executable.path().to_owned());
         let prepared = run_blocking(move || {
@@ -107,30 +104,57 @@ impl SandboxedProgram {
             };
             let chains = ToolChains::find(host);
             let (sandbox, without_repository) = workspace.show_in(Sandbox::new(), &chains)?;
-            let shown = workspace.roots().filter(|_| access != ToolAccess::ScopedOnly).cloned();
-            let shown: Vec<PathBuf> = shown.collect();
             let program = program.canonicalize().unwrap_or(program);
-            Ok((sandbox, without_repository, chains, shown, program))
+            Ok((sandbox, without_repository, chains, workspace, program))
         });
         let prepared = prepared.await.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()));
-        let (mut sandbox, without_repository, chains, mut shown, program) =
+        let (mut sandbox, without_repository, chains, workspace, program) =
             prepared.map_err(|reason| invalid(format!("the working directory cannot be used: {reason}")))?;
-        let is_shown = |path: &Path, shown: &[PathBuf]| {
-            shown.iter().chain(chains.folders()).any(|above| path.starts_with(above))
-        };
-        for path in std::iter::once(package_of(&program)).chain(self.read_only) {
-            if is_shown(&path, &shown) || path.starts_with("/usr") {
+        let is_workspace_shown = access != ToolAccess::ScopedOnly;
+        let mut shown: Vec<PathBuf> = workspace.roots().filter(|_| is_workspace_shown).cloned().collect();
+        let mut further = Vec::new();
+        let package = package_of(&program, |folder| {
+            let holds = |path: &Path| path.starts_with(folder);
+            self.user_home.as_deref().is_some_and(holds) || workspace.roots().any(|root| holds(root))
+        });
+        let logins = self.nexus_home.canonicalize().unwrap_or_else(|_| self.nexus_home.clone());
+        let has_logins = |path: &Path| logins.starts_with(path) || path.starts_with(&logins);
+        for path in self.read_only {
+            let real = path
+                .canonicalize()
+                .map_err(|error| invalid(format!("`program_folders`: {}: {error}", path.display())))?;
+            if has_logins(&real) {
+                let path = path.display();
+                return Err(invalid(format!("{path} has the logins of Nexus, which no agent may read")));
+            }
+            further.push(real);
+        }
+        for path in std::iter::once(package).chain(further) {
+            let is_shown = shown.iter().chain(chains.folders()).any(|above| path.starts_with(above));
+            if is_shown || path.starts_with("/usr") {
                 continue;
             }
             sandbox = sandbox.read_only(&path, &path);
             shown.push(path);
         }
-        sandbox = sandbox.home(self.home.path()).limits(limits());
-        if let SandboxHome::Folder(home) = &self.home {
-            sandbox = sandbox.writable(home, home);
-        }
-        for (outside, inside) in self.login_folders {
-            sandbox = sandbox.writable(outside, inside);
+        let home = match &self.home {
+            SandboxHome::Folder(home) => {
+                sandbox = sandbox.writable(home, home);
+                home.clone()
+            }
+            SandboxHome::Empty => chains.home(workspace.folder()).unwrap_or_else(|| HOME.into()),
+        };
+        sandbox = sandbox.home(&home).limits(limits());
+        for below in self.login_folders {
+            let Some(outside) = self.user_home.as_ref().map(|user| user.join(&below)) else { continue };
+            if outside.is_dir() {
+                let outside = outside.canonicalize().unwrap_or(outside);
+                if has_logins(&outside) {
+                    let reason = format!("`login_folders`: {} has the logins of Nexus", outside.display());
+                    return Err(invalid(reason));
+                }
+                sandbox = sandbox.writable(outside, home.join(below));
+            }
         }
         let mut network = None;
         if !self.hosts.is_empty() {
@@ -140,20 +164,22 @@ impl SandboxedProgram {
             sandbox = sandbox.network(allowed.clone());
             network = Some(TurnNetwork::new(allowed, NETWORK_USER));
         }
-        let environment = with_variables(chains.environment(&shown));
+        let environment = with_variables(chains.environment(&shown)).with("HOME", &home);
         let environment =
             environment.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
         let folder = match access {
-            ToolAccess::ScopedOnly => self.home.path().to_owned(),
-            _ => self.working_directory,
+            // The sandbox shows no workspace at this level.
+            ToolAccess::ScopedOnly => home,
+            // A link that leads there does not exist inside.
+            _ => workspace.folder().to_owned(),
         };
         let command = SandboxCommand::new(std::iter::once(program.into_os_string()).chain(self.arguments))
-            .folder(folder)
+            .folder(&folder)
             .environment(environment)
             .entry(&self.run);
         let (invocation, support) = sandbox.prepare(command).await.map_err(|error| failure(&error))?;
         let sandbox = ProcessSandbox { support, without_repository, network };
-        Ok(SandboxedInvocation { invocation, sandbox })
+        Ok(SandboxedInvocation { invocation, sandbox, working_directory: folder })
     }
 }
 
@@ -201,15 +227,13 @@ fn limits() -> SandboxLimits {
 }
 
 /// Returns the folder or file that a program needs to start, by its real path: its packages of npm, its environment of Python, else the
-/// program alone.
-pub(crate) fn package_of(real: &Path) -> PathBuf {
+/// program alone. A folder that is `too_wide` would show far more than the program.
+pub(crate) fn package_of(real: &Path, is_too_wide: impl Fn(&Path) -> bool) -> PathBuf {
     let packages =
         real.ancestors().filter(|above| above.file_name().is_some_and(|name| name == NODE_PACKAGES));
-    if let Some(packages) = packages.last() {
-        return packages.to_owned();
-    }
     let environment = real.ancestors().nth(2).filter(|above| above.join(PYTHON_ENVIRONMENT).is_file());
-    environment.map_or_else(|| real.to_owned(), Path::to_owned)
+    let found = packages.last().or(environment).filter(|folder| !is_too_wide(folder));
+    found.unwrap_or(real).to_owned()
 }
 
 fn failure(error: &SandboxError) -> Failure {

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use super::setting_value::SettingValue;
+use crate::settings::value::SettingValue;
 use crate::{
     host_list::HostList,
     settings::{CredentialSetting, check_web_url},

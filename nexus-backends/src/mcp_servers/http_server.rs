@@ -8,7 +8,8 @@ use nexus_auth::http::ClientPlan;
 use nexus_core::BuildContext;
 use nexus_mcp::client::{HeaderContent, HttpEndpoint, PreparedServer, ServerSource};
 
-use super::{entry::AddressSettings, setting_value::SettingValue};
+use super::entry::AddressSettings;
+use crate::settings::value::SettingValue;
 
 /// Longest time to open a connection. Source: our own choice.
 const CONNECT_WITHIN: Duration = Duration::from_secs(20);

@@ -16,7 +16,6 @@ mod entry;
 mod http_server;
 mod open_servers;
 mod program;
-mod setting_value;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -19,8 +19,9 @@ use nexus_process::{
 };
 use tempfile::TempDir;
 
-use super::{ServerWorkspace, entry::ProgramSettings, setting_value::SettingValue};
+use super::{ServerWorkspace, entry::ProgramSettings};
 use crate::cli::process_sandbox::package_of;
+use crate::settings::value::SettingValue;
 
 /// Time for which a credential must be valid when a program starts. A program gets no other one later.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(3600);
@@ -190,6 +191,11 @@ fn lay_out(
         true => WorkspaceFolders::of_private_folder(ToolAccess::ReadOnly, folder),
         false => WorkspaceFolders::resolve(workspace.access, &folder, &workspace.extra_roots, nexus_home)?,
     };
+    let user_home = host.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+    let is_too_wide = |folder: &Path| {
+        let holds = |path: &Path| path.starts_with(folder);
+        user_home.as_deref().is_some_and(holds) || folders.roots().any(|root| holds(root))
+    };
     let chains = ToolChains::find(host);
     let mut limits = SandboxLimits::default();
     limits.cpu = PROCESSOR_TIME;
@@ -220,7 +226,7 @@ fn lay_out(
         0 | 1 => program,
         _ => {
             let program = real(&program)?;
-            show(package_of(&program))?;
+            show(package_of(&program, is_too_wide))?;
             program
         }
     };

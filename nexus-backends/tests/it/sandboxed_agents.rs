@@ -106,13 +106,18 @@ impl Machine {
     }
 
     fn backend(&self, settings: Value) -> Arc<dyn ExecutionBackend> {
+        self.backend_at(settings, &self.path("home"))
+    }
+
+    /// Builds a backend on a machine whose user has this home.
+    fn backend_at(&self, settings: Value, home: &Path) -> Arc<dyn ExecutionBackend> {
         let search = match node() {
             Some(node) => format!("{}:/usr/local/bin:/usr/bin:/bin", node.display()),
             None => "/usr/local/bin:/usr/bin:/bin".to_owned(),
         };
         let environment = BTreeMap::from([
             ("PATH".to_owned(), search),
-            ("HOME".to_owned(), self.path("home").to_str().unwrap().to_owned()),
+            ("HOME".to_owned(), home.to_str().unwrap().to_owned()),
             ("VENDOR_API_KEY".to_owned(), "canary".to_owned()),
             ("TOKEN".to_owned(), "lent-key".to_owned()),
         ]);
@@ -123,8 +128,19 @@ impl Machine {
 
     /// Runs the agent of these tests on a script.
     async fn run(&self, settings: Value, access: ToolAccess, script: &str) -> Result<String, TurnError> {
+        self.run_at(settings, access, script, &self.path("home"), &self.path("project")).await
+    }
+
+    async fn run_at(
+        &self,
+        settings: Value,
+        access: ToolAccess,
+        script: &str,
+        home: &Path,
+        folder: &Path,
+    ) -> Result<String, TurnError> {
         fs::write(self.path("project/task.sh"), script).unwrap();
-        let mut all = json!({ "command": ["bash", "agent.sh"] });
+        let mut all = json!({ "command": ["bash", self.path("project/agent.sh")] });
         all.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
         let request = TurnRequest::new("Go.").with_tool_access(access).in_directory(self.path("project"));
         let result = self.backend(all).run_turn(request, TurnHost::new(), &mut |_: EventEnvelope| {}).await?;
@@ -237,6 +253,52 @@ async fn an_agent_reaches_the_listed_hosts_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn odd_homes_and_links_to_the_working_directory_do_not_stop_an_agent() {
+    if !has_sandbox().await {
+        return;
+    }
+    let machine = Machine::new();
+    let (project, link) = (machine.path("project"), machine.path("link"));
+    std::os::unix::fs::symlink(&project, &link).unwrap();
+    let home = machine.path("home");
+    for (home, folder) in [
+        (home.as_path(), link.as_path()),
+        (Path::new("/"), &project),
+        (Path::new("/usr/local"), &project),
+        (Path::new("relative"), &project),
+        (&project, &project),
+    ] {
+        let output =
+            machine.run_at(json!({}), ToolAccess::ReadOnly, "cat a.txt; ls -A ~", home, folder).await;
+        let output =
+            output.unwrap_or_else(|error| panic!("{} {}: {error:?}", home.display(), folder.display()));
+        assert_eq!(output.trim(), "one", "{}", home.display());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_shown_without_a_home_or_a_workspace_around_it() {
+    if !has_sandbox().await {
+        return;
+    }
+    let machine = Machine::new();
+    fs::create_dir(machine.path("home/bin")).unwrap();
+    for (file, text) in [
+        ("home/pyvenv.cfg", ""),
+        ("home/secret", "canary"),
+        ("home/bin/agent", &*format!("#!/bin/bash{AGENT}")),
+    ] {
+        fs::write(machine.path(file), text).unwrap();
+    }
+    use std::os::unix::fs::PermissionsExt as _;
+    let program = machine.path("home/bin/agent");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let settings = json!({ "command": [program] });
+    let output = machine.run(settings, ToolAccess::ReadOnly, "cat a.txt ~/secret 2>&1").await.unwrap();
+    assert!(output.contains("one") && !output.contains("canary"), "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_that_cannot_work_are_named() {
     let machine = Machine::new();
     let kind = nexus_backends::registry().kind("acp").cloned().unwrap();
@@ -252,6 +314,10 @@ async fn settings_that_cannot_work_are_named() {
         ),
         (json!({ "command": ["x"], "credential": { "env": "A" } }), "credential"),
         (json!({ "command": ["x"], "base_url": "http://a.test" }), "base_url"),
+        (json!({ "command": ["x"], "environment": { "A": [5] } }), "environment"),
+        (json!({ "agent": "opencode", "base_url": "http://" }), "base_url"),
+        (json!({ "agent": "opencode", "home": "user" }), "home"),
+        (json!({ "agent": "goose", "base_url": "http://a.test" }), "base_url"),
         (json!({ "agent": "nobody" }), "agent"),
     ];
     for (settings, place) in cases {

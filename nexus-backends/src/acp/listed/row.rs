@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use nexus_core::SettingsError;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -137,27 +138,46 @@ impl ListedAgent {
         self.without_tools.is_some()
     }
 
-    /// Returns the arguments, variables and files of one process.
+    /// Checks that the agent can use these settings. An error names the key and the fix.
+    pub(in crate::acp) fn check(&self, has_server: bool, has_key: bool) -> Result<(), SettingsError> {
+        if has_server && self.with_server.is_none() {
+            let reason = format!("{} takes no other server: remove the setting", self.title);
+            return Err(SettingsError::new("base_url", reason));
+        }
+        if !has_server && has_key && self.with_key.is_none() {
+            let reason = match self.with_server {
+                Some(_) => format!("{} takes a key only for the server of `base_url`: add that", self.title),
+                None => format!(
+                    "{} uses its own login: remove the setting, or lend a key in `environment: {{ NAME: {{ credential: … }} }}`",
+                    self.title
+                ),
+            };
+            return Err(SettingsError::new("credential", reason));
+        }
+        Ok(())
+    }
+
+    /// Returns the arguments, variables and files of one process. [`check`](Self::check) has accepted the settings.
     ///
     /// # Errors
     ///
     /// The reason and the advice, if the row cannot use the inputs.
     pub(in crate::acp) fn set_up(&'static self, inputs: &ListedInputs<'_>) -> Result<Furnishing, String> {
         let mut parts = vec![&self.always];
-        match (inputs.base_url, inputs.key) {
-            (Some(_), _) => parts.push(self.with_server.as_ref().ok_or_else(|| {
-                format!("{} takes no `base_url`: remove it, and lend its own key as `credential`", self.title)
-            })?),
-            (None, Some(_)) => parts.push(self.with_key.as_ref().ok_or_else(|| {
-                format!("{} takes no `credential` without `base_url`: it uses its own login", self.title)
-            })?),
-            (None, None) => {}
-        }
+        parts.extend(match (inputs.base_url, inputs.key) {
+            (Some(_), _) => self.with_server.as_ref(),
+            (None, Some(_)) => self.with_key.as_ref(),
+            (None, None) => None,
+        });
         if inputs.model.is_some() && inputs.base_url.is_none() {
             parts.push(&self.with_model);
         }
         if let (false, Some(part)) = (inputs.has_tools, &self.without_tools) {
             parts.push(part);
+        }
+        // A program would take it for an option.
+        if inputs.model.is_some_and(|model| model.starts_with('-') || model.contains('\0')) {
+            return Err("the name of the model begins with `-`, or contains a NUL character".to_owned());
         }
         let names_model = parts.iter().any(|part| part.names_model());
         if names_model && inputs.model.is_none() {

@@ -70,8 +70,12 @@ fn inputs_that_an_agent_cannot_use_are_refused_with_the_fix() {
     assert!(variable(&set_up("opencode", &own), "OPENCODE_CONFIG_CONTENT").is_none());
     let refused = |name: &str, inputs: ListedInputs<'_>| agent(name).unwrap().set_up(&inputs).unwrap_err();
     assert!(refused("opencode", ListedInputs { model: None, ..INPUTS }).contains("`model`"));
-    assert!(refused("goose", INPUTS).contains("`base_url`"));
-    assert!(refused("goose", ListedInputs { key: Some("k"), ..own }).contains("`credential`"));
+    assert!(refused("opencode", ListedInputs { model: Some("--yolo"), ..INPUTS }).contains("`-`"));
+    let key = |name: &str, server, key| agent(name).unwrap().check(server, key).unwrap_err().path.join(".");
+    assert_eq!(key("goose", true, true), "base_url");
+    assert_eq!(key("goose", false, true), "credential");
+    assert_eq!(key("opencode", false, true), "credential");
+    assert!(agent("opencode").unwrap().check(true, false).is_ok());
     let gemini = set_up("gemini-cli", &ListedInputs { key: Some("k"), ..own });
     assert_eq!(gemini.authentication, Some("gemini-api-key"));
     assert!(!gemini.sets_model);

@@ -5,12 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value;
 
-use crate::settings::CredentialSetting;
+use super::CredentialSetting;
 
 /// Value of a variable or a header.
 #[derive(Clone, Debug, JsonSchema)]
 #[serde(untagged)]
-pub(super) enum SettingValue {
+pub(crate) enum SettingValue {
     /// The value itself, which is no secret.
     Text(String),
     /// The variable of the host with this name.
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for SettingValue {
 
 impl SettingValue {
     /// Rejects a secret in the file. `path` leads to the value.
-    pub(super) fn check(&self, path: &[&str]) -> Result<(), SettingsError> {
+    pub(crate) fn check(&self, path: &[&str]) -> Result<(), SettingsError> {
         let wrong = |reason: &str| {
             let path = path.iter().map(|key| (*key).to_owned()).collect();
             Err(SettingsError { path, reason: reason.to_owned() })
