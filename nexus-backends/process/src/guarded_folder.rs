@@ -96,7 +96,7 @@ impl GuardedFolder {
     }
 }
 
-/// Returns true if git would take the folder itself for a repository. Links count whatever their targets are.
+/// Returns true if git would take the folder itself for a repository. Links count, also without a target.
 pub(crate) fn is_git_directory(folder: &Path) -> bool {
     has_git_layout(folder).unwrap_or(false)
 }

@@ -36,7 +36,7 @@ impl WorkspaceFolders {
     ///
     /// # Errors
     ///
-    /// The reason, for a person: a path is no folder, is inside the home of Nexus, or is inside a `.git` folder at a level that
+    /// The reason, for a person: a path is not a folder, is inside the home of Nexus, or is inside a `.git` folder at a level that
     /// writes, or is a bare repository at [`WorkspaceWrite`](ToolAccess::WorkspaceWrite).
     pub fn resolve(
         access: ToolAccess,

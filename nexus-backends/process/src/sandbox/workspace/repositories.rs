@@ -110,7 +110,7 @@ impl Repositories {
                 self.protected.insert(real);
             }
         }
-        // A link is no mount point.
+        // A link cannot be a mount point.
         if !is_link {
             self.protected.insert(git.to_owned());
         }
@@ -167,8 +167,8 @@ pub(super) fn is_bare_repository(root: &Path) -> bool {
     is_git_directory(root) && !own.next().is_some_and(|own| is_git_directory(&own))
 }
 
-/// Returns the git directory of a `.git`, and the one that it shares with other working trees. Source:
-/// gitrepository-layout(5).
+/// Returns the git directory of a `.git`, and the git directory that several working trees share.
+/// Source: gitrepository-layout(5).
 fn named_git_directories(git: &Path) -> Vec<PathBuf> {
     let own = match git.is_dir() {
         true => Some(git.to_owned()),

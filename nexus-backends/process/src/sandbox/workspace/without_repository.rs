@@ -15,7 +15,7 @@ pub struct WithoutRepository {
 }
 
 impl WithoutRepository {
-    /// Guards folders. Registers them below `nexus_home`, if there is one.
+    /// Guards folders. Registers them below `nexus_home`, unless it is `None`.
     pub(super) fn new(folders: Vec<GuardedFolder>, nexus_home: Option<&Path>) -> Self {
         let register = |home| {
             let entry = RunEntry::begin(home)?;
