@@ -35,11 +35,15 @@ impl Repositories {
     ///
     /// The reason, for a person: the repository of a root cannot be protected, or a root cannot be searched.
     pub(super) fn below(roots: &[PathBuf]) -> Result<Self, String> {
+        Self::within(roots, MAX_ENTRIES)
+    }
+
+    fn within(roots: &[PathBuf], max_entries: usize) -> Result<Self, String> {
         let mut found = Self { protected: BTreeSet::new(), guarded: Vec::new() };
         for root in roots {
             let has_git = found.protect_own(root, roots)?;
             found.guarded.push(GuardedFolder::new(root, has_git));
-            found.search(root, roots)?;
+            found.search(root, roots, max_entries)?;
         }
         // A path below another read-only one needs no mount, unless a writable root lies between them.
         let all = found.protected.clone();
@@ -63,7 +67,7 @@ impl Repositories {
         Ok(has_git)
     }
 
-    fn search(&mut self, root: &Path, roots: &[PathBuf]) -> Result<(), String> {
+    fn search(&mut self, root: &Path, roots: &[PathBuf], max_entries: usize) -> Result<(), String> {
         let (mut folders, mut seen) = (VecDeque::from([root.to_owned()]), 0_usize);
         let (mut repositories, mut closed) = (0_usize, 0_usize);
         // Upper levels first, so that the bounds cut off the deepest.
@@ -86,7 +90,7 @@ impl Repositories {
             };
             for entry in entries.flatten() {
                 seen += 1;
-                if seen > MAX_ENTRIES || repositories >= MAX_REPOSITORIES {
+                if seen > max_entries || repositories >= MAX_REPOSITORIES {
                     return Ok(());
                 }
                 let Ok(kind) = entry.file_type() else { continue };
@@ -205,4 +209,40 @@ fn cannot_search(folder: &Path, error: &io::Error) -> String {
     format!(
         "{folder} cannot be searched for repositories ({error}): give its owner access with `chmod u+rwx`"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_more_entries_than_the_bound_does_not_lose_its_own_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for git in [".git", "sub/.git"] {
+            fs::create_dir_all(root.join(git)).unwrap();
+        }
+        let protected = |max| Repositories::within(std::slice::from_ref(&root), max).unwrap().protected;
+        assert_eq!(protected(0), BTreeSet::from([root.join(".git")]));
+        assert_eq!(protected(10), BTreeSet::from([root.join(".git"), root.join("sub/.git")]));
+    }
+
+    #[test]
+    fn a_path_below_a_protected_one_is_listed_only_in_a_writable_root_between_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for name in [".bare/objects", ".bare/refs", ".bare/main"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        for (file, text) in [(".bare/HEAD", ""), (".git", "gitdir: .bare"), (".bare/main/.git", "gitdir: ..")]
+        {
+            fs::write(root.join(file), text).unwrap();
+        }
+        let below = |roots: &[PathBuf]| Repositories::below(roots).unwrap().protected;
+        let (bare, git) = (root.join(".bare"), root.join(".git"));
+        assert_eq!(below(std::slice::from_ref(&root)), BTreeSet::from([bare.clone(), git.clone()]));
+        let tree = bare.join("main");
+        let nested = tree.join(".git");
+        assert_eq!(below(&[root.clone(), tree]), BTreeSet::from([bare, git, nested]));
+    }
 }

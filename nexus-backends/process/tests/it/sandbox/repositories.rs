@@ -248,18 +248,6 @@ async fn overlapping_folders_are_shown_with_each_repository_protected() {
 }
 
 #[test]
-fn a_large_folder_does_not_lose_its_own_repository() {
-    let turns = Turns::new(&[]);
-    // The bound on repositories is reached before `.git` of the root is listed, whatever the order of the list.
-    for number in 0..201 {
-        fs::create_dir_all(turns.project.join(format!("{number}/.git"))).unwrap();
-    }
-    turns.git_directory(".git");
-    let (_, guard) = turns.begin().unwrap();
-    assert!(guard.set_aside().is_empty() && turns.project.join(".git").exists());
-}
-
-#[test]
 fn a_repository_planted_before_nexus_was_killed_is_moved_at_the_next_start() {
     let turns = Turns::new(&[]);
     let (_, guard) = turns.begin().unwrap();
