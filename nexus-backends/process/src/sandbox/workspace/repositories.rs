@@ -243,6 +243,6 @@ mod tests {
         assert_eq!(below(std::slice::from_ref(&root)), BTreeSet::from([bare.clone(), git.clone()]));
         let tree = bare.join("main");
         let nested = tree.join(".git");
-        assert_eq!(below(&[root.clone(), tree]), BTreeSet::from([bare, git, nested]));
+        assert_eq!(below(&[root, tree]), BTreeSet::from([bare, git, nested]));
     }
 }
