@@ -19,6 +19,7 @@ pub mod containment;
 pub mod disk_watch;
 pub mod environment;
 pub mod executable;
+mod guarded_folder;
 pub mod lines;
 pub mod private_home;
 pub mod process_tree;

@@ -19,6 +19,7 @@ use nexus_files::{FileLock, make_private_folder, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::containment::end_cgroup;
+use crate::guarded_folder::{GuardedFolder, PlantedRepository};
 use crate::private_home::{PrivateHome, remove_tree};
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
 use crate::run_id::RunId;
@@ -62,6 +63,9 @@ struct RunInventory {
     folders: Vec<PathBuf>,
     #[serde(default)]
     cgroups: Vec<PathBuf>,
+    /// Folders in which the run may create no repository.
+    #[serde(default)]
+    guarded: Vec<GuardedFolder>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,6 +84,8 @@ pub struct Swept {
     pub killed: usize,
     /// Processes that survived the kill.
     pub survivors: Vec<LiveProcess>,
+    /// Repositories that these runs created where none may appear.
+    pub repositories: Vec<PlantedRepository>,
     /// Failed removals, by file or folder. A later sweep tries again.
     pub failures: Vec<(PathBuf, io::Error)>,
 }
@@ -101,6 +107,7 @@ impl RunEntry {
             children: Vec::new(),
             folders: Vec::new(),
             cgroups: Vec::new(),
+            guarded: Vec::new(),
         };
         let path = runs.join(format!("{run}.json"));
         // Lock the file under another name first: a sweep must never see the entry unlocked.
@@ -157,6 +164,13 @@ impl RunEntry {
         self.keep(&written);
     }
 
+    /// Registers folders in which a sweep sets new repositories aside.
+    pub(crate) fn guard(&self, folders: Vec<GuardedFolder>) -> io::Result<()> {
+        let mut written = self.inner.lock();
+        written.guarded = folders;
+        self.inner.write(&written)
+    }
+
     pub(crate) fn add_child(&self, child: ProcessIdentity) {
         let mut written = self.inner.lock();
         written.children.push(child);
@@ -203,7 +217,7 @@ impl Drop for RegisteredRun {
 }
 
 /// Ends every run below `nexus_home` whose owner is dead: kills the processes with its marker or in its entry, removes
-/// its folders, and deletes the entry.
+/// its folders, sets repositories aside that it created, and deletes the entry.
 ///
 /// Blocks; takes milliseconds if there is nothing to do.
 ///
@@ -217,11 +231,12 @@ pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(swept),
         Err(error) => return Err(error),
     };
+    let mut deferred = Vec::new();
     for path in entries.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         let run = path.file_stem().and_then(|stem| stem.to_str()).and_then(RunId::parse);
         let kind = path.extension().and_then(|extension| extension.to_str());
         let done = match (run, kind) {
-            (Some(run), Some("json")) => sweep_run(nexus_home, &path, &run, &mut swept),
+            (Some(run), Some("json")) => sweep_run(nexus_home, &path, &run, &mut swept, Some(&mut deferred)),
             (Some(_), Some("new")) => sweep_unfinished(&path),
             _ => Ok(()),
         };
@@ -229,10 +244,22 @@ pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
             swept.failures.push((path, error));
         }
     }
+    for (path, run) in deferred {
+        if let Err(error) = sweep_run(nexus_home, &path, &run, &mut swept, None) {
+            swept.failures.push((path, error));
+        }
+    }
     Ok(swept)
 }
 
-fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> io::Result<()> {
+/// Sweeps one run. Adds an entry with guarded folders to `deferred` instead, if there is a list.
+fn sweep_run(
+    nexus_home: &Path,
+    path: &Path,
+    run: &RunId,
+    swept: &mut Swept,
+    deferred: Option<&mut Vec<(PathBuf, RunId)>>,
+) -> io::Result<()> {
     let Some(entry) = abandoned(path)? else { return Ok(()) };
     let mut text = Vec::new();
     entry.file().take(ENTRY_BYTES).read_to_end(&mut text)?;
@@ -242,6 +269,12 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id);
     let owner = written.as_ref().and_then(|written| written.owner.process);
     if same_boot && owner.is_some_and(|owner| identity_of(owner.pid) == Some(owner)) {
+        return Ok(());
+    }
+    // A living process of another dead run could create a repository again, so all processes are ended first.
+    let is_guard = written.as_ref().is_some_and(|written| !written.guarded.is_empty());
+    if let Some(deferred) = deferred.filter(|_| is_guard) {
+        deferred.push((path.to_owned(), run.clone()));
         return Ok(());
     }
     if same_boot {
@@ -266,6 +299,13 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
             swept.survivors.extend(survivors);
             return Err(io::Error::other("processes of the run cannot be killed"));
         }
+    }
+    let planted: Vec<_> =
+        written.iter().flat_map(|written| &written.guarded).flat_map(GuardedFolder::set_aside).collect();
+    let is_left = planted.iter().any(|planted| matches!(planted, PlantedRepository::Left { .. }));
+    swept.repositories.extend(planted);
+    if is_left {
+        return Err(io::Error::other("a repository that the run created cannot be moved aside"));
     }
     // Folders are identified only by their name, so the content of an entry cannot cause a removal elsewhere.
     let homes = nexus_home.join(HOMES);

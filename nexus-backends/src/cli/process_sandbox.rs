@@ -187,10 +187,8 @@ impl ProcessSandbox {
     /// Returns warnings about refused hosts, and about repositories that were moved aside. Called after the end of the process.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let refused = self.network.as_ref().map(TurnNetwork::warnings).unwrap_or_default();
-        let moved = self.without_repository.set_aside();
-        let moved = moved
-            .map(|moved| format!("{moved}: the agent may not create a repository in the working folder"));
-        refused.into_iter().chain(moved).collect()
+        let planted = self.without_repository.set_aside();
+        refused.into_iter().chain(planted.iter().map(ToString::to_string)).collect()
     }
 
     /// Replaces a failure whose cause is the sandbox.
@@ -210,7 +208,7 @@ impl ProcessSandbox {
 impl Drop for ProcessSandbox {
     fn drop(&mut self) {
         // A turn that was dropped has no more warnings, but nothing may stay that git would run.
-        let _ = self.without_repository.set_aside();
+        self.without_repository.set_aside_and_log();
     }
 }
 

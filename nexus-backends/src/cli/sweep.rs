@@ -6,7 +6,11 @@ use nexus_process::run_registry;
 
 /// Ends the processes of dead hosts with this home, and removes their files.
 pub(crate) fn sweep(nexus_home: &Path) {
-    match run_registry::sweep(nexus_home) {
+    let swept = run_registry::sweep(nexus_home);
+    for planted in swept.iter().flat_map(|swept| &swept.repositories) {
+        tracing::warn!("{planted}");
+    }
+    match swept {
         Ok(swept) if swept.killed > 0 => {
             tracing::warn!(
                 processes = swept.killed,

@@ -238,8 +238,6 @@ fn lay_out(
 impl Drop for ProgramFolders {
     fn drop(&mut self) {
         // A repository that a program created could have this user run commands later.
-        if let Some(moved) = self.without_repository.set_aside() {
-            tracing::warn!("{moved}: a server may not create a repository in the working folder");
-        }
+        self.without_repository.set_aside_and_log();
     }
 }

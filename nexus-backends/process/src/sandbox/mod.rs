@@ -59,6 +59,7 @@ mod tool_chains;
 mod usage;
 mod workspace;
 
+pub use crate::guarded_folder::PlantedRepository;
 pub use command::SandboxCommand;
 pub use error::SandboxError;
 pub use layout::Layout;

@@ -1,16 +1,16 @@
 //! Folders of a turn, as a sandbox shows them at the turn's access level.
 
-use std::collections::VecDeque;
+mod repositories;
+mod without_repository;
+
 use std::path::{Path, PathBuf};
 
 use nexus_core::ToolAccess;
 
+use self::repositories::{Repositories, is_bare_repository, own_git_directories};
+pub use self::without_repository::WithoutRepository;
 use super::root::Sandbox;
 use super::tool_chains::ToolChains;
-
-/// Bounds of the search for repositories below a writable folder. Source: our own bounds.
-const MAX_ENTRIES: usize = 100_000;
-const MAX_REPOSITORIES: usize = 200;
 
 /// Working directory and extra roots of a turn, with its access level.
 ///
@@ -18,7 +18,7 @@ const MAX_REPOSITORIES: usize = 200;
 /// | --- | --- |
 /// | [`ScopedOnly`](ToolAccess::ScopedOnly) | not shown |
 /// | [`ReadOnly`](ToolAccess::ReadOnly) | read-only |
-/// | [`WorkspaceWrite`](ToolAccess::WorkspaceWrite) | writable, except each `.git` |
+/// | [`WorkspaceWrite`](ToolAccess::WorkspaceWrite) | writable, except each `.git`, the git directories that it names, and folders that cannot be listed |
 /// | [`Unrestricted`](ToolAccess::Unrestricted) | such a turn has no sandbox |
 ///
 /// The home of Nexus is hidden at every level.
@@ -36,8 +36,8 @@ impl WorkspaceFolders {
     ///
     /// # Errors
     ///
-    /// The reason, for a person: a path is no folder, is inside the home of Nexus, or is inside a `.git` folder at a level that
-    /// writes.
+    /// The reason, for a person: a path is not a folder, is inside the home of Nexus, or is inside a `.git` folder at a level that
+    /// writes, or is a bare repository at [`WorkspaceWrite`](ToolAccess::WorkspaceWrite).
     pub fn resolve(
         access: ToolAccess,
         folder: &Path,
@@ -84,6 +84,12 @@ impl WorkspaceFolders {
                 let root = root.display();
                 return Err(format!("{root} is inside a .git folder: name the working tree"));
             }
+            if self.access == ToolAccess::WorkspaceWrite && is_bare_repository(root) {
+                let root = root.display();
+                return Err(format!(
+                    "{root} is a bare repository, whose settings a command could change: name a working tree"
+                ));
+            }
         }
         Ok(())
     }
@@ -115,7 +121,10 @@ impl WorkspaceFolders {
     /// later, by a hook or by a setting.
     #[must_use]
     pub fn protected(&self) -> Vec<PathBuf> {
-        self.roots().map(|root| root.join(".git")).chain(self.homes()).collect()
+        let roots: Vec<PathBuf> = self.roots().cloned().collect();
+        // A repository that cannot be protected gets no commands; its git directories are then unknown.
+        let named = roots.iter().flat_map(|root| own_git_directories(root, &roots).unwrap_or_default());
+        roots.iter().map(|root| root.join(".git")).chain(named).chain(self.homes()).collect()
     }
 
     /// Returns the paths of the home of Nexus that are below a root.
@@ -161,50 +170,23 @@ impl WorkspaceFolders {
             }
             sandbox = sandbox.hidden(&home);
         }
-        let mut without_git = Vec::new();
-        if self.access == ToolAccess::WorkspaceWrite {
-            for root in self.roots() {
-                let repositories = repositories_below(root)?;
-                if !repositories.contains(&root.join(".git")) {
-                    without_git.push(root.clone());
-                }
-                for git in
-                    repositories.iter().filter(|git| !self.homes().iter().any(|home| git.starts_with(home)))
-                {
-                    sandbox = sandbox.read_only(git, git);
-                }
+        if self.access != ToolAccess::WorkspaceWrite {
+            return Ok((sandbox, WithoutRepository::default()));
+        }
+        let roots: Vec<PathBuf> = self.roots().cloned().collect();
+        let homes = self.homes();
+        let repositories = Repositories::below(&roots)?;
+        for path in repositories.protected {
+            if !homes.iter().any(|home| path.starts_with(home)) {
+                sandbox = sandbox.read_only(&path, &path);
             }
         }
-        Ok((sandbox, WithoutRepository(without_git)))
+        let home = self.nexus_homes.first().map(PathBuf::as_path);
+        Ok((sandbox, WithoutRepository::new(repositories.guarded, home)))
     }
 
     fn is_shown_root(&self, folder: &Path) -> bool {
         self.access != ToolAccess::ScopedOnly && self.roots().any(|root| root == folder)
-    }
-}
-
-/// Writable folders of a sandbox that have no repository of their own, and in which none may appear.
-#[derive(Clone, Debug, Default)]
-pub struct WithoutRepository(Vec<PathBuf>);
-
-impl WithoutRepository {
-    /// Renames each `.git` that appeared in one of the folders. Git would run commands that its settings name, as this user and
-    /// without the sandbox. Returns what was moved, for a person.
-    #[must_use]
-    pub fn set_aside(&self) -> Option<String> {
-        let mut moved = Vec::new();
-        for folder in &self.0 {
-            let git = folder.join(".git");
-            if git.symlink_metadata().is_err() {
-                continue;
-            }
-            let names = (1..100).map(|number| folder.join(format!(".git-of-agent-{number}")));
-            let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
-            if let Some(name) = free.filter(|name| std::fs::rename(&git, name).is_ok()) {
-                moved.push(format!("{} was moved to {}", git.display(), name.display()));
-            }
-        }
-        (!moved.is_empty()).then(|| moved.join("; "))
     }
 }
 
@@ -214,32 +196,4 @@ fn is_private_part(home: &Path, folder: &Path) -> bool {
         Ok(below) => below.components().next().is_none_or(|part| part.as_os_str() != "fleet"),
         Err(_) => false,
     }
-}
-
-/// Finds `.git` in a folder and below it, without following links. Stops at the bounds, so a large tree may have more.
-///
-/// Fails if the folder's own `.git` is a link: a command could replace it by a repository of its own.
-fn repositories_below(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let own = root.join(".git");
-    if own.is_symlink() {
-        return Err(format!("{} is a link, which a command could replace", own.display()));
-    }
-    let (mut found, mut folders, mut seen) = (Vec::new(), VecDeque::from([root.to_owned()]), 0_usize);
-    // Upper levels first, so that the bounds cut off the deepest.
-    while let Some(folder) = folders.pop_front() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries.flatten() {
-            seen += 1;
-            if seen > MAX_ENTRIES || found.len() >= MAX_REPOSITORIES {
-                return Ok(found);
-            }
-            let Ok(kind) = entry.file_type() else { continue };
-            match entry.file_name() == ".git" {
-                true if !kind.is_symlink() => found.push(entry.path()),
-                false if kind.is_dir() => folders.push_back(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    Ok(found)
 }

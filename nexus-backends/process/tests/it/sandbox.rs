@@ -9,4 +9,5 @@ mod network;
 mod places;
 mod prepared;
 mod projects;
+mod repositories;
 mod support;

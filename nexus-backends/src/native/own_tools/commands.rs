@@ -141,11 +141,9 @@ impl Commands {
     /// Moves repositories aside that a command created. Adds that, and refused hosts, to the answer.
     fn with_notice(&self, ended: Result<String, String>) -> Result<String, String> {
         let refused = self.0.runner.network.as_ref().and_then(|network| network.notice());
-        let moved = self.0.runner.without_git.set_aside();
-        let moved =
-            moved.map(|moved| format!("{moved}: commands may not create a repository in the working folder"));
-        let notices = [moved, refused];
-        notices.into_iter().flatten().fold(ended, |ended, notice| match ended {
+        let planted = self.0.runner.without_git.set_aside();
+        let notices = planted.iter().map(ToString::to_string).chain(refused);
+        notices.fold(ended, |ended, notice| match ended {
             Ok(text) => Ok(format!("{text}\n{notice}")),
             Err(text) => Err(format!("{text}\n{notice}")),
         })
@@ -284,7 +282,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         // Ends the commands first.
         self.running.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        let _ = self.runner.without_git.set_aside();
+        self.runner.without_git.set_aside_and_log();
     }
 }
 

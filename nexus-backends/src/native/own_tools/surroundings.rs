@@ -41,7 +41,7 @@ pub(super) struct CommandRunner {
     pub(super) sandbox: Option<Sandbox>,
     /// Network of the sandbox.
     pub(super) network: Option<Arc<TurnNetwork>>,
-    /// Writable folders without a repository of their own, in which none may appear.
+    /// Writable folders in which no repository may appear.
     pub(super) without_git: WithoutRepository,
 }
 

@@ -228,7 +228,10 @@ async fn no_repository_in_the_workspace_can_be_made_to_run_commands() {
     let text = run(&tools, "mkdir .git; echo x > .git/config").await;
     assert!(text.contains("may not create a repository"), "{text}");
     assert!(!machine.project().join(".git").exists());
-    assert_eq!(fs::read_to_string(machine.project().join(".git-of-agent-1/config")).unwrap(), "x\n");
+    let entries = fs::read_dir(machine.project()).unwrap().flatten().map(|entry| entry.path());
+    let moved: Vec<_> = entries.filter(|path| path.to_string_lossy().contains("/.git-of-agent-")).collect();
+    assert_eq!(moved.len(), 1);
+    assert_eq!(fs::read_to_string(moved[0].join("config")).unwrap(), "x\n");
     let later = json!({ "command": "mkdir .git; sleep 60", "background": true });
     call(&tools, "run_command", later).await;
     while !machine.project().join(".git").exists() {
