@@ -1,6 +1,10 @@
 //! Removes files that no conversation needs any more.
 
-use std::{collections::HashSet, fs, io, path::PathBuf};
+use std::{
+    collections::{HashMap, HashSet},
+    fs, io,
+    path::PathBuf,
+};
 
 use nexus_files::FileLock;
 use serde::Serialize;
@@ -22,19 +26,21 @@ use crate::{
 pub struct ConversationSweep {
     /// Number of removed files: logs and turns that no conversation has any more, and unfinished files.
     pub files: u64,
-    /// Size of these files, in bytes.
+    /// Number of removed bytes: of these files, and of the turns after the last one that a fork reads.
     pub bytes: u64,
 }
 
 /// Files that the names reach.
 #[derive(Debug, Default)]
 struct ReachedFiles {
-    logs: HashSet<LogId>,
+    /// Logs, each with the number of bytes that are read.
+    logs: HashMap<LogId, u64>,
     nodes: HashSet<NodeId>,
 }
 
 impl Conversations {
-    /// Removes the logs of deleted conversations that no fork reads, turns of version 1 that no name reaches, and
+    /// Removes the logs of deleted conversations that no fork reads, and of the others the turns after the last one that a fork
+    /// reads; turns of version 1 that no name reaches, and
     /// unfinished files of killed processes. Processes that add a turn wait meanwhile.
     ///
     /// # Errors
@@ -54,7 +60,7 @@ impl Conversations {
         let mut gone: Vec<PathBuf> = self.files("nodes", ".json")?;
         gone.retain(|path| !file_stem(path).parse().is_ok_and(|id: NodeId| reached.nodes.contains(&id)));
         let mut logs: Vec<PathBuf> = self.files("logs", ".jsonl")?;
-        logs.retain(|path| !file_stem(path).parse().is_ok_and(|id: LogId| reached.logs.contains(&id)));
+        logs.retain(|path| !file_stem(path).parse().is_ok_and(|id: LogId| reached.logs.contains_key(&id)));
         gone.append(&mut logs);
         // Every writer owns the lock of the store, so these files have no writer.
         for folder in ["nodes", "logs", "names"] {
@@ -65,6 +71,17 @@ impl Conversations {
             swept.bytes += fs::symlink_metadata(&path).map_err(unusable)?.len();
             fs::remove_file(&path).map_err(unusable)?;
             swept.files += 1;
+        }
+        // The later turns of a deleted conversation are deleted, too, although a fork reads the earlier ones.
+        for (id, read) in reached.logs {
+            let path = ConversationLog::path_of(&self.logs(), &id);
+            let unusable = |error: io::Error| ConversationError::unusable(&path, &error);
+            let length = fs::metadata(&path).map_err(unusable)?.len();
+            if read < length {
+                let log = fs::OpenOptions::new().write(true).open(&path).map_err(unusable)?;
+                log.set_len(read).and_then(|()| log.sync_all()).map_err(unusable)?;
+                swept.bytes += length - read;
+            }
         }
         // Remove the locks of names without a conversation. A lock that is in use belongs to a first turn.
         for path in self.files("locks", ".lock")? {
@@ -78,7 +95,7 @@ impl Conversations {
         Ok(swept)
     }
 
-    /// Adds the files that the names reach. Stops at a known file, because the files before it are known, too.
+    /// Adds the files that the names reach. Stops at a known turn of version 1, because the turns before it are known, too.
     fn mark(&self, reached: &mut ReachedFiles) -> Result<(), ConversationError> {
         let nodes = self.nodes();
         for path in self.names()? {
@@ -96,18 +113,18 @@ impl Conversations {
                     reached.nodes.extend(chain);
                 }
                 Some(NameFile::Log(named)) => {
-                    let (mut next, mut chain) = (Some(named.log), Vec::new());
-                    while let Some(id) = next
-                        && !reached.logs.contains(&id)
-                        && !chain.contains(&id)
+                    // A conversation reads the whole of its own log, and its sources up to the fork.
+                    let (mut next, mut chain) = (Some((named.log, u64::MAX)), HashSet::new());
+                    while let Some((id, read)) = next
+                        && chain.insert(id.clone())
                     {
                         let header =
                             ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &id))
                                 .and_then(|mut log| log.header());
-                        next = header.map_err(told)?.fork.map(|fork| fork.log);
-                        chain.push(id);
+                        next = header.map_err(told)?.fork.map(|fork| (fork.log, fork.offset));
+                        let known = reached.logs.entry(id).or_default();
+                        *known = read.max(*known);
                     }
-                    reached.logs.extend(chain);
                 }
             }
         }

@@ -142,8 +142,9 @@ impl Machine {
         fs::write(self.path("project/task.sh"), script).unwrap();
         let mut all = json!({ "command": ["bash", self.path("project/agent.sh")] });
         all.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
-        let request = TurnRequest::new("Go.").with_tool_access(access).in_directory(self.path("project"));
-        let result = self.backend(all).run_turn(request, TurnHost::new(), &mut |_: EventEnvelope| {}).await?;
+        let request = TurnRequest::new("Go.").with_tool_access(access).in_directory(folder);
+        let backend = self.backend_at(all, home);
+        let result = backend.run_turn(request, TurnHost::new(), &mut |_: EventEnvelope| {}).await?;
         let output = base64::engine::general_purpose::STANDARD.decode(&result.text).unwrap();
         Ok(String::from_utf8_lossy(&output).into_owned())
     }
