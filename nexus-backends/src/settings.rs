@@ -211,7 +211,7 @@ impl CredentialSetting {
         if self.is_aws() {
             return Err(SettingsError {
                 path: vec!["credential".to_owned(), "aws".to_owned()],
-                reason: "this backend sends a token and signs no request: name another source".to_owned(),
+                reason: "a token is sent here, and no request is signed: name another source".to_owned(),
             });
         }
         self.source(context)

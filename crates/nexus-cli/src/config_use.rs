@@ -35,6 +35,8 @@ pub(crate) enum ConfigUseKind {
     Authority,
     /// Files and folders that a program may read, and write if they have its login.
     Folder,
+    /// An approval that is never asked for.
+    Approval,
     /// A variable of a program, which can make it run another program or send data elsewhere.
     Variable,
     /// A backend, which starts its vendor's program or calls its vendor's server.
@@ -44,7 +46,8 @@ pub(crate) enum ConfigUseKind {
 /// Key with the variables of a program.
 const ENVIRONMENT: &str = "environment";
 /// Keys whose values are shown, at any depth.
-const SHOWN: [(&str, ConfigUseKind); 19] = [
+const SHOWN: [(&str, ConfigUseKind); 20] = [
+    ("approval", ConfigUseKind::Approval),
     ("executable", ConfigUseKind::Program),
     ("command", ConfigUseKind::Program),
     ("agent", ConfigUseKind::Program),
@@ -125,6 +128,7 @@ impl fmt::Display for ConfigUse {
             ConfigUseKind::Authority => "authority",
             ConfigUseKind::Folder => "folder",
             ConfigUseKind::Variable => "variable",
+            ConfigUseKind::Approval => "approval",
         };
         write!(f, "\n  {kind:<10}  {value}  ({key})")
     }
@@ -348,6 +352,7 @@ mod tests {
           credential  {"env":"GITHUB_TOKEN"}  (mcp_servers.web.credential)
           credential  {"file":"key"}  (mcp_servers.web.headers.X-Key.credential)
           folder      ["~/.ssh"]  (mcp_servers.evil.program_folders)
+          approval    never  (mcp_servers.evil.approval)
           variable    ./evil.so  (mcp_servers.evil.environment.LD_PRELOAD)
         "#);
     }

@@ -38,7 +38,8 @@ pub(crate) fn show(other: Option<Box<dyn Layer<Registry> + Send + Sync>>) {
 
 /// Returns the shown targets, and a complaint if the variable cannot be parsed.
 fn wanted(variable: Option<&str>) -> (Targets, Option<String>) {
-    let usual = || Targets::new().with_default(LevelFilter::WARN);
+    // The client of MCP servers logs the servers' texts. Nexus reports its failures itself.
+    let usual = || Targets::new().with_default(LevelFilter::WARN).with_target("rmcp", LevelFilter::OFF);
     match variable.filter(|text| !text.trim().is_empty()).map(str::parse) {
         None => (usual(), None),
         Some(Ok(targets)) => (targets, None),

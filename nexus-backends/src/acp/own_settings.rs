@@ -98,7 +98,7 @@ impl CheckedAgentSettings {
                     }
                 }
                 SettingValue::Credential { credential } => {
-                    let source = credential.source(context).map_err(|error| SettingsError {
+                    let source = credential.token_source(context).map_err(|error| SettingsError {
                         path: ["environment".to_owned(), name.clone()]
                             .into_iter()
                             .chain(error.path)

@@ -31,12 +31,12 @@ impl HttpServer {
             SettingValue::Text(text) => HeaderContent::Text(text.clone()),
             SettingValue::Variable { variable } => {
                 let found = self.context.environment.get(variable);
-                HeaderContent::Text(
+                HeaderContent::Variable(
                     found.cloned().ok_or_else(|| format!("the variable {variable} is not set"))?,
                 )
             }
             SettingValue::Credential { credential } => {
-                let source = credential.source(&self.context).map_err(|error| error.to_string())?;
+                let source = credential.token_source(&self.context).map_err(|error| error.to_string())?;
                 HeaderContent::Credential { source, prefix: "" }
             }
         })
@@ -49,7 +49,7 @@ impl ServerSource for HttpServer {
         let AddressSettings { url, headers, credential, network } = &self.settings;
         let mut contents = Vec::new();
         if let Some(credential) = credential {
-            let source = credential.source(&self.context).map_err(|error| error.to_string())?;
+            let source = credential.token_source(&self.context).map_err(|error| error.to_string())?;
             contents.push((AUTHORIZATION, HeaderContent::Credential { source, prefix: "Bearer " }));
         }
         for (name, value) in headers {

@@ -25,6 +25,8 @@ use crate::settings::value::SettingValue;
 
 /// Time for which a credential must be valid when a program starts. A program gets no other one later.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(3600);
+/// Shortest value of a host's variable that counts as a possible secret, in bytes. Source: our own choice.
+const SHORTEST_SECRET: usize = 12;
 /// Processor time of a program and its children. It may serve a chat that lasts a day.
 const PROCESSOR_TIME: Duration = Duration::from_secs(24 * 3600);
 
@@ -82,10 +84,15 @@ impl ServerProgram {
                 SettingValue::Text(text) => text.clone(),
                 SettingValue::Variable { variable } => {
                     let found = self.context.environment.get(variable);
-                    found.cloned().ok_or_else(|| format!("the variable {variable} is not set"))?
+                    let text = found.cloned().ok_or_else(|| format!("the variable {variable} is not set"))?;
+                    // It may be a secret. A short value is none, and its removal would spoil other texts.
+                    if text.len() >= SHORTEST_SECRET {
+                        redactor.learn(&text);
+                    }
+                    text
                 }
                 SettingValue::Credential { credential } => {
-                    let source = credential.source(&self.context).map_err(|error| error.to_string())?;
+                    let source = credential.token_source(&self.context).map_err(|error| error.to_string())?;
                     let lent = source.credential(CREDENTIAL_LIFE).await.map_err(|error| error.to_string())?;
                     redactor.learn(lent.token.expose());
                     lent.token.expose().to_owned()

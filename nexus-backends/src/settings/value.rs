@@ -60,6 +60,9 @@ impl SettingValue {
             Self::Text(text) if looks_like_key(text) => wrong(
                 "looks like a key, and is not shown: name its source, such as `{ credential: { env: NAME } }`",
             ),
+            Self::Credential { credential } if credential.is_aws() => {
+                wrong("`credential: { aws: … }` signs requests, and is no token: name another source")
+            }
             Self::Text(_) | Self::Credential { .. } => Ok(()),
             Self::Variable { variable } => variable_name_fault(variable).map_or(Ok(()), wrong),
         }

@@ -92,7 +92,6 @@ pub(crate) async fn run(
         if let Some(snapshots) = snapshots {
             snapshots.end().await;
         }
-        servers.stop().await;
         done
     };
     let work = stopping_without_output(work, &cancel);
@@ -104,6 +103,7 @@ pub(crate) async fn run(
         }
         None => interrupts.unless_second(work).await,
     };
+    servers.stop().await;
     done.unwrap_or_else(|| Err(CommandError::cancelled()))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_core::{ToolContent, ToolResult};
+use nexus_core::{ToolContent, ToolResult, redact::Redactor};
 use rmcp::{
     RoleClient,
     model::{
@@ -25,6 +25,7 @@ pub(super) async fn call(
     tool: String,
     arguments: Value,
     within: Duration,
+    redactor: &Redactor,
 ) -> ToolResult {
     let mut params = CallToolRequestParams::new(tool);
     if let Value::Object(arguments) = arguments {
@@ -43,13 +44,13 @@ pub(super) async fn call(
     };
     match answered {
         Ok(ServerResult::CallToolResult(result)) => result_of(result),
-        Ok(_) => fault("the server's answer is not a result of a call"),
+        Ok(_) => fault("the server's answer is not a result of a call", redactor),
         Err(ServiceError::Timeout { timeout }) => ToolResult::error(format!(
             "the server sent neither an answer nor progress within {}, so the call was cancelled. Its \
             effects are unknown.",
             humantime::format_duration(timeout)
         )),
-        Err(error) => fault(&error.to_string()),
+        Err(error) => fault(&error.to_string(), redactor),
     }
 }
 
@@ -71,8 +72,9 @@ impl Drop for Unanswered {
     }
 }
 
-fn fault(reason: &str) -> ToolResult {
-    ToolResult::error(cut_text(reason, FAULT_BYTES))
+/// Returns an error for the model. Secrets are removed first, because a part of a cut one would not be found.
+fn fault(reason: &str, redactor: &Redactor) -> ToolResult {
+    ToolResult::error(cut_text(&redactor.redact_text(reason), FAULT_BYTES))
 }
 
 /// Returns the text of a result for the model. A structured value follows the other content, unless one of the texts has it

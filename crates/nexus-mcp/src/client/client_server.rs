@@ -73,7 +73,7 @@ impl ClientServer {
         let mut faults = Vec::new();
         if running.left_out > 0 {
             faults.push(format!(
-                "{} of its tools are left out: it lists too many, or too long names",
+                "{} of its tools are left out: it lists too many, or names that are too long or contain a lent secret",
                 running.left_out
             ));
         }

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::stream::BoxStream;
@@ -29,6 +29,10 @@ use super::cut_text;
 /// Time for which a request needs its credential. Source: our own choice; a stream is opened with it once.
 const CREDENTIAL_LIFE: Duration = Duration::from_secs(120);
 
+/// Shortest and longest pause between two openings of a stream that the server closes at once. Source: our own choice.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// Maximum length of the description of a failure, in bytes.
 const FAULT_BYTES: usize = 500;
 
@@ -37,6 +41,8 @@ const FAULT_BYTES: usize = 500;
 pub enum HeaderContent {
     /// A text that is no secret.
     Text(String),
+    /// The value of a variable of the host, which may be a secret.
+    Variable(String),
     /// A token that is lent for each request, after a prefix.
     Credential {
         /// Source of the token.
@@ -80,6 +86,7 @@ impl HttpEndpoint {
             redactor: Redactor::default(),
             refused: Arc::default(),
             fault: Arc::default(),
+            opened: Arc::default(),
         };
         let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str());
         Ok((StreamableHttpClientTransport::with_client(client.clone(), config), client))
@@ -104,6 +111,8 @@ pub(super) struct LendingClient {
     redactor: Redactor,
     /// Credentials that the server refused, by the position of their header.
     refused: Arc<Mutex<HashMap<usize, Credential>>>,
+    /// Time of the last opened stream, and the pause before the next.
+    opened: Arc<Mutex<Option<(Instant, Duration)>>>,
     /// Last failure, for a person. The library's errors do not show it.
     fault: Arc<Mutex<Option<String>>>,
 }
@@ -137,6 +146,13 @@ impl LendingClient {
         for (index, (name, content)) in self.headers.iter().enumerate() {
             let value = match content {
                 HeaderContent::Text(text) => HeaderValue::from_str(text).ok(),
+                HeaderContent::Variable(text) => {
+                    self.redactor.learn(text);
+                    HeaderValue::from_str(text).ok().map(|mut value| {
+                        value.set_sensitive(true);
+                        value
+                    })
+                }
                 HeaderContent::Credential { source, prefix } => {
                     let credential = self.credential(index, &**source).await?;
                     self.redactor.learn(credential.token.expose());
@@ -174,6 +190,21 @@ impl LendingClient {
             None => source.credential(CREDENTIAL_LIFE).await,
         };
         lent.map_err(|error| self.unusable(error.to_string()))
+    }
+
+    /// Waits before a stream is opened again soon after the last one. A server can ask for that without a pause.
+    async fn pause_before_stream(&self) {
+        let pause = {
+            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let pause = match *opened {
+                Some((last, pause)) if now.duration_since(last) < LONGEST_PAUSE => pause,
+                _ => Duration::ZERO,
+            };
+            *opened = Some((now + pause, (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE)));
+            pause
+        };
+        tokio::time::sleep(pause).await;
     }
 
     fn unusable(&self, reason: String) -> HttpFailure {
@@ -214,10 +245,20 @@ impl LendingClient {
                 self.note(
                     "the server refused the credential (HTTP 401): check the `credential` of its entry",
                 );
-                error
+                StreamableHttpError::UnexpectedServerResponse("HTTP 401".into())
             }
             // A server without a stream of its own is complete.
             StreamableHttpError::ServerDoesNotSupportSse => error,
+            // The texts are the server's, may repeat a header, and are logged by the library.
+            StreamableHttpError::UnexpectedServerResponse(text) => {
+                self.note(text.clone());
+                let text = cut_text(&self.redactor.redact_text(&text), FAULT_BYTES);
+                StreamableHttpError::UnexpectedServerResponse(text.into())
+            }
+            StreamableHttpError::InsufficientScope(_) => {
+                self.note("the server refused the request: the credential lacks a scope (HTTP 403)");
+                StreamableHttpError::UnexpectedServerResponse("HTTP 403".into())
+            }
             error => {
                 self.note(error.to_string());
                 error
@@ -276,6 +317,7 @@ impl StreamableHttpClient for LendingClient {
         let request = |headers| {
             self.http.get_stream(Arc::clone(&uri), session.clone(), last_event.clone(), None, headers)
         };
+        self.pause_before_stream().await;
         self.with_credentials(headers, request).await
     }
 }

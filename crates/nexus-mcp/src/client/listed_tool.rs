@@ -20,14 +20,17 @@ const MAX_LISTED_NAME_BYTES: usize = 256;
 /// Source: our own bound.
 pub(super) const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 
+/// Maximum total size of the descriptions and schemas that one server's list may have, in bytes. Source: our own bound.
+const MAX_LIST_BYTES: usize = 8 << 20;
+
 /// A tool of a server.
 #[derive(Clone, Debug)]
 pub(super) struct ListedTool {
     /// Name at the server.
     pub(super) name: String,
     pub(super) description: String,
-    /// Schema of the arguments. `None` for one that is larger than all definitions may be.
-    pub(super) schema: Option<Value>,
+    /// Schema of the arguments, as JSON. `None` for one that is larger than all definitions may be, or beyond the size of a list.
+    pub(super) schema: Option<String>,
 }
 
 /// Requests the tools of a server. Returns them with the number of tools beyond the limits.
@@ -40,13 +43,17 @@ pub(super) async fn listed_tools(
     redactor: &Redactor,
 ) -> Result<(Vec<ListedTool>, usize), String> {
     let (mut tools, mut left_out, mut cursor) = (Vec::new(), 0, None);
+    // The tools of a server stay in memory as long as it runs.
+    let mut room = MAX_LIST_BYTES;
     for _ in 0..MAX_PAGES {
         let mut page = PaginatedRequestParams::default();
         page.cursor = cursor;
         let listed = peer.list_tools(Some(page)).await.map_err(|error| error.to_string())?;
         for tool in listed.tools {
-            match tools.len() < MAX_TOOLS && tool.name.len() <= MAX_LISTED_NAME_BYTES {
-                true => tools.push(ListedTool::new(tool, redactor)),
+            let is_plain =
+                tool.name.len() <= MAX_LISTED_NAME_BYTES && redactor.without_secrets(&tool.name).is_none();
+            match is_plain && tools.len() < MAX_TOOLS {
+                true => tools.push(ListedTool::new(tool, redactor, &mut room)),
                 false => left_out += 1,
             }
         }
@@ -59,14 +66,16 @@ pub(super) async fn listed_tools(
 }
 
 impl ListedTool {
-    fn new(tool: Tool, redactor: &Redactor) -> Self {
-        let description = cut_text(tool.description.as_deref().unwrap_or_default(), MAX_ANSWER_BYTES);
+    /// Takes what it stores from the `room` of the list.
+    fn new(tool: Tool, redactor: &Redactor, room: &mut usize) -> Self {
+        // Secrets are removed before the cut, because a part of a cut one would not be found.
+        let description = redactor.redact_text(tool.description.as_deref().unwrap_or_default());
+        let description = cut_text(&description, MAX_ANSWER_BYTES);
         let schema = Value::Object((*tool.input_schema).clone());
-        let is_small = schema.to_string().len() <= MAX_DEFINITIONS_BYTES;
-        Self {
-            name: tool.name.into_owned(),
-            description: redactor.without_secrets(&description).unwrap_or(description),
-            schema: is_small.then(|| redactor.value_without_secrets(&schema).unwrap_or(schema)),
-        }
+        let schema = redactor.value_without_secrets(&schema).unwrap_or(schema).to_string();
+        let bytes = description.len() + schema.len();
+        let is_small = schema.len() <= MAX_DEFINITIONS_BYTES && bytes <= *room;
+        *room = room.saturating_sub(if is_small { bytes } else { description.len() });
+        Self { name: tool.name.into_owned(), description, schema: is_small.then_some(schema) }
     }
 }

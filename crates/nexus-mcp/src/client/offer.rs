@@ -60,23 +60,26 @@ impl ToolOffer {
     ) -> Result<(), String> {
         let name = name_of(&server.name, &listed.name, &mut self.names);
         let schema = listed.schema.as_ref();
-        let bytes = schema.map(|schema| listed.description.len() + schema.to_string().len());
+        let bytes = schema.map(|schema| listed.description.len() + schema.len());
         let (Some(schema), Some(bytes)) = (schema, bytes.filter(|bytes| *bytes <= self.room)) else {
             return Err(format!(
                 "the tool {name:?} is left out: with it, the descriptions of the tools would have more than \
                  {MAX_DEFINITIONS_BYTES} bytes"
             ));
         };
+        let schema = serde_json::from_str(schema).map_err(|error| format!("the tool {name:?}: {error}"))?;
         self.room -= bytes;
         let (peer, called) = (running.service.peer().clone(), listed.name.clone());
         let (within, redactor) = (server.call_within, running.redactor.clone());
         let handler = move |arguments| {
-            let call = call(peer.clone(), called.clone(), arguments, within);
-            let redactor = redactor.clone();
-            // Every vendor's program passes on an answer of this size.
-            async move { without_secrets(call.await, &redactor).within(MAX_ANSWER_BYTES) }
+            let (peer, called, redactor) = (peer.clone(), called.clone(), redactor.clone());
+            async move {
+                let answer = call(peer, called, arguments, within, &redactor).await;
+                // Every vendor's program passes on an answer of this size.
+                without_secrets(answer, &redactor).within(MAX_ANSWER_BYTES)
+            }
         };
-        let tool = Tool::with_schema(name, listed.description.clone(), schema.clone(), handler);
+        let tool = Tool::with_schema(name, listed.description.clone(), schema, handler);
         // The effects of the tool are unknown, even if it describes itself.
         let tool = if server.needs_approval { tool.needs_approval() } else { tool };
         let left_out = self.tools.quarantined().len();
