@@ -92,7 +92,7 @@ impl Conversations {
         let hold = Some(self.lock_name(name, patience)?);
         let hold = NameHold { store: self.clone(), name: name.clone(), hold, writing: Mutex::default() };
         let hold = Arc::new(hold);
-        let found = self.end_of(name)?;
+        let found = self.end_before_turn(name)?;
         let is_new = found.is_none();
         let end = found.unwrap_or_else(|| ConversationEnd::new(name.clone()));
         Ok(HeldConversation { store: self.clone(), end, is_new, is_stale: false, hold })
@@ -186,7 +186,7 @@ impl HeldConversation {
     ) -> Result<ConversationOutcome, ConversationError> {
         if self.is_stale {
             let (store, name) = (self.store.clone(), self.end.name.clone());
-            let found = try_blocking(move || store.end_of(&name)).await?;
+            let found = try_blocking(move || store.end_before_turn(&name)).await?;
             self.end = found.unwrap_or_else(|| ConversationEnd::new(self.end.name.clone()));
             self.is_stale = false;
         }
