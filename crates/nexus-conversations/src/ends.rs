@@ -7,7 +7,7 @@ use nexus_core::ResumeHandle;
 use crate::{
     conversation::{Conversation, ConversationTurn},
     conversation_end::{ConversationEnd, StoredPosition},
-    conversation_error::{ConversationError, in_conversation, in_earlier_messages},
+    conversation_error::{ConversationError, ConversationErrorKind, in_conversation, in_earlier_messages},
     conversation_log::{ConversationLog, StateAfterTurn, header_record},
     log_line::LogId,
     log_reader::{ConversationLogReader, LogRecord, TurnLines},
@@ -88,20 +88,29 @@ impl Conversations {
     ) -> Result<ConversationEnd, ConversationError> {
         let mut reader = ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &named.log))?;
         let offset = reader.end()?;
+        let mut unreadable_handle = None;
         let state = match reader.record_before(offset, TurnLines::None)? {
             LogRecord::Header(header) => StateAfterTurn::at_beginning(header),
             LogRecord::Turn(mut turn) => {
                 // The items of a handle may be as long as the conversation.
                 turn.end.resume = turn.end.resume.filter(|_| handle == StoredHandle::Read);
                 let items = match &turn.end.resume {
-                    Some(_) => reader.items(offset, &turn.end)?,
-                    None => Vec::new(),
+                    Some(_) => reader.items(offset, &turn.end),
+                    None => Ok(Vec::new()),
                 };
+                let items = items.or_else(|error| match error.kind {
+                    // The end is whole, so turns can be added: without the handle, from the messages or without them.
+                    ConversationErrorKind::Damaged => {
+                        (turn.end.resume, unreadable_handle) = (None, Some(error.message));
+                        Ok(Vec::new())
+                    }
+                    _ => Err(error),
+                })?;
                 StateAfterTurn::after(turn.end, items)
             }
         };
         let position = StoredPosition::Log { id: named.log, offset };
-        Ok(ConversationEnd { name: named.name, state, position })
+        Ok(ConversationEnd { unreadable_handle, ..ConversationEnd::at(named.name, state, position) })
     }
 
     /// Returns the turns up to an end, newest first.
@@ -193,7 +202,7 @@ impl Conversations {
                 StoredPosition::Log { id, offset }
             }
         };
-        end.position = position;
+        end = ConversationEnd::at(end.name, end.state, position);
         step::passed();
         drop(store);
         self.record(&end.name, if is_new { "created" } else { "changed" });

@@ -286,7 +286,10 @@ impl HeldConversation {
                 }
             }
             Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
-            None => "no backend has its present state".to_owned(),
+            None => match &self.end.unreadable_handle {
+                Some(reason) => format!("its stored items cannot be read: {reason}"),
+                None => "no backend has its present state".to_owned(),
+            },
         };
         let (name, messages) = (&self.end.name, self.end.state.messages);
         match options.when_lost {
