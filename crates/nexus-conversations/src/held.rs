@@ -75,6 +75,7 @@ impl Conversations {
     /// # Errors
     ///
     /// [`InUse`](crate::ConversationErrorKind::InUse) after 50 ms if another thread or process has it; errors of reading.
+    /// Of a conversation in version 1, every turn is read, because the next turn converts it.
     pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
         self.hold_within(name, Duration::ZERO)
     }
