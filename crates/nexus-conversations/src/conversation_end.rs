@@ -10,6 +10,8 @@ pub(crate) struct ConversationEnd {
     pub(crate) name: ConversationName,
     pub(crate) state: StateAfterTurn,
     pub(crate) position: StoredPosition,
+    /// Reason why the stored handle of the vendor cannot be read, if it cannot.
+    pub(crate) unreadable_handle: Option<String>,
 }
 
 /// Position of a conversation's end on the disk.
@@ -26,7 +28,7 @@ pub(crate) enum StoredPosition {
 impl ConversationEnd {
     /// Returns the end of a conversation without turns.
     pub(crate) fn new(name: ConversationName) -> Self {
-        Self { name, state: StateAfterTurn::default(), position: StoredPosition::Nowhere }
+        Self::at(name, StateAfterTurn::default(), StoredPosition::Nowhere)
     }
 
     /// Returns the end of a conversation in version 1.
@@ -38,6 +40,11 @@ impl ConversationEnd {
             resume: named.resume.take(),
             ..StateAfterTurn::default()
         };
-        Self { name: named.name.clone(), state, position: StoredPosition::VersionOne(named) }
+        Self::at(named.name.clone(), state, StoredPosition::VersionOne(named))
+    }
+
+    /// Returns an end whose handle, if it has one, is readable.
+    pub(crate) fn at(name: ConversationName, state: StateAfterTurn, position: StoredPosition) -> Self {
+        Self { name, state, position, unreadable_handle: None }
     }
 }

@@ -56,6 +56,16 @@ pub(crate) fn in_conversation(mut error: ConversationError, path: &Path) -> Conv
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     error.message = format!("the conversation {stem}: {}", error.message);
     let separator = if error.advice.is_empty() { "" } else { ", or " };
-    error.advice += &format!("{separator}delete it, or start a turn without the earlier messages (`fresh`)");
+    error.advice += &format!("{separator}delete it");
+    error
+}
+
+/// Adds the name of the conversation to an error of reading its earlier messages. If the conversation is a log, its end is
+/// readable, so a turn without these messages can still be added.
+pub(crate) fn in_earlier_messages(error: ConversationError, path: &Path, is_log: bool) -> ConversationError {
+    let mut error = in_conversation(error, path);
+    if is_log {
+        error.advice += ", or start a turn without the earlier messages (`fresh`)";
+    }
     error
 }

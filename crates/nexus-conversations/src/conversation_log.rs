@@ -13,7 +13,7 @@ use nexus_files::JsonLinesLog;
 use serde::Serialize;
 
 use crate::{
-    conversation::ConversationTurn,
+    conversation::{ConversationMessage, ConversationTurn},
     conversation_error::{ConversationError, ConversationErrorKind},
     log_line::{
         ConversationLine, ITEM_LINE, ItemCounts, LogHeader, LogId, LogPoint, MESSAGE_LINE, TurnEndLine,
@@ -78,6 +78,17 @@ impl StateAfterTurn {
         resume: Option<ResumeHandle>,
         path: &Path,
     ) -> Result<Vec<u8>, ConversationError> {
+        self.add_within(MAX_RECORD_BYTES, turn, resume, path)
+    }
+
+    /// Adds a turn whose record has at most `most_bytes`.
+    fn add_within(
+        &mut self,
+        most_bytes: u64,
+        turn: ConversationTurn,
+        resume: Option<ResumeHandle>,
+        path: &Path,
+    ) -> Result<Vec<u8>, ConversationError> {
         let overflow =
             || ConversationError::damaged(path, "its counts of turns and messages are inconsistent");
         let added = turn.messages.len() as u64;
@@ -90,32 +101,48 @@ impl StateAfterTurn {
         not_carried.add(&turn.not_stored);
         not_carried.state_of.extend(turn.backend.clone());
         let resume = resume.filter(is_storable);
-        let items = resume.as_ref().map(|handle| handle.items().clone()).unwrap_or_default();
+        let (said, turn) = TurnFields::split(turn);
+        let mut state = Self { turns, messages, stored_at_ms: now_ms(), not_carried, resume };
+        let mut record = self.record_of(&state, &said, &turn, path)?;
+        // The turn was paid for. The items may be a whole long conversation, so only they are dropped.
+        if record.len() as u64 > most_bytes && state.resume.take().is_some() {
+            record = self.record_of(&state, &said, &turn, path)?;
+        }
+        seal_within(most_bytes, &mut record, path)?;
+        *self = state;
+        Ok(record)
+    }
+
+    /// Returns the unsealed record of a turn with the messages `said`, after which the state is `after`.
+    fn record_of(
+        &self,
+        after: &Self,
+        said: &[ConversationMessage],
+        turn: &TurnFields,
+        path: &Path,
+    ) -> Result<Vec<u8>, ConversationError> {
+        let items = after.resume.as_ref().map(|handle| handle.items().clone()).unwrap_or_default();
         let kept = self.resume.as_ref().map_or(0, |former| items.equal_beginning(former.items()));
         let total = items.items().len();
-        let (said, turn) = TurnFields::split(turn);
-        let state = Self { turns, messages, stored_at_ms: now_ms(), not_carried, resume };
-
         let mut record = begin();
-        for message in &said {
+        for message in said {
             line(&mut record, MESSAGE_LINE, message, path)?;
         }
         for item in items.items().iter().skip(kept) {
             line(&mut record, ITEM_LINE, &**item, path)?;
         }
         let end = TurnEndLine {
-            turns,
-            messages,
-            added,
-            stored_at_ms: state.stored_at_ms,
-            turn,
-            not_carried: state.not_carried.clone(),
+            turns: after.turns,
+            messages: after.messages,
+            added: said.len() as u64,
+            stored_at_ms: after.stored_at_ms,
+            turn: turn.clone(),
+            not_carried: after.not_carried.clone(),
             items: ItemCounts { kept, total },
-            resume: state.resume.clone().map(|handle| handle.with_items(ItemList::default())),
+            resume: after.resume.clone().map(|handle| handle.with_items(ItemList::default())),
             check: no_check(),
         };
         close(&mut record, &ConversationLine::End(Box::new(end)), path)?;
-        *self = state;
         Ok(record)
     }
 
@@ -153,6 +180,7 @@ pub(crate) fn header_record(
     let header = LogHeader { version: VERSION, name, created_at_ms, fork, check: no_check() };
     let mut record = begin();
     close(&mut record, &ConversationLine::Conversation(header), path)?;
+    seal_within(MAX_RECORD_BYTES, &mut record, path)?;
     Ok(record)
 }
 
@@ -185,7 +213,11 @@ fn line(
 fn close(record: &mut Vec<u8>, closing: &ConversationLine, path: &Path) -> Result<(), ConversationError> {
     write(record, closing, path)?;
     record.push(b'\n');
-    if record.len() as u64 > MAX_RECORD_BYTES {
+    Ok(())
+}
+
+fn seal_within(most_bytes: u64, record: &mut [u8], path: &Path) -> Result<(), ConversationError> {
+    if record.len() as u64 > most_bytes {
         let message =
             format!("{}: a turn of {} bytes is too large to be stored", path.display(), record.len());
         return Err(ConversationError::new(ConversationErrorKind::Failed, message, ""));
@@ -196,4 +228,42 @@ fn close(record: &mut Vec<u8>, closing: &ConversationLine, path: &Path) -> Resul
 
 fn write(record: &mut Vec<u8>, value: &impl Serialize, path: &Path) -> Result<(), ConversationError> {
     serde_json::to_writer(record, value).map_err(|error| ConversationError::unusable(path, &error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::item::{Author, ItemPart};
+    use serde_json::json;
+
+    use super::*;
+    use crate::log_record::is_whole;
+
+    #[test]
+    fn a_turn_whose_items_are_too_large_is_stored_without_its_handle() {
+        let said = |text: &str| ConversationTurn {
+            ended_at_ms: 1,
+            backend: None,
+            model: None,
+            failure: None,
+            begins_afresh: false,
+            messages: vec![ConversationMessage::Assistant { text: text.to_owned(), complete: true }],
+            not_stored: NotCarried::default(),
+        };
+        let item = Arc::new(Item::message(Author::User, vec![ItemPart::text("x".repeat(5_000))]));
+        let handle = |items: usize| {
+            let items = vec![Arc::clone(&item); items];
+            Some(ResumeHandle::new("alpha".into(), json!({})).with_items(items.into()))
+        };
+        let (mut state, path) = (StateAfterTurn::default(), Path::new("a.json"));
+        let mut add = |text: &str, items| state.add_within(9_000, said(text), handle(items), path);
+        // Only new items count.
+        for items in 1..=3 {
+            assert!(is_whole(&add("words", items).unwrap()));
+        }
+        let record = add("words", 5).unwrap();
+        assert!(is_whole(&record) && record.len() < 1_000);
+        let error = add(&"x".repeat(9_000), 0).unwrap_err();
+        assert!(error.to_string().contains("too large to be stored"), "{error}");
+        assert_eq!((state.turns, state.messages, state.resume), (4, 4, None));
+    }
 }

@@ -7,7 +7,7 @@ use nexus_core::ResumeHandle;
 use crate::{
     conversation::{Conversation, ConversationTurn},
     conversation_end::{ConversationEnd, StoredPosition},
-    conversation_error::{ConversationError, in_conversation},
+    conversation_error::{ConversationError, ConversationErrorKind, in_conversation, in_earlier_messages},
     conversation_log::{ConversationLog, StateAfterTurn, header_record},
     log_line::LogId,
     log_reader::{ConversationLogReader, LogRecord, TurnLines},
@@ -35,6 +35,22 @@ impl Conversations {
         name: &ConversationName,
     ) -> Result<Option<ConversationEnd>, ConversationError> {
         self.read_end(name, StoredHandle::Read)
+    }
+
+    /// Like [`Conversations::end_of`], for a process that is about to run a turn.
+    pub(crate) fn end_before_turn(
+        &self,
+        name: &ConversationName,
+    ) -> Result<Option<ConversationEnd>, ConversationError> {
+        let found = self.end_of(name)?;
+        if let Some(end) = &found
+            && let StoredPosition::VersionOne(_) = end.position
+        {
+            // Adding the turn converts all earlier ones. Read them now, because a failure after the turn would waste its cost.
+            let unreadable = self.turns_to(end)?.find_map(Result::err);
+            unreadable.map_or(Ok(()), |error| Err(in_conversation(error, &self.path_of(name))))?;
+        }
+        Ok(found)
     }
 
     /// Reads the end of a conversation without the handle, for readers of its messages. `None` if the conversation does not
@@ -72,20 +88,29 @@ impl Conversations {
     ) -> Result<ConversationEnd, ConversationError> {
         let mut reader = ConversationLogReader::open(&ConversationLog::path_of(&self.logs(), &named.log))?;
         let offset = reader.end()?;
+        let mut unreadable_handle = None;
         let state = match reader.record_before(offset, TurnLines::None)? {
             LogRecord::Header(header) => StateAfterTurn::at_beginning(header),
             LogRecord::Turn(mut turn) => {
                 // The items of a handle may be as long as the conversation.
                 turn.end.resume = turn.end.resume.filter(|_| handle == StoredHandle::Read);
                 let items = match &turn.end.resume {
-                    Some(_) => reader.items(offset, &turn.end)?,
-                    None => Vec::new(),
+                    Some(_) => reader.items(offset, &turn.end),
+                    None => Ok(Vec::new()),
                 };
+                let items = items.or_else(|error| match error.kind {
+                    // The end is whole, so turns can be added: without the handle, from the messages or without them.
+                    ConversationErrorKind::Damaged => {
+                        (turn.end.resume, unreadable_handle) = (None, Some(error.message));
+                        Ok(Vec::new())
+                    }
+                    _ => Err(error),
+                })?;
                 StateAfterTurn::after(turn.end, items)
             }
         };
         let position = StoredPosition::Log { id: named.log, offset };
-        Ok(ConversationEnd { name: named.name, state, position })
+        Ok(ConversationEnd { unreadable_handle, ..ConversationEnd::at(named.name, state, position) })
     }
 
     /// Returns the turns up to an end, newest first.
@@ -103,7 +128,7 @@ impl Conversations {
     /// Returns the conversation up to an end.
     pub(crate) fn load_to(&self, end: &ConversationEnd) -> Result<Conversation, ConversationError> {
         let turns = self.turns_to(end).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let mut turns = turns.map_err(|error| in_conversation(error, &self.path_of(&end.name)))?;
+        let mut turns = turns.map_err(|error| self.in_messages_to(end, error))?;
         turns.reverse();
         Ok(Conversation { turns })
     }
@@ -123,7 +148,12 @@ impl Conversations {
         let seed = self
             .turns_to(end)
             .and_then(|turns| seed_of(turns, end.state.messages, not_carried, takes_pictures, most_bytes));
-        seed.map_err(|error| in_conversation(error, &self.path_of(&end.name)))
+        seed.map_err(|error| self.in_messages_to(end, error))
+    }
+
+    fn in_messages_to(&self, end: &ConversationEnd, error: ConversationError) -> ConversationError {
+        let is_log = matches!(end.position, StoredPosition::Log { .. });
+        in_earlier_messages(error, &self.path_of(&end.name), is_log)
     }
 
     /// Adds a turn at the end of a conversation that this process has locked. Waits for a sweep without limit, because the
@@ -172,7 +202,7 @@ impl Conversations {
                 StoredPosition::Log { id, offset }
             }
         };
-        end.position = position;
+        end = ConversationEnd::at(end.name, end.state, position);
         step::passed();
         drop(store);
         self.record(&end.name, if is_new { "created" } else { "changed" });

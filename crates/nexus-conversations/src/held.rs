@@ -75,6 +75,7 @@ impl Conversations {
     /// # Errors
     ///
     /// [`InUse`](crate::ConversationErrorKind::InUse) after 50 ms if another thread or process has it; errors of reading.
+    /// Of a conversation in version 1, every turn is read, because the next turn converts it.
     pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
         self.hold_within(name, Duration::ZERO)
     }
@@ -92,7 +93,7 @@ impl Conversations {
         let hold = Some(self.lock_name(name, patience)?);
         let hold = NameHold { store: self.clone(), name: name.clone(), hold, writing: Mutex::default() };
         let hold = Arc::new(hold);
-        let found = self.end_of(name)?;
+        let found = self.end_before_turn(name)?;
         let is_new = found.is_none();
         let end = found.unwrap_or_else(|| ConversationEnd::new(name.clone()));
         Ok(HeldConversation { store: self.clone(), end, is_new, is_stale: false, hold })
@@ -186,7 +187,7 @@ impl HeldConversation {
     ) -> Result<ConversationOutcome, ConversationError> {
         if self.is_stale {
             let (store, name) = (self.store.clone(), self.end.name.clone());
-            let found = try_blocking(move || store.end_of(&name)).await?;
+            let found = try_blocking(move || store.end_before_turn(&name)).await?;
             self.end = found.unwrap_or_else(|| ConversationEnd::new(self.end.name.clone()));
             self.is_stale = false;
         }
@@ -286,7 +287,10 @@ impl HeldConversation {
                 }
             }
             Some(handle) => format!("it belongs to {}, which does not run this turn", handle.backend()),
-            None => "no backend has its present state".to_owned(),
+            None => match &self.end.unreadable_handle {
+                Some(reason) => format!("its stored items cannot be read: {reason}"),
+                None => "no backend has its present state".to_owned(),
+            },
         };
         let (name, messages) = (&self.end.name, self.end.state.messages);
         match options.when_lost {

@@ -14,10 +14,11 @@
 //! | show one to a model without this store | [`Conversation::seed`] |
 //!
 //! **Stored** are prompts with their pictures, messages of models, tool calls with arguments and answers, and the
-//! vendor's last handle with the items ([`nexus_core::item`]) of a native backend. **Not stored**: thinking, system
-//! text, messages of sub-agents, and secrets that the session's [redactor](nexus_core::Session::redactor) knows. A
-//! credential that is lent to a backend is removed from all output of its turn, but this redactor does not know it: a
-//! caller whose prompts may contain it adds it to the redactor.
+//! vendor's last handle with the items ([`nexus_core::item`]) of a native backend. These items contain the reasoning that
+//! the wire needs back, sealed or as text. **Not stored**: other thinking, system text, messages of sub-agents, and
+//! secrets that the session's [redactor](nexus_core::Session::redactor) knows. A credential that is lent to a backend is
+//! removed from all output of its turn, but this redactor does not know it: a caller whose prompts may contain it adds it
+//! to the redactor.
 //! ```no_run
 //! use nexus_conversations::{ConversationOptions, Conversations};
 //! # use nexus_core::{EventEnvelope, TurnHost, TurnRequest};

@@ -112,7 +112,8 @@ impl Conversations {
                 logs.entry(id.stem().to_owned()).or_default().push(path);
             }
         }
-        // The log of a deleted conversation with the same name may also be there. It does not change any more.
+        // The log of a deleted conversation with the same name may also be there. Only a sweep changes it: it truncates or
+        // removes it.
         let files = |path: PathBuf| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let mut files = logs.remove(&file_stem(&path)).unwrap_or_default();

@@ -2,14 +2,18 @@
 
 use std::{fs, path::Path, sync::Arc, time::Instant};
 
-use nexus_conversations::{ConversationErrorKind as Kind, Conversations};
+use nexus_conversations::{
+    Continuity, ConversationError, ConversationErrorKind as Kind, ConversationOptions, ConversationOutcome,
+    Conversations, DEFAULT_SEED_BYTES, WhenLost,
+};
 use nexus_core::{
-    ResumeHandle,
+    ErrorKind, ResumeHandle, TurnHost, TurnRequest,
     item::{Author, Item, ItemList, ItemPart},
 };
+use nexus_testkit::scripted::{ScriptedBackend, answer};
 use serde_json::json;
 
-use super::kit::{name, store, turn};
+use super::kit::{Seen, fake, last_texts, name, router, store, turn};
 
 fn said(text: &str) -> Arc<Item> {
     Arc::new(Item::message(Author::User, vec![ItemPart::text(text)]))
@@ -78,19 +82,69 @@ fn a_turn_writes_what_is_new_at_any_length() {
     assert_eq!(*held.resume().unwrap(), handle(&items));
 }
 
-#[test]
-fn a_list_of_items_that_is_damaged_is_told() {
+/// Replaces a text of the only log by one of the same length.
+fn change(home: &Path, text: &str, other: &str) {
+    let log = fs::read_dir(home.join("conversations/logs")).unwrap().next().unwrap().unwrap().path();
+    let whole = fs::read_to_string(&log).unwrap();
+    assert!(whole.contains(text), "{whole}");
+    fs::write(&log, whole.replacen(text, other, 1)).unwrap();
+}
+
+async fn run(store: &Conversations, alpha: &Arc<ScriptedBackend>, when_lost: WhenLost) -> RunOfTurn {
+    let mut seen = Seen::default();
+    let mut held = store.hold(&name("a")).unwrap();
+    let options = ConversationOptions::new().when_lost(when_lost);
+    let request = TurnRequest::new("again");
+    let router = router(&[alpha]);
+    let outcome = held.run_turn(&router, "alpha", request, TurnHost::new(), options, &mut seen.sink()).await;
+    (seen.warnings, outcome)
+}
+
+type RunOfTurn = (Vec<String>, Result<ConversationOutcome, ConversationError>);
+
+#[tokio::test]
+async fn a_turn_without_damaged_items_is_shown_the_messages_or_none() {
+    let (whole, changed) = ("{\"type\":\"text\",\"text\":\"a\"}", "{\"type\":\"text\",\"text\":\"z\"}");
     let (home, store) = store();
     added(&store, &[said("a")]);
     added(&store, &[said("a"), said("b")]);
-    let log = fs::read_dir(home.path().join("conversations/logs")).unwrap().next().unwrap().unwrap().path();
-    let whole = fs::read_to_string(&log).unwrap();
-    fs::write(
-        &log,
-        whole.replacen("{\"type\":\"text\",\"text\":\"a\"}", "{\"type\":\"text\",\"text\":\"z\"}", 1),
-    )
-    .unwrap();
-    let error = store.hold(&name("a")).unwrap_err();
-    assert_eq!(error.kind, Kind::Damaged);
-    assert!(error.to_string().contains("checksum"), "{error}");
+    change(home.path(), whole, changed);
+    let alpha = fake("alpha", [answer("Fresh."), answer("Resumed.")]);
+    let held = store.hold(&name("a")).unwrap();
+    assert_eq!((held.messages(), held.resume()), (4, None));
+    drop(held);
+    let (_, lost) = run(&store, &alpha, WhenLost::Fail).await;
+    let lost = lost.unwrap().outcome.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::ConversationLost);
+    assert!(lost.to_string().contains("checksum") && lost.to_string().contains("`fresh`"), "{lost}");
+    // The messages are damaged, too. The error names the way out, and no model ran.
+    let (_, unread) = run(&store, &alpha, WhenLost::Reseed).await;
+    let unread = unread.unwrap_err();
+    assert_eq!((unread.kind, alpha.turns()), (Kind::Damaged, 0));
+    assert!(unread.to_string().contains("(`fresh`)"), "{unread}");
+    let (warnings, fresh) = run(&store, &alpha, WhenLost::Fresh).await;
+    let fresh = fresh.unwrap();
+    assert_eq!((fresh.stored, alpha.turns()), (Ok(true), 1));
+    assert!(warnings[0].contains("checksum"), "{warnings:?}");
+    let (_, resumed) = run(&store, &alpha, WhenLost::Fail).await;
+    assert_eq!(resumed.unwrap().continuity, Continuity::Resumed);
+    assert_eq!(store.summary(&name("a")).unwrap().turns, 4);
+}
+
+#[tokio::test]
+async fn readable_messages_replace_damaged_items() {
+    let (home, store) = store();
+    added(&store, &[said("a")]);
+    let long = "x".repeat(DEFAULT_SEED_BYTES);
+    let mut held = store.hold(&name("a")).unwrap();
+    held.add(turn("newer words", &long), Some(handle(&[said("a"), said("b")]))).unwrap();
+    drop(held);
+    // The newest turn alone fills the record of the messages, so the damaged one is not read.
+    change(home.path(), "{\"type\":\"text\",\"text\":\"a\"}", "{\"type\":\"text\",\"text\":\"z\"}");
+    let alpha = fake("alpha", [answer("Seeded.")]);
+    let (_, seeded) = run(&store, &alpha, WhenLost::Reseed).await;
+    let seeded = seeded.unwrap();
+    let Continuity::Reseeded { reason, .. } = &seeded.continuity else { panic!("{:?}", seeded.continuity) };
+    assert!(reason.contains("checksum") && seeded.stored == Ok(true), "{reason}");
+    assert!(last_texts(&alpha)[0].contains("xxxx"));
 }

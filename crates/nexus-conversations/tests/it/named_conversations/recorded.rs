@@ -121,10 +121,31 @@ fn damage_of_version_1_is_noticed() {
     // Nothing is swept, and nothing is converted halfway.
     fs::write(&node, &whole[..whole.len() / 2]).unwrap();
     assert_eq!(store.sweep().unwrap_err().kind, Kind::Damaged);
-    assert_eq!(
-        store.hold(&name("talk")).unwrap().add(turn("third", "Four."), None).unwrap_err().kind,
-        Kind::Damaged
-    );
+    assert_eq!(store.hold(&name("talk")).unwrap_err().kind, Kind::Damaged);
     fs::write(&node, whole).unwrap();
     assert_eq!(texts(&store, "talk").len(), 4);
+}
+
+/// The next turn converts all turns. If one of them cannot be read, a model would be paid for a turn that is not stored.
+#[test]
+fn a_damaged_early_turn_of_version_1_is_noticed_before_the_next_turn_runs() {
+    let (home, store) = recorded();
+    let file = |path: &str| home.path().join("conversations").join(path);
+    let json = |path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    let talk = json(file("names/talk.json"));
+    let last = json(file(&format!("nodes/{}.json", talk["place"]["node"].as_str().unwrap())));
+    let first = file(&format!("nodes/{}.json", last["parent"]["node"].as_str().unwrap()));
+    let whole = fs::read(&first).unwrap();
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    fs::write(&first, changed).unwrap();
+    let error = store.hold(&name("talk")).unwrap_err();
+    assert_eq!(error.kind, Kind::Damaged);
+    let told = error.to_string();
+    assert!(told.contains("the conversation talk: ") && told.contains(first.to_str().unwrap()), "{told}");
+    // No turn can be added, so a turn without the earlier messages is no way out.
+    assert!(told.ends_with("delete it") && !told.contains("fresh"), "{told}");
+    assert_eq!(store.delete(&name("talk")).unwrap().unwrap().backend().as_str(), "alpha");
+    fs::write(&first, whole).unwrap();
+    assert_eq!(texts(&store, "Branch").len(), 5);
 }
