@@ -6,6 +6,8 @@ mod command;
 #[cfg(feature = "cli")]
 pub(crate) mod value;
 
+#[cfg(feature = "cli")]
+use std::path::Path;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use self::aws::AwsSetting;
@@ -70,6 +72,15 @@ pub(crate) fn part<Own: DeserializeOwned + JsonSchema>(
 /// Makes the path absolute. A relative path is relative to the folder of the configuration.
 pub(crate) fn absolute(path: PathBuf, context: &BuildContext) -> PathBuf {
     context.base_directory.join(path)
+}
+
+/// Makes the path absolute, as [`absolute`]. `~/` stands for the user's home.
+#[cfg(feature = "cli")]
+pub(crate) fn absolute_from_home(path: &Path, context: &BuildContext) -> PathBuf {
+    match (path.strip_prefix("~"), context.environment.get("HOME")) {
+        (Ok(below), Some(home)) => Path::new(home).join(below),
+        _ => absolute(path.to_owned(), context),
+    }
 }
 
 /// Rejects a URL that does not belong to a web server.

@@ -149,7 +149,7 @@ impl ConversationLogReader {
         last: &TurnEndLine,
     ) -> Result<Vec<Arc<Item>>, ConversationError> {
         let mut needed = last.items.total;
-        // Newest first. A turn's record has only the items after those that stayed of the turn before.
+        // Newest first. A record has only the items that its turn added.
         let mut found = Vec::new();
         while needed > 0 {
             let LogRecord::Turn(turn) = self.record_before(end, TurnLines::Items)? else { break };

@@ -14,7 +14,7 @@ const READS: [&str; 28] = [
     "cat $O/secret",
     "cat ../outside.txt",
     "ln -sf $O/secret link; cat link",
-    // As root, commands run in a process namespace at every level.
+    // For root, this fails at every level: its commands have a process namespace.
     "cat /proc/$P/environ",
     "cat /proc/self/cwd/../outside.txt",
     "cd -P /proc/self/cwd/.. && cat outside.txt",

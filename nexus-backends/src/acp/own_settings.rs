@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::host_list::HostList;
-use crate::settings::absolute;
+use crate::settings::absolute_from_home;
 use crate::settings::value::SettingValue;
 
 /// Settings of this kind alone, as they are written.
@@ -117,7 +117,11 @@ impl CheckedAgentSettings {
             secrets,
             home: own.home,
             login_folders: login_folders.collect::<Result<_, _>>()?,
-            program_folders: own.program_folders.into_iter().map(|path| from_home(path, context)).collect(),
+            program_folders: own
+                .program_folders
+                .into_iter()
+                .map(|path| absolute_from_home(&path, context))
+                .collect(),
         })
     }
 }
@@ -126,14 +130,6 @@ impl CheckedAgentSettings {
     /// Returns the name of the first variable.
     pub(super) fn first_variable(&self) -> Option<&str> {
         self.texts.keys().chain(self.secrets.keys()).map(String::as_str).min()
-    }
-}
-
-/// Makes a path absolute. `~/` stands for the user's home.
-fn from_home(path: PathBuf, context: &BuildContext) -> PathBuf {
-    match (path.strip_prefix("~"), context.environment.get("HOME")) {
-        (Ok(below), Some(home)) => Path::new(home).join(below),
-        _ => absolute(path, context),
     }
 }
 

@@ -53,6 +53,7 @@ mod mcp_tests;
 pub(crate) mod number;
 pub(crate) mod permission;
 pub(crate) mod process_sandbox;
+pub(crate) mod program_files;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;

@@ -1,7 +1,7 @@
 //! Sandbox of Nexus around one process of a delegated backend.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nexus_core::{ErrorKind, ToolAccess, harness::Failure, harness::run_blocking};
 use nexus_process::environment::EnvironmentBuilder;
@@ -13,16 +13,13 @@ use nexus_process::sandbox::{
 };
 use nexus_process::spawn::{Invocation, Process};
 
+use super::program_files::{ProgramFiles, has_logins};
 use crate::host_list::{NetworkUser, TurnNetwork};
 
 /// User of the network in messages.
 const NETWORK_USER: NetworkUser = NetworkUser { program: "the agent", key: "hosts" };
-/// Folder that holds the packages of npm. A package may use others beside it.
-const NODE_PACKAGES: &str = "node_modules";
 /// Path of a home inside, if this machine names none.
 const HOME: &str = "/home/sandbox";
-/// File that marks the folder of a virtual environment of Python.
-const PYTHON_ENVIRONMENT: &str = "pyvenv.cfg";
 
 /// Program to run in the sandbox.
 #[derive(Debug)]
@@ -108,35 +105,15 @@ impl SandboxedProgram {
             Ok((sandbox, without_repository, chains, workspace, program))
         });
         let prepared = prepared.await.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()));
-        let (mut sandbox, without_repository, chains, workspace, program) =
+        let (sandbox, without_repository, chains, workspace, program) =
             prepared.map_err(|reason| invalid(format!("the working directory cannot be used: {reason}")))?;
-        let is_workspace_shown = access != ToolAccess::ScopedOnly;
-        let mut shown: Vec<PathBuf> = workspace.roots().filter(|_| is_workspace_shown).cloned().collect();
-        let mut further = Vec::new();
-        let package = package_of(&program, |folder| {
-            let holds = |path: &Path| path.starts_with(folder);
-            self.user_home.as_deref().is_some_and(holds) || workspace.roots().any(|root| holds(root))
-        });
-        let logins = self.nexus_home.canonicalize().unwrap_or_else(|_| self.nexus_home.clone());
-        let has_logins = |path: &Path| logins.starts_with(path) || path.starts_with(&logins);
-        for path in self.read_only {
-            let real = path
-                .canonicalize()
-                .map_err(|error| invalid(format!("`program_folders`: {}: {error}", path.display())))?;
-            if has_logins(&real) {
-                let path = path.display();
-                return Err(invalid(format!("{path} has the logins of Nexus, which no agent may read")));
-            }
-            further.push(real);
-        }
-        for path in std::iter::once(package).chain(further) {
-            let is_shown = shown.iter().chain(chains.folders()).any(|above| path.starts_with(above));
-            if is_shown || path.starts_with("/usr") {
-                continue;
-            }
-            sandbox = sandbox.read_only(&path, &path);
-            shown.push(path);
-        }
+        let files = ProgramFiles {
+            program: Some(&program),
+            folders: &self.read_only,
+            nexus_home: &self.nexus_home,
+            user_home: self.user_home.as_deref(),
+        };
+        let (mut sandbox, shown) = files.show_in(sandbox, &chains, &workspace).map_err(invalid)?;
         let home = match &self.home {
             SandboxHome::Folder(home) => {
                 sandbox = sandbox.writable(home, home);
@@ -149,7 +126,7 @@ impl SandboxedProgram {
             let Some(outside) = self.user_home.as_ref().map(|user| user.join(&below)) else { continue };
             if outside.is_dir() {
                 let outside = outside.canonicalize().unwrap_or(outside);
-                if has_logins(&outside) {
+                if has_logins(&self.nexus_home, &outside) {
                     let reason = format!("`login_folders`: {} has the logins of Nexus", outside.display());
                     return Err(invalid(reason));
                 }
@@ -222,16 +199,6 @@ fn limits() -> SandboxLimits {
     limits.disk_bytes = 64 << 30;
     limits.scratch_bytes = 4 << 30;
     limits
-}
-
-/// Returns the folder or file that a program needs to start, by its real path: its packages of npm, its environment of Python, else the
-/// program alone. A folder that is `too_wide` would show far more than the program.
-pub(crate) fn package_of(real: &Path, is_too_wide: impl Fn(&Path) -> bool) -> PathBuf {
-    let packages =
-        real.ancestors().filter(|above| above.file_name().is_some_and(|name| name == NODE_PACKAGES));
-    let environment = real.ancestors().nth(2).filter(|above| above.join(PYTHON_ENVIRONMENT).is_file());
-    let found = packages.last().or(environment).filter(|folder| !is_too_wide(folder));
-    found.unwrap_or(real).to_owned()
 }
 
 fn failure(error: &SandboxError) -> Failure {

@@ -20,7 +20,8 @@ use nexus_process::{
 use tempfile::TempDir;
 
 use super::{ServerWorkspace, entry::ProgramSettings};
-use crate::cli::process_sandbox::package_of;
+use crate::cli::program_files::ProgramFiles;
+use crate::settings::absolute_from_home;
 use crate::settings::value::SettingValue;
 
 /// Time for which a credential must be valid when a program starts. A program gets no other one later.
@@ -162,14 +163,8 @@ impl ServerProgram {
 
     /// Returns the further paths that the entry shows to the program.
     fn program_folders(&self) -> Vec<PathBuf> {
-        let shown = self.settings.program_folders.iter().map(|path| {
-            let below_home = path.strip_prefix("~").ok();
-            match (below_home, self.context.environment.get("HOME")) {
-                (Some(below), Some(home)) => Path::new(home).join(below),
-                _ => self.context.base_directory.join(path),
-            }
-        });
-        shown.collect()
+        let shown = self.settings.program_folders.iter();
+        shown.map(|path| absolute_from_home(path, &self.context)).collect()
     }
 }
 
@@ -199,10 +194,6 @@ fn lay_out(
         false => WorkspaceFolders::resolve(workspace.access, &folder, &workspace.extra_roots, nexus_home)?,
     };
     let user_home = host.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
-    let is_too_wide = |folder: &Path| {
-        let holds = |path: &Path| path.starts_with(folder);
-        user_home.as_deref().is_some_and(holds) || folders.roots().any(|root| holds(root))
-    };
     let chains = ToolChains::find(host);
     let mut limits = SandboxLimits::default();
     limits.cpu = PROCESSOR_TIME;
@@ -210,34 +201,21 @@ fn lay_out(
     if let Some(home) = chains.home(folders.folder()) {
         sandbox = sandbox.home(home);
     }
-    let (mut sandbox, without_repository) = folders.show_in(sandbox, &chains)?;
-    let roots: Vec<PathBuf> = folders.roots().cloned().collect();
-    let mut shown: Vec<PathBuf> = roots.iter().chain(chains.folders()).cloned().collect();
-    let mut show = |path: PathBuf| {
-        let home = nexus_home.canonicalize().unwrap_or_else(|_| nexus_home.to_owned());
-        if home.starts_with(&path) || path.starts_with(home) {
-            return Err(format!("{} has the logins of Nexus, which no server may read", path.display()));
-        }
-        if !path.starts_with("/usr") && !shown.iter().any(|above| path.starts_with(above)) {
-            sandbox = sandbox.clone().read_only(&path, &path);
-            shown.push(path);
-        }
-        Ok(())
-    };
-    let real = |path: &Path| path.canonicalize().map_err(|error| format!("{}: {error}", path.display()));
-    for folder in program_folders {
-        show(real(folder)?)?;
-    }
+    let (sandbox, without_repository) = folders.show_in(sandbox, &chains)?;
     // A name is searched for inside. A link need not lead anywhere inside, so its target runs.
-    let program = match program.components().count() {
-        0 | 1 => program,
-        _ => {
-            let program = real(&program)?;
-            show(package_of(&program, is_too_wide))?;
-            program
-        }
+    let is_path = program.components().count() > 1;
+    let program = match is_path {
+        false => program,
+        true => program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?,
     };
-    let environment = chains.environment(&roots).build().map_err(|error| error.to_string())?;
+    let files = ProgramFiles {
+        program: is_path.then_some(program.as_path()),
+        folders: program_folders,
+        nexus_home,
+        user_home: user_home.as_deref(),
+    };
+    let (sandbox, shown) = files.show_in(sandbox, &chains, &folders)?;
+    let environment = chains.environment(&shown).build().map_err(|error| error.to_string())?;
     let guard = ProgramFolders { without_repository, _private: private };
     Ok(SandboxLayout { sandbox, program, folder: folders.folder().to_owned(), environment, folders: guard })
 }

@@ -39,7 +39,7 @@ const FAULT_BYTES: usize = 500;
 /// Content of a header of every request.
 #[derive(Clone, Debug)]
 pub enum HeaderContent {
-    /// A text that is no secret.
+    /// A text without a secret.
     Text(String),
     /// The value of a variable of the host, which may be a secret.
     Variable(String),

@@ -29,7 +29,7 @@ pub(super) struct ListedTool {
     /// Name at the server.
     pub(super) name: String,
     pub(super) description: String,
-    /// Schema of the arguments, as JSON. `None` for one that is larger than all definitions may be, or beyond the size of a list.
+    /// Schema of the arguments, as JSON. `None` if it exceeds [`MAX_DEFINITIONS_BYTES`], or if the list exceeds its own limit.
     pub(super) schema: Option<String>,
 }
 
