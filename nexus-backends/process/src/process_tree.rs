@@ -34,7 +34,7 @@ use crate::run_id::RunId;
 /// Variable that every child of a run has.
 pub const RUN_MARKER: &str = "NEXUS_RUN";
 
-/// Number of further looks while a process shows no environment.
+/// Number of further looks while a process shows no environment, as during an exec or after its end.
 const LOOKS_AT_THE_EMPTY: usize = 3;
 /// Number of further looks after a process was listed alive and then found dead: the list lacks the processes that it
 /// started meanwhile.
@@ -329,7 +329,8 @@ impl ProcessTree {
 /// Processes that one look at the system found alive.
 struct LiveProcesses<'a> {
     alive: Vec<&'a ProcessRow>,
-    /// True if a process of the right age showed no environment at all.
+    /// True if a process of the right age showed no environment at all, as one that ended after it was listed: it may
+    /// have started others that are not in the list.
     undecided: bool,
     /// True if a process died since the last look.
     has_newly_dead: bool,
@@ -369,5 +370,34 @@ pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
 pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
     if let Some(pid) = pid(identity.pid) {
         let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Found by a gate: a middle process ended after it was listed and before it was examined, and its child was missed.
+    #[test]
+    fn a_process_that_ends_after_it_was_listed_leads_to_a_further_look() {
+        for is_reaped in [false, true] {
+            let mut process = std::process::Command::new("sleep").arg("20").spawn().unwrap();
+            let mut tree = ProcessTree::of_run(RunId::new());
+            tree.oldest_start_ticks = identity_of(process.id()).unwrap().start_ticks;
+            let mut snapshot = Snapshot::now();
+            snapshot.rows.retain(|row| row.pid == process.id());
+            assert!(!tree.absorb(&snapshot).undecided, "it is alive, and shows that it is not of this run");
+
+            process.kill().unwrap();
+            if is_reaped {
+                process.wait().unwrap();
+            } else {
+                while state_of(process.id()) != Some(b'Z') {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            assert!(tree.absorb(&snapshot).undecided, "is reaped: {is_reaped}");
+            let _ = process.wait();
+        }
     }
 }

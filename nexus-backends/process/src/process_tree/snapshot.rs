@@ -205,10 +205,15 @@ pub(crate) fn boot_id() -> io::Result<String> {
 }
 
 /// Searches for `name=value` in the environment with which a process was started; `None` if this user must not read it.
+///
+/// A process that has ended shows no environment: its file is empty, cannot be opened (`ESRCH`, Linux 6.18), or is gone.
 pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     let environment = match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
         Ok(environment) => environment,
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound || has_no_memory(&error) => {
+            return Some(Carries::Nothing);
+        }
         Err(_) => return Some(Carries::No),
     };
     if environment.is_empty() {
@@ -223,12 +228,17 @@ pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     Some(if found { Carries::Yes } else { Carries::No })
 }
 
+/// Returns true if a process had released its memory before its file was opened or read.
+fn has_no_memory(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
 /// Presence of a variable in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carries {
     Yes,
     No,
-    /// The process shows no environment at all.
+    /// The process shows no environment at all, or has ended.
     Nothing,
 }
 
