@@ -1,5 +1,6 @@
 //! The backend trait, and the host objects of a turn.
 
+use std::path::{Path, PathBuf};
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
@@ -179,6 +180,13 @@ pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     async fn models(&self) -> Result<ModelListing, ModelListError> {
         Err(ModelListError::Unsupported { backend: self.id().clone(), advice: None })
     }
+
+    /// Returns the files of a project that this backend adds to the instructions of a turn with file access in `folder`, such as
+    /// `AGENTS.md`, in their order. Default: none. A program that this backend starts may read further files by itself. A wrapper
+    /// forwards it. Blocks.
+    fn project_instructions(&self, _folder: &Path) -> Vec<PathBuf> {
+        Vec::new()
+    }
 }
 
 /// Implements the trait for a pointer to a backend.
@@ -224,6 +232,10 @@ macro_rules! backend_behind {
 
             async fn models(&self) -> Result<ModelListing, ModelListError> {
                 (**self).models().await
+            }
+
+            fn project_instructions(&self, folder: &Path) -> Vec<PathBuf> {
+                (**self).project_instructions(folder)
             }
         }
     )*};

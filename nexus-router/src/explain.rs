@@ -53,6 +53,17 @@ pub enum ExplainedTarget {
     },
 }
 
+impl ExplainedTarget {
+    /// Returns the chain, or the chains of all seats.
+    pub fn chains(&self) -> impl Iterator<Item = &ExplainedChain> {
+        let (chain, seats) = match self {
+            Self::Chain(chain) => (Some(chain), [].as_slice()),
+            Self::Panel { seats, .. } => (None, seats.as_slice()),
+        };
+        chain.into_iter().chain(seats.iter().map(|seat| &seat.chain))
+    }
+}
+
 /// One seat of a panel.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,5 +1,8 @@
 //! A work-kind as a backend, so that any code for backends can use a router.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use nexus_core::{
     AccessSupport, Availability, BackendId, Capabilities, ConversationMode, EventSink, ExecutionBackend,
@@ -92,6 +95,15 @@ impl RoutedBackend {
         }
         request
     }
+
+    /// Returns the first backend of the chain that is not parked.
+    fn first_runnable(&self) -> Option<Arc<dyn ExecutionBackend>> {
+        let configuration = self.router.configuration();
+        let work_type = configuration.work_type(&self.id.as_str().into()).ok()?;
+        let Target::Binding(binding) = &work_type.target else { return None };
+        let entry = configuration.chain(binding).find(|entry| entry.is_runnable())?;
+        entry.backend().cloned()
+    }
 }
 
 #[async_trait]
@@ -136,15 +148,15 @@ impl ExecutionBackend for RoutedBackend {
 
     /// Lists the models of the first backend of the chain that is not parked.
     async fn models(&self) -> Result<ModelListing, ModelListError> {
-        let configuration = self.router.configuration();
-        let work_type = configuration.work_type(&self.id.as_str().into());
-        if let Ok(Target::Binding(binding)) = work_type.map(|work_type| &work_type.target)
-            && let Some(entry) = configuration.chain(binding).find(|entry| entry.is_runnable())
-            && let Some(backend) = entry.backend()
-        {
-            return backend.models().await;
+        match self.first_runnable() {
+            Some(backend) => backend.models().await,
+            None => Err(ModelListError::Unsupported { backend: self.id.clone(), advice: None }),
         }
-        Err(ModelListError::Unsupported { backend: self.id.clone(), advice: None })
+    }
+
+    /// Returns the files of the first backend of the chain that is not parked.
+    fn project_instructions(&self, folder: &Path) -> Vec<PathBuf> {
+        self.first_runnable().map(|backend| backend.project_instructions(folder)).unwrap_or_default()
     }
 
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {

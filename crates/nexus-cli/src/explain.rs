@@ -1,13 +1,14 @@
 //! `nexus explain`: shows the backends that would run a work-kind, with the reasons.
 
 use std::{
-    fs,
-    path::Path,
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, SystemTime},
 };
 
-use nexus::{BuildContext, DetectedConfig, Explanation, Router};
+use nexus::{BackendId, BuildContext, DetectedConfig, Explanation, Router};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,8 +30,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Explanation of the backends that would run a work-kind.
 #[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub(crate) struct ExplainedKind(#[schemars(with = "ExplanationSchema")] Explanation);
+pub(crate) struct ExplainedKind {
+    #[serde(flatten)]
+    #[schemars(with = "ExplanationSchema")]
+    explanation: Explanation,
+    /// Files of the project in the working directory that Nexus adds to the instructions of a turn with file access.
+    project_instructions: Vec<ProjectInstructions>,
+}
+
+/// Files of the project for one backend.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub(crate) struct ProjectInstructions {
+    /// Name of the backend.
+    backend: String,
+    /// Paths of the files, in their order.
+    files: Vec<PathBuf>,
+}
 
 /// Event of `nexus explain --watch`.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -166,12 +181,37 @@ async fn explained(router: &Router, kind: Option<&str>) -> Result<Vec<ExplainedK
     let kinds = kind.map_or_else(|| router.kinds(), |kind| vec![kind.to_owned()]);
     // Another process may have set a hold.
     router.refresh_holds().await;
-    kinds.iter().map(|kind| Ok(ExplainedKind(router.explain(kind.as_str())?))).collect()
+    let explained = |kind: &String| {
+        let explanation = router.explain(kind.as_str())?;
+        let project_instructions = project_instructions(router, &explanation);
+        Ok(ExplainedKind { explanation, project_instructions })
+    };
+    kinds.iter().map(explained).collect()
+}
+
+/// Returns the files of the project in the working directory for each backend of a work-kind that uses any.
+fn project_instructions(router: &Router, explanation: &Explanation) -> Vec<ProjectInstructions> {
+    let Ok(folder) = env::current_dir() else { return Vec::new() };
+    let backends = router.backends();
+    let entries = explanation.target.chains().flat_map(|chain| &chain.entries);
+    let ids: BTreeSet<_> = entries.map(|entry| &entry.backend).collect();
+    let of = |id: &BackendId| {
+        let files = backends.get(id)?.project_instructions(&folder);
+        (!files.is_empty()).then(|| ProjectInstructions { backend: id.to_string(), files })
+    };
+    ids.into_iter().filter_map(of).collect()
 }
 
 async fn print(router: &Router, explained: &[ExplainedKind]) {
     // The reason of a hold is the vendor's text.
-    say(printable_lines(&explained.iter().map(|kind| kind.0.to_string()).collect::<Vec<_>>().join("\n")));
+    say(printable_lines(
+        &explained.iter().map(|kind| kind.explanation.to_string()).collect::<Vec<_>>().join("\n"),
+    ));
+    let instructions: BTreeSet<_> = explained.iter().flat_map(|kind| &kind.project_instructions).collect();
+    for ProjectInstructions { backend, files } in instructions {
+        let files = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+        say(format_args!("instructions of the project: {backend} reads {}", printable(&files)));
+    }
     for server in turn_servers::of(router).map(|servers| servers.summaries()).unwrap_or_default() {
         let approval = if server.is_approved { ", without approvals" } else { "" };
         let required = if server.is_required { ", required" } else { "" };

@@ -1,5 +1,7 @@
 //! [`ExecutionBackend`] for any [`Dialect`](super::dialect::Dialect).
 
+use std::path::{Path, PathBuf};
+
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use nexus_core::{
@@ -46,6 +48,10 @@ impl ExecutionBackend for NativeBackend {
 
     async fn models(&self) -> Result<ModelListing, ModelListError> {
         model_list::offered(&self.0).await
+    }
+
+    fn project_instructions(&self, folder: &Path) -> Vec<PathBuf> {
+        self.0.surroundings.project_files(folder)
     }
 
     // Nothing to delete: neither this machine nor the server (`store: false`) stores a conversation.

@@ -132,11 +132,7 @@ impl NamedModels {
     fn of<'e>(explanations: impl Iterator<Item = &'e Explanation>) -> Self {
         let mut models = Self::default();
         for explanation in explanations {
-            match &explanation.target {
-                ExplainedTarget::Chain(chain) => models.add(chain),
-                ExplainedTarget::Panel { seats, .. } => seats.iter().for_each(|seat| models.add(&seat.chain)),
-                _ => {}
-            }
+            explanation.target.chains().for_each(|chain| models.add(chain));
         }
         models
     }

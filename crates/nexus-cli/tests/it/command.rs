@@ -72,6 +72,39 @@ fn explain_starts_nothing_and_speaks_json() {
 }
 
 #[test]
+fn explain_names_the_instructions_of_the_project_that_a_backend_reads() {
+    let folder = Folder::empty();
+    let configuration = "\
+        backends:\n  a: { kind: chat, base_url: 'http://127.0.0.1:9' }\n\
+        \x20 b: { kind: chat, base_url: 'http://127.0.0.1:9', project_text: false }\n\
+        groups: { g: [a, b] }\n\
+        types: { executor: { group: g } }\n";
+    fs::create_dir(folder.nexus_home()).unwrap();
+    fs::write(folder.nexus_home().join("nexus.yaml"), configuration).unwrap();
+    fs::create_dir_all(folder.path().join("repo/.git")).unwrap();
+    fs::create_dir_all(folder.path().join("repo/part")).unwrap();
+    fs::write(folder.path().join("repo/AGENTS.md"), "outer").unwrap();
+    fs::write(folder.path().join("repo/part/AGENTS.md"), "inner").unwrap();
+    let explain = |below: &str, arguments: &[&str]| {
+        let mut command = folder.command(&["explain", "executor"]);
+        let output = command.args(arguments).current_dir(folder.path().join(below)).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output).to_owned()
+    };
+    let root = folder.path().canonicalize().unwrap();
+    let [outer, inner] = ["repo/AGENTS.md", "repo/part/AGENTS.md"].map(|file| root.join(file));
+    let said = explain("repo/part", &[]);
+    let line = format!("instructions of the project: a reads {}, {}\n", outer.display(), inner.display());
+    assert!(said.contains(&line) && !said.contains("b reads"), "{said}");
+    let said: serde_json::Value = serde_json::from_str(&explain("repo/part", &["--json"])).unwrap();
+    assert_eq!(
+        said["project_instructions"],
+        serde_json::json!([{ "backend": "a", "files": [outer, inner] }])
+    );
+    assert!(!explain("", &[]).contains("instructions of the project"));
+}
+
+#[test]
 fn a_turn_without_its_program_fails_before_anything_is_spent() {
     let output = Folder::with(ROUTES).nexus(&["run", "executor", "hello"]);
     assert_eq!(output.status.code(), Some(1));

@@ -18,7 +18,33 @@ pub(super) async fn read(folder: PathBuf) -> Option<String> {
     run_blocking(move || read_all(&folder)).await.ok().flatten()
 }
 
+/// Returns the files that [`read`] reads in `folder`, as far as the limit reaches. Blocks.
+pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    read_files(&folder).into_iter().map(|file| file.path).collect()
+}
+
 fn read_all(folder: &Path) -> Option<String> {
+    let mut text = String::new();
+    for file in read_files(folder) {
+        let path = file.path.display();
+        text.push_str(&format!("# {path}\n\n{}\n", file.text.trim_end()));
+        if !file.is_whole {
+            text.push_str(&format!("\n[the rest of {path} is left out: the limit is 32 KiB]\n"));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// One file of the project.
+struct ProjectFile {
+    path: PathBuf,
+    text: String,
+    /// False if the limit cut the text.
+    is_whole: bool,
+}
+
+fn read_files(folder: &Path) -> Vec<ProjectFile> {
     let above: Vec<&Path> = folder.ancestors().take(MAX_FOLDERS).collect();
     // Without a repository only the folder itself counts: a folder above it may belong to anybody.
     let root = above.iter().position(|folder| folder.join(".git").exists());
@@ -28,18 +54,17 @@ fn read_all(folder: &Path) -> Option<String> {
             && is_of_this_user(&above[*at].join(".git"))
     };
     let root = root.filter(is_trusted).unwrap_or(0);
-    let mut text = String::new();
+    let (mut files, mut left) = (Vec::new(), MAX_BYTES);
     for folder in above[..=root].iter().rev() {
         let path = folder.join(NAME);
-        let left = MAX_BYTES.saturating_sub(text.len());
-        let Ok(Some((found, is_whole))) = read_start(&path, left) else { continue };
-        text.push_str(&format!("# {}\n\n{}\n", path.display(), found.trim_end()));
+        let Ok(Some((text, is_whole))) = read_start(&path, left) else { continue };
+        left -= text.len().min(left);
+        files.push(ProjectFile { path, text, is_whole });
         if !is_whole {
-            text.push_str(&format!("\n[the rest of {} is left out: the limit is 32 KiB]\n", path.display()));
             break;
         }
     }
-    (!text.is_empty()).then_some(text)
+    files
 }
 
 /// Returns true if the path belongs to this user or to root.

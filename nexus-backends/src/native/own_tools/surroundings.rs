@@ -12,6 +12,7 @@ use nexus_process::sandbox::{
     Sandbox, SandboxError, SandboxNetwork, ToolChains, WithoutRepository, WorkspaceFolders,
 };
 
+use super::project_text;
 use crate::host_list::{HostList, NetworkUser, TurnNetwork};
 
 /// User of the network in messages.
@@ -52,6 +53,14 @@ impl ToolSurroundings {
             nexus_home: context.home.clone(),
             project_text,
             network: hosts.network(),
+        }
+    }
+
+    /// Returns the `AGENTS.md` files that are part of the system text of a turn in `folder`. Blocks.
+    pub(in crate::native) fn project_files(&self, folder: &Path) -> Vec<PathBuf> {
+        match self.project_text {
+            true => project_text::files(folder),
+            false => Vec::new(),
         }
     }
 
