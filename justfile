@@ -57,7 +57,7 @@ semver BASE="HEAD~1":
 
 # The engine's benches; `benches/README.md` says how to read them
 bench:
-    cargo bench -p nexus-benches --bench spawn --bench decode --bench turn_overhead
+    cargo bench -p nexus-benches --bench spawn --bench decode --bench turn_overhead --bench conversation
 
 # The vendors' own programs against loopback servers
 real:

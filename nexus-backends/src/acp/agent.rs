@@ -40,8 +40,6 @@ pub(crate) struct KnownAgent {
     pub(crate) has_images: bool,
     /// Returns warnings about the images of a prompt that do not reach the agent's model.
     pub(crate) dropped_pictures: fn(&[PromptBlock]) -> Vec<String>,
-    /// True if the agent accepts system instructions.
-    pub(crate) has_system: bool,
     /// True if an answer without counted tokens is an interrupted answer.
     pub(crate) is_broken_uncounted: bool,
     /// Source of a called tool's name.

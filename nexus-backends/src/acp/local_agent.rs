@@ -227,7 +227,7 @@ impl Cli for LocalAgent {
         capabilities.text = TextGranularity::Deltas;
         capabilities.thinking = Support::Yes;
         capabilities.images = yes(self.program.has_images());
-        capabilities.system = yes(self.program.known().is_some_and(|agent| agent.has_system));
+        capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Instructed;
         let is_stored = self.program.is_stored() && self.has_own_home();
         capabilities.resume = yes(is_stored);
@@ -384,7 +384,8 @@ impl Cli for LocalAgent {
         let translator = AcpTranslator::new(Script {
             backend: plan.backend.clone(),
             working_directory,
-            prompt: prompt(request),
+            // The set-up of a known agent has the system text.
+            prompt: prompt(request, self.program.known().map_or(request.system.as_deref(), |_| None)),
             meta: furnishing.meta,
             authentication: furnishing.authentication,
             extensions: self.program.listed().map(|agent| agent.extensions.as_slice()).unwrap_or_default(),

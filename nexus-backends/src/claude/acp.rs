@@ -45,7 +45,6 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     longest_prompt: None,
     has_images: true,
     dropped_pictures: no_picture_dropped,
-    has_system: true,
     is_broken_uncounted: true,
     names: CallNames { in_meta: Some("/claudeCode/toolName"), wrapper: None, are_titles: true },
     usage: UsageReport::Answer,

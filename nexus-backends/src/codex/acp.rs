@@ -38,7 +38,6 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     longest_prompt: None,
     has_images: true,
     dropped_pictures: no_picture_dropped,
-    has_system: true,
     is_broken_uncounted: false,
     names: CallNames { in_meta: None, wrapper: None, are_titles: false },
     usage: UsageReport::None,

@@ -36,7 +36,6 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     longest_prompt: Some(LONGEST_PROMPT),
     has_images: true,
     dropped_pictures: small_pictures::warnings,
-    has_system: true,
     is_broken_uncounted: false,
     names: CallNames { in_meta: Some("/x.ai~1tool/name"), wrapper: Some("use_tool"), are_titles: false },
     usage: UsageReport::MetaWithCached,

@@ -15,8 +15,8 @@ use std::{
 
 use base64::Engine as _;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, Tool,
-    ToolAccess, Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
+    AccessEnforcer, AccessSupport, BuildContext, ConversationMode, ErrorKind, EventEnvelope,
+    ExecutionBackend, Forgotten, Tool, ToolAccess, Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use nexus_process::sandbox::{Sandbox, open_network, set_network_opener};
 use nexus_testkit::{
@@ -448,5 +448,40 @@ async fn a_real_agent_calls_the_tools_of_the_caller_through_the_sandbox() {
         let calls = sim.main_calls();
         let offered: Vec<_> = calls[0].conversation.tools.iter().map(|tool| &tool.name).collect();
         assert!(format!("{calls:?}").contains("violet"), "{}: {offered:?} {:?}", agent.0, result.tool_calls);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the real agents; run by .ci/deep"]
+async fn a_real_agent_goes_on_with_its_conversation_in_another_process() {
+    assert!(has_sandbox().await);
+    let (machine, sim) = (Machine::new(), Sim::start(Dialect::Chat, Scenario::text("It is violet.")).unwrap());
+    let (name, program, _) = REAL_AGENTS[3];
+    let settings = json!({
+        "agent": name, "executable": packages().expect("NEXUS_REAL_AGENTS").join(program),
+        "base_url": sim.base_url(), "credential": { "env": "TOKEN" },
+    });
+    let backend = machine.backend(settings);
+    for access in [ToolAccess::ScopedOnly, ToolAccess::WorkspaceWrite] {
+        let mut request = TurnRequest::new("Which colour?").with_tool_access(access);
+        request.working_directory = (access != ToolAccess::ScopedOnly).then(|| machine.path("project"));
+        request.model = Some("m1".into());
+        request.limits.deadline = Some(Duration::from_secs(120));
+        request.conversation = ConversationMode::Keep;
+        let run = async |request: &TurnRequest| {
+            let events = &mut |_: EventEnvelope| {};
+            backend.run_turn(request.clone(), TurnHost::new(), events).await.unwrap()
+        };
+        let first = run(&request).await;
+        let handle = first.resume.clone().unwrap();
+        request.prompt = TurnRequest::new("Are you sure?").prompt;
+        request.conversation = ConversationMode::resume(handle);
+        let second = run(&request).await;
+        assert_eq!(second.text, "It is violet.");
+        let calls = sim.main_calls();
+        let told = calls.last().unwrap().conversation.user_texts().join("\n");
+        assert!(told.contains("Which colour?") && told.contains("Are you sure?"), "{told}");
+        let forgotten = backend.forget(second.resume.as_ref().unwrap()).await.unwrap();
+        assert!(matches!(forgotten, Forgotten::Deleted { .. }), "{forgotten:?}");
     }
 }

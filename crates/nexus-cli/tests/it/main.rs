@@ -74,6 +74,7 @@ mod surface;
 mod task;
 #[path = "../../../nexus-tasks/examples/task/model.rs"]
 mod task_model;
+mod task_routes;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]

@@ -29,16 +29,27 @@ pub(crate) fn begin(project: &Path) -> io::Result<()> {
 
 /// What the simulated model does next: by what its phase's text says, and by what its tools answered.
 pub(crate) fn reply(conversation: &Conversation) -> Option<Reply> {
+    reply_with(conversation, |tool, arguments| ToolCall::function(tool, arguments))
+}
+
+/// The same for a program that offers the tools under names of its own: `name` makes the call.
+pub(crate) fn reply_with(
+    conversation: &Conversation,
+    name: impl Fn(&str, Value) -> ToolCall,
+) -> Option<Reply> {
     let answers = conversation.tool_results();
-    let call = |tool: &str, arguments| Some(Reply::call(ToolCall::function(tool, arguments)));
+    // A program without a place for system text has it before the prompt.
+    let is_told =
+        |text: &str| conversation.system.contains(text) || conversation.user_texts().concat().contains(text);
+    let call = |tool: &str, arguments| Some(Reply::call(name(tool, arguments)));
     let probe = || call("run_probe", json!({ "argv": ["sh", "sum.sh", "-1", "-2"] }));
-    if conversation.system.contains("You turn a goal into a brief") {
+    if is_told("You turn a goal into a brief") {
         return match answers.len() {
             0 => call("read_file", json!({ "path": "sum.sh" })),
             _ => call("submit_brief", brief()),
         };
     }
-    if conversation.system.contains("You do one step of a task") {
+    if is_told("You do one step of a task") {
         return match answers.as_slice() {
             [] => call("read_file", json!({ "path": "sum.sh" })),
             [file] => call(
