@@ -455,7 +455,8 @@ async fn a_real_agent_calls_the_tools_of_the_caller_through_the_sandbox() {
 #[ignore = "needs the real agents; run by .ci/deep"]
 async fn a_real_agent_goes_on_with_its_conversation_in_another_process() {
     assert!(has_sandbox().await);
-    let (machine, sim) = (Machine::new(), Sim::start(Dialect::Chat, Scenario::text("It is violet.")).unwrap());
+    let (machine, sim) =
+        (Machine::new(), Sim::start(Dialect::Chat, Scenario::text("It is violet.")).unwrap());
     let (name, program, _) = REAL_AGENTS[3];
     let settings = json!({
         "agent": name, "executable": packages().expect("NEXUS_REAL_AGENTS").join(program),

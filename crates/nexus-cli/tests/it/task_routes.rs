@@ -46,7 +46,7 @@ impl Routes {
         Self { folder, project, model, backends }
     }
 
-    /// Runs a task to its end, and returns the backends of its turns in their order.
+    /// Runs a task to its end, and returns the groups of its turns' backends in their order.
     fn run(
         &self,
         [orchestrator, executor, first, second]: Parts,
@@ -83,15 +83,9 @@ impl Routes {
         let log = nexus(&["task", "log", "last", "--json"]);
         let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let ended = events.filter(|event| event["kind"] == "turn_ended");
-        ended.map(|event| backend_of(&event)).collect()
+        let backend = |event: &Value| event["data"]["backend"].as_str().unwrap().to_owned();
+        ended.map(|event| backend(&event).trim_end_matches("-model").to_owned()).collect()
     }
-}
-
-/// Returns the name of the group whose backend ran a turn.
-fn backend_of(event: &Value) -> String {
-    let backend = event.pointer("/data/backend").or_else(|| event.get("backend"));
-    let backend = backend.and_then(Value::as_str).unwrap_or_else(|| panic!("{event}"));
-    backend.trim_end_matches("-model").to_owned()
 }
 
 /// Returns true where git is missing, and says so.
