@@ -47,6 +47,7 @@ mod contract;
 mod drive;
 #[cfg(test)]
 mod driver_tests;
+pub(crate) mod enforcement;
 pub(crate) mod kept;
 #[cfg(test)]
 mod mcp_tests;

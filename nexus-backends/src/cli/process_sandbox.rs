@@ -1,18 +1,18 @@
 //! Sandbox of Nexus around one process of a delegated backend.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus_core::{ErrorKind, ToolAccess, harness::Failure, harness::run_blocking};
 use nexus_process::environment::EnvironmentBuilder;
 use nexus_process::executable::Executable;
-use nexus_process::run_registry::RunEntry;
 use nexus_process::sandbox::{
     AllowedHosts, Sandbox, SandboxCommand, SandboxError, SandboxLimits, SandboxNetwork, SandboxSupport,
     ToolChains, WithoutRepository, WorkspaceFolders,
 };
 use nexus_process::spawn::{Invocation, Process};
 
+use super::contract::TurnPlan;
 use super::program_files::{ProgramFiles, has_logins};
 use crate::host_list::{NetworkUser, TurnNetwork};
 
@@ -23,33 +23,33 @@ const HOME: &str = "/home/sandbox";
 
 /// Program to run in the sandbox.
 #[derive(Debug)]
-pub(crate) struct SandboxedProgram {
+pub(crate) struct SandboxedProgram<'a> {
+    /// Turn of the program, with the folders and the access level of its request.
+    pub(crate) plan: &'a TurnPlan,
     pub(crate) executable: Executable,
     pub(crate) arguments: Vec<OsString>,
-    /// Variables of this machine, from which the tool chains are found.
+    /// Variables of this machine, from which the tool chains and the user's home are found.
     pub(crate) host: Vec<(OsString, OsString)>,
-    /// Home of the program.
+    pub(crate) files: SandboxFiles,
+    /// Entries of the list of hosts.
+    pub(crate) hosts: Vec<String>,
+    /// Working directory of the process: that of the request, or one that belongs to the turn or its conversation.
+    pub(crate) working_directory: PathBuf,
+}
+
+/// Files that a program sees beside the workspace, the tool chains and its own program.
+#[derive(Debug)]
+pub(crate) struct SandboxFiles {
     pub(crate) home: SandboxHome,
-    /// The user's home, if it is known.
-    pub(crate) user_home: Option<PathBuf>,
-    /// Folders below the user's home that are writable at the same place below the program's home. One that does not exist is left out.
+    /// Folders of the process and its conversation, writable at their own paths.
+    pub(crate) writable: Vec<PathBuf>,
+    /// Folders below the user's home that are writable at the same place below the program's home, and absolute ones that are writable
+    /// at their own paths. One that does not exist is left out.
     pub(crate) login_folders: Vec<PathBuf>,
     /// Further files and folders that the program reads.
     pub(crate) read_only: Vec<PathBuf>,
-    /// Entries of the list of hosts.
-    pub(crate) hosts: Vec<String>,
-    /// Working directory of the turn.
-    pub(crate) working_directory: PathBuf,
-    /// True if that folder belongs to the turn or its conversation, so that it may be in the home of Nexus.
-    pub(crate) is_private_directory: bool,
-    /// Further folders of the turn.
-    pub(crate) extra_roots: Vec<PathBuf>,
-    /// Access level of the turn.
-    pub(crate) access: ToolAccess,
-    /// Home of Nexus.
-    pub(crate) nexus_home: PathBuf,
-    /// Entry of the run, which a sweep finds after the death of the host.
-    pub(crate) run: RunEntry,
+    /// Further files and folders that it reads at these very paths, which may be links. One that does not exist is left out.
+    pub(crate) settings: Vec<PathBuf>,
 }
 
 /// Home of a program in the sandbox.
@@ -78,7 +78,7 @@ pub(crate) struct SandboxedInvocation {
     pub(crate) working_directory: PathBuf,
 }
 
-impl SandboxedProgram {
+impl SandboxedProgram<'_> {
     /// Prepares the process. `with_variables` adds the program's own variables.
     ///
     /// # Errors
@@ -90,14 +90,17 @@ impl SandboxedProgram {
         with_variables: impl FnOnce(EnvironmentBuilder) -> EnvironmentBuilder,
     ) -> Result<SandboxedInvocation, Failure> {
         let invalid = |reason: String| Failure::new(ErrorKind::InvalidRequest, reason);
-        let access = self.access;
-        let (roots, nexus_home) = (self.extra_roots, self.nexus_home.clone());
-        let (folder, is_private) = (self.working_directory.clone(), self.is_private_directory);
-        let (host, program) = (self.host, self.executable.path().to_owned());
+        let Self { plan, executable, arguments, host, files, hosts, working_directory } = self;
+        let access = plan.request.tool_access;
+        let is_private = plan.is_private_directory;
+        let (roots, nexus_home) = (plan.request.extra_roots.clone(), plan.nexus_home.clone());
+        let user_home = host.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
+        let user_home = user_home.filter(|home| home.is_absolute());
+        let program = executable.path().to_owned();
         let prepared = run_blocking(move || {
             let workspace = match is_private {
-                true => WorkspaceFolders::of_private_folder(access, folder),
-                false => WorkspaceFolders::resolve(access, &folder, &roots, &nexus_home)?,
+                true => WorkspaceFolders::of_private_folder(access, working_directory),
+                false => WorkspaceFolders::resolve(access, &working_directory, &roots, &nexus_home)?,
             };
             let chains = ToolChains::find(host);
             let (sandbox, without_repository) = workspace.show_in(Sandbox::new(), &chains)?;
@@ -107,26 +110,38 @@ impl SandboxedProgram {
         let prepared = prepared.await.unwrap_or_else(|_| Err("the runtime is shutting down".to_owned()));
         let (sandbox, without_repository, chains, workspace, program) =
             prepared.map_err(|reason| invalid(format!("the working directory cannot be used: {reason}")))?;
-        let files = ProgramFiles {
+        let shown_files = ProgramFiles {
             program: Some(&program),
-            folders: &self.read_only,
-            nexus_home: &self.nexus_home,
-            user_home: self.user_home.as_deref(),
+            folders: &files.read_only,
+            nexus_home: &plan.nexus_home,
+            user_home: user_home.as_deref(),
         };
-        let (mut sandbox, shown) = files.show_in(sandbox, &chains, &workspace).map_err(invalid)?;
-        let home = match &self.home {
+        let (mut sandbox, shown) = shown_files.show_in(sandbox, &chains, &workspace).map_err(invalid)?;
+        if access == ToolAccess::ScopedOnly {
+            // The workspace is not shown at this level, but a conversation is resumed only at its own path.
+            sandbox = sandbox.scratch(workspace.folder());
+        }
+        let home = match files.home {
             SandboxHome::Folder(home) => {
-                sandbox = sandbox.writable(home, home);
-                home.clone()
+                sandbox = sandbox.writable(&home, &home);
+                home
             }
             SandboxHome::Empty => chains.home(workspace.folder()).unwrap_or_else(|| HOME.into()),
         };
         sandbox = sandbox.home(&home).limits(limits());
-        for below in self.login_folders {
-            let Some(outside) = self.user_home.as_ref().map(|user| user.join(&below)) else { continue };
-            if outside.is_dir() {
+        for folder in &files.writable {
+            sandbox = sandbox.writable(folder, folder);
+        }
+        for path in files.settings.iter().filter(|path| !shown.contains(path)) {
+            if let Ok(real) = path.canonicalize() {
+                sandbox = sandbox.read_only(real, path);
+            }
+        }
+        for below in files.login_folders {
+            let outside = user_home.as_deref().unwrap_or(Path::new("")).join(&below);
+            if outside.is_absolute() && outside.is_dir() {
                 let outside = outside.canonicalize().unwrap_or(outside);
-                if has_logins(&self.nexus_home, &outside) {
+                if has_logins(&plan.nexus_home, &outside) {
                     let reason = format!("`login_folders`: {} has the logins of Nexus", outside.display());
                     return Err(invalid(reason));
                 }
@@ -134,8 +149,8 @@ impl SandboxedProgram {
             }
         }
         let mut network = None;
-        if !self.hosts.is_empty() {
-            let hosts = AllowedHosts::parse(self.hosts.iter().map(String::as_str));
+        if !hosts.is_empty() {
+            let hosts = AllowedHosts::parse(hosts.iter().map(String::as_str));
             let hosts = hosts.map_err(|error| invalid(format!("`hosts`: {error}")))?;
             let allowed = SandboxNetwork::new(hosts);
             sandbox = sandbox.network(allowed.clone());
@@ -144,16 +159,12 @@ impl SandboxedProgram {
         let environment = with_variables(chains.environment(&shown)).with("HOME", &home);
         let environment =
             environment.build().map_err(|error| Failure::of(ErrorKind::InvalidRequest, &error))?;
-        let folder = match access {
-            // The sandbox shows no workspace at this level.
-            ToolAccess::ScopedOnly => home,
-            // A link that leads there does not exist inside.
-            _ => workspace.folder().to_owned(),
-        };
-        let command = SandboxCommand::new(std::iter::once(program.into_os_string()).chain(self.arguments))
+        // A link that leads there does not exist inside.
+        let folder = workspace.folder().to_owned();
+        let command = SandboxCommand::new(std::iter::once(program.into_os_string()).chain(arguments))
             .folder(&folder)
             .environment(environment)
-            .entry(&self.run);
+            .entry(&plan.run);
         let (invocation, support) = sandbox.prepare(command).await.map_err(|error| failure(&error))?;
         let sandbox = ProcessSandbox { support, without_repository, network };
         Ok(SandboxedInvocation { invocation, sandbox, working_directory: folder })
@@ -217,4 +228,16 @@ fn failure(error: &SandboxError) -> Failure {
         _ => ErrorKind::Crashed,
     };
     Failure::of(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_bubblewrap_gets_the_command_that_installs_it() {
+        let failure = failure(&SandboxError::BubblewrapMissing);
+        assert_eq!(failure.kind, ErrorKind::NotInstalled);
+        assert!(failure.message.unwrap().contains("`apt-get install bubblewrap`"));
+    }
 }

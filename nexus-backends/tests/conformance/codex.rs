@@ -13,6 +13,7 @@ use nexus_testkit::{
     real,
     sim::Dialect,
 };
+use serde_json::json;
 
 use crate::Subjects;
 
@@ -35,6 +36,10 @@ pub(crate) fn subjects() -> Subjects {
         for (module, model) in
             MODELS.into_iter().filter(|(module, _)| effort::is_deep() || *module == CODE_MODE)
         {
+            if effort::is_deep() {
+                let inside = real_subject(&executable, model).with_setting("enforce", json!("sandbox"));
+                subjects.push((format!("real::{module}_{number}_sandboxed"), Arc::new(inside)));
+            }
             subjects.push((format!("real::{module}_{number}"), Arc::new(real_subject(&executable, model))));
         }
     }
