@@ -9,25 +9,14 @@ use nexus_process::environment::{Environment, EnvironmentBuilder, EnvironmentErr
 use nexus_process::executable::Executable;
 use nexus_process::sandbox::AllowedHosts;
 use nexus_process::spawn::{Invocation, StdinMode};
-use schemars::JsonSchema;
-use serde::Deserialize;
 use url::Url;
 
 use super::caller_tools;
 use super::contract::TurnPlan;
-use super::process_sandbox::{ProcessSandbox, SandboxFiles, SandboxedInvocation, SandboxedProgram};
-use super::settings::Settings;
+use super::process_sandbox::ProcessSandbox;
+use super::sandboxed_program::{SandboxFiles, SandboxedInvocation, SandboxedProgram};
+use super::settings::{LevelEnforcer, Settings};
 use crate::server_address::server_address;
-
-/// Enforcer of the access levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LevelEnforcer {
-    /// The program, by its own rules or its own sandbox.
-    Program,
-    /// The sandbox of Nexus.
-    Sandbox,
-}
 
 impl Settings {
     /// Returns true if the sandbox of Nexus encloses a program that enforces every level itself unless the settings say otherwise.

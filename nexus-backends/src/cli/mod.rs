@@ -58,6 +58,7 @@ pub(crate) mod program_files;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;
+pub(crate) mod sandboxed_program;
 pub(crate) mod settings;
 #[cfg(test)]
 mod slow_host_tests;

@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::enforcement::LevelEnforcer;
 use crate::host_list::HostList;
 pub(crate) use crate::settings::Billing;
 use crate::settings::{CredentialSetting, absolute, absolute_from_home, check_web_url, read_by_key};
@@ -58,6 +57,16 @@ pub(crate) enum VersionsSetting {
     Tested,
     /// Any version, with a warning, and for any turn: even one that it is known not to finish.
     Any,
+}
+
+/// Enforcer of the access levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LevelEnforcer {
+    /// The program, by its own rules or its own sandbox.
+    Program,
+    /// The sandbox of Nexus.
+    Sandbox,
 }
 
 /// The host's network settings that a CLI gets.

@@ -60,7 +60,7 @@ pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
 #[derive(Debug)]
 pub(super) struct PreparedHome {
     pub(super) home: PrivateHome,
-    pub(super) folders: ProcessFolders,
+    pub(super) folders: VariableFolders,
     pub(super) working_directory: PathBuf,
     pub(super) session: ConversationState,
     /// Conversation to resume, by the CLI's own id.
@@ -69,7 +69,7 @@ pub(super) struct PreparedHome {
 
 /// Folders that the variables of a process name.
 #[derive(Debug)]
-pub(super) struct ProcessFolders {
+pub(super) struct VariableFolders {
     temporary: PathBuf,
     /// The CLI's own folder. `None` for the user's.
     pub(super) config: Option<PathBuf>,
@@ -102,7 +102,7 @@ pub(super) fn settle(
     };
     let access = plan.request.tool_access;
     let private = |name: &str, is_private: bool| is_private.then(|| home.folder(name)).transpose();
-    let folders = ProcessFolders {
+    let folders = VariableFolders {
         temporary: home.folder("tmp").map_err(unwritable)?,
         // Programs in the agent's shell, such as git, cargo and ssh, need the user's own `HOME`.
         home: private("home", is_lent && access == ToolAccess::ScopedOnly).map_err(unwritable)?,
@@ -217,7 +217,7 @@ pub(super) fn with_variables(
     builder: EnvironmentBuilder,
     plan: &TurnPlan,
     settings: &Settings,
-    folders: &ProcessFolders,
+    folders: &VariableFolders,
     lent: &[(&'static str, String)],
 ) -> EnvironmentBuilder {
     let mut builder = plan.complete(builder);

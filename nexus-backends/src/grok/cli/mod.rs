@@ -59,9 +59,8 @@ use nexus_core::{Availability, BuildContext, Capabilities, ResumeHandle, Setting
 use self::translate::GrokTranslator;
 pub(super) use self::version::VERSIONS;
 use crate::cli::CliBackend;
-use crate::cli::enforcement::LevelEnforcer;
 use crate::cli::provider::CredentialProvider;
-use crate::cli::settings::{Billing, Settings};
+use crate::cli::settings::{Billing, LevelEnforcer, Settings};
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;

@@ -15,8 +15,8 @@ use super::{
 use crate::auth::Lease;
 use crate::cli::StartupWait;
 use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
-use crate::cli::process_sandbox::{SandboxFiles, SandboxHome};
 use crate::cli::refusal;
+use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::Billing;
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Prepared, TurnPlan};

@@ -60,6 +60,7 @@ pub(crate) async fn has_sandbox() -> bool {
 pub(crate) async fn encloses_a_real_program<Kind: BackendKind>(stage: Stage<Kind>, model: &str) {
     assert!(has_sandbox().await);
     can_open_networks();
+    let bare = stage.backend();
     let stage = stage.with("enforce", json!("sandbox"));
     let backend = stage.backend();
     let secret = stage.write("secret.txt", "canary-of-the-user");
@@ -90,15 +91,19 @@ pub(crate) async fn encloses_a_real_program<Kind: BackendKind>(stage: Stage<Kind
         assert!(!told.contains("canary") && !new.exists(), "{access:?}: {told}");
         assert!(stage.path("work/made.txt").exists(), "{access:?}: {told}");
 
-        stage.sim.set_scenario(Scenario::text("Again."));
-        let handle = ran.result().resume.clone().expect("a handle");
-        let mut request = request.with_conversation(ConversationMode::resume(handle));
-        request.prompt = TurnRequest::new("Second.").prompt;
-        let ran = run(&*backend, request).await;
-        assert_eq!(ran.result().text, "Again.", "{access:?}");
-        let calls = stage.calls();
-        let said = calls.last().unwrap().conversation.user_texts().join("\n");
-        assert!(said.contains("First.") && said.contains("Second."), "{access:?}: {said}");
+        // The conversation goes on inside, and without the sandbox.
+        let mut handle = ran.result().resume.clone().expect("a handle");
+        for backend in [&backend, &bare] {
+            stage.sim.set_scenario(Scenario::text("Again."));
+            let mut request = request.clone().with_conversation(ConversationMode::resume(handle));
+            request.prompt = TurnRequest::new("Second.").prompt;
+            let ran = run(&**backend, request).await;
+            assert_eq!(ran.result().text, "Again.", "{access:?}");
+            handle = ran.result().resume.clone().expect("a handle");
+            let calls = stage.calls();
+            let said = calls.last().unwrap().conversation.user_texts().join("\n");
+            assert!(said.contains("First.") && said.contains("Second."), "{access:?}: {said}");
+        }
     }
 }
 
