@@ -7,6 +7,7 @@ use nexus_core::SettingsError;
 use nexus_process::sandbox::{AllowedHostError, AllowedHosts, RefusedConnection, SandboxNetwork};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use url::Host;
 
 /// Maximum size of the words for the model, in bytes. They are added to an answer that may be as long as an answer can be.
 const MAX_NOTICE_BYTES: usize = 300;
@@ -46,17 +47,8 @@ impl HostList {
     }
 }
 
-/// Encodes an international name. Other entries stay as they are, and so do all in a build without a URL parser, in which such
-/// a name is rejected.
-#[cfg(not(any(feature = "native", feature = "acp")))]
-fn encoded(entry: &str) -> String {
-    entry.to_owned()
-}
-
 /// Encodes an international name. Other entries stay as they are.
-#[cfg(any(feature = "native", feature = "acp"))]
 fn encoded(entry: &str) -> String {
-    use url::Host;
     if entry.is_ascii() {
         return entry.to_owned();
     }

@@ -45,7 +45,7 @@ mod own_login;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod redact;
 mod registry;
-#[cfg(any(feature = "native", feature = "login", feature = "acp"))]
+#[cfg(any(feature = "native", feature = "login", feature = "cli"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod server_address;
 #[cfg(any(feature = "cli", feature = "native"))]

@@ -59,7 +59,7 @@ const SHOWN: [(&str, ConfigUseKind); 20] = [
     ("servers", ConfigUseKind::Address),
     // Commands of an agent reach them, with the project's files.
     ("command_hosts", ConfigUseKind::Address),
-    // Programs of `mcp_servers` reach them.
+    // Programs of `mcp_servers`, and of backends in the sandbox, reach them.
     ("hosts", ConfigUseKind::Address),
     ("program_folders", ConfigUseKind::Folder),
     ("login_folders", ConfigUseKind::Folder),

@@ -11,11 +11,9 @@ use nexus_core::{
     ErrorKind, ForgetSupport, LimitSupport, LoopMode, OutputSupport, ResumeHandle, SettingsError, Support,
     TextGranularity, ToolAccess, harness::Failure,
 };
-use nexus_process::environment::{EnvironmentBuilder, EnvironmentError, NetworkSettings};
+use nexus_process::environment::EnvironmentBuilder;
 use nexus_process::executable::{Executable, ExecutableError};
-use nexus_process::sandbox::AllowedHosts;
-use nexus_process::spawn::{Invocation, StdinMode};
-use url::Url;
+use nexus_process::spawn::StdinMode;
 
 use super::agent::{Furnishing, ProcessSetup};
 use super::home;
@@ -25,10 +23,10 @@ use super::program::{AgentProgram, LevelEnforcement};
 use super::prompt::{prompt, text_bytes};
 use super::translate::{AcpTranslator, Script};
 use crate::auth::Lease;
-use crate::cli::caller_tools;
+use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::permission::Permissions;
-use crate::cli::process_sandbox::{SandboxHome, SandboxedProgram};
 use crate::cli::refusal::unwritable;
+use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::{Billing, Settings, VersionsSetting};
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, StartupWait, TurnPlan};
 use crate::server_address::server_address;
@@ -109,12 +107,7 @@ impl LocalAgent {
     }
 
     fn enforcement(&self, access: ToolAccess) -> Option<LevelEnforcement> {
-        self.program.enforcement(access, self.own.enforce)
-    }
-
-    fn user_home(&self) -> Option<PathBuf> {
-        let home = self.context.environment.get("HOME").map(PathBuf::from);
-        home.filter(|home| home.is_absolute())
+        self.program.enforcement(access, self.settings.enforce)
     }
 
     fn has_own_home(&self) -> bool {
@@ -172,21 +165,6 @@ impl LocalAgent {
         }
     }
 
-    /// Returns the entries of the hosts that the agent reaches from the sandbox.
-    fn hosts(&self, plan: &TurnPlan) -> Vec<String> {
-        let mut hosts: Vec<String> = match &self.settings.base_url {
-            Some(url) => entries_of_server(url),
-            None => self.program.hosts().into_iter().map(str::to_owned).collect(),
-        };
-        hosts.extend(self.own.hosts.entries());
-        // The caller's tools are served on this machine.
-        let tools = plan.tools.as_ref().and_then(|tools| server_address(tools.url()));
-        hosts.extend(tools.map(|tools| format!("{}:{}", caller_tools::HOST, tools.port)));
-        hosts.sort();
-        hosts.dedup();
-        hosts
-    }
-
     /// Returns the folders below the user's home with the agent's own login.
     fn login_folders(&self) -> Vec<PathBuf> {
         // A lent credential or another server replaces the login, which must not reach that server.
@@ -198,19 +176,6 @@ impl LocalAgent {
         folders.dedup();
         folders
     }
-}
-
-/// Returns the entries of a list of hosts that allow the server of a URL, by its written and by its normalised name.
-fn entries_of_server(url: &str) -> Vec<String> {
-    let entry = |host: &str, port: u16| match host.contains(':') && !host.starts_with('[') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
-    };
-    let parsed = Url::parse(url).ok();
-    let written = parsed.as_ref().and_then(|url| Some(entry(url.host_str()?, url.port_or_known_default()?)));
-    let normalised = server_address(url).map(|server| entry(&server.host, server.port));
-    let entries = written.into_iter().chain(normalised);
-    entries.filter(|entry| AllowedHosts::parse([entry.as_str()]).is_ok()).collect()
 }
 
 #[async_trait]
@@ -311,10 +276,8 @@ impl Cli for LocalAgent {
             write(&place.home, name, content)?;
         }
         let has_own_home = self.has_own_home();
-        let variables = |mut builder: EnvironmentBuilder| {
-            if self.settings.network.inherit_proxy && !enforcement.in_sandbox {
-                builder = builder.network(NetworkSettings::Pass);
-            }
+        let variables = |builder: EnvironmentBuilder| {
+            let mut builder = plan.complete(builder);
             if let Some(file) = &self.settings.network.ca_file {
                 builder = builder.with("NODE_EXTRA_CA_CERTS", file).with("SSL_CERT_FILE", file);
             }
@@ -340,41 +303,27 @@ impl Cli for LocalAgent {
             AgentProgram::Known(_) => furnishing.arguments.iter().cloned().chain(protocol).collect(),
             _ => protocol.chain(furnishing.arguments.iter().cloned()).collect(),
         };
-        let (invocation, sandbox, working_directory) = if enforcement.in_sandbox {
-            let mut read_only = self.own.program_folders.clone();
-            read_only.extend(self.settings.network.ca_file.clone());
-            let host = self.context.environment.iter();
-            let program = SandboxedProgram {
-                executable,
-                arguments,
-                host: host.map(|(name, value)| (name.into(), value.into())).collect(),
+        let sandbox = enforcement.in_sandbox.then(|| SandboxNeeds {
+            files: SandboxFiles {
                 home: if has_own_home { SandboxHome::Folder(place.home.clone()) } else { SandboxHome::Empty },
-                user_home: self.user_home(),
+                writable: Vec::new(),
                 login_folders: self.login_folders(),
-                read_only,
-                hosts: self.hosts(plan),
-                working_directory: place.working_directory.clone(),
-                is_private_directory: plan.is_private_directory,
-                extra_roots: request.extra_roots.clone(),
-                access: request.tool_access,
-                nexus_home: plan.nexus_home.clone(),
-                run: plan.run.clone(),
-            };
-            let prepared = program.prepare(|builder| variables(plan.complete(builder))).await?;
-            (prepared.invocation, Some(prepared.sandbox), prepared.working_directory)
-        } else {
-            let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
-            let environment = variables(plan.environment(&self.context.environment));
-            let mut environment = environment.build().map_err(invalid)?;
-            if plan.tools.is_some() {
-                environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
-            }
-            let invocation = Invocation::new(executable, &place.working_directory)
-                .arguments(arguments)
-                .environment(environment)
-                .stdin(StdinMode::Open);
-            (invocation, None, place.working_directory)
+                read_only: Vec::new(),
+                settings: Vec::new(),
+            },
+            hosts: self.program.hosts().into_iter().map(str::to_owned).collect(),
+        });
+        let start = ProgramStart {
+            plan,
+            settings: &self.settings,
+            host: &self.context.environment,
+            executable,
+            arguments,
+            working_directory: place.working_directory,
+            stdin: StdinMode::Open,
+            sandbox,
         };
+        let ReadyProcess { invocation, sandbox, working_directory } = start.prepare(variables).await?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let permissions = Permissions::of(plan);
         // A known agent gets the model before its process starts, and others may.
@@ -462,15 +411,5 @@ mod tests {
             assert_eq!(std::fs::read_to_string(home.join(name)).unwrap(), "new");
             assert!(!home.join(name).is_symlink(), "{name}");
         }
-    }
-
-    #[test]
-    fn a_server_is_allowed_by_its_written_and_its_normalised_name() {
-        let all = |url| entries_of_server(url).join(" ");
-        assert_eq!(all("http://LOCALHOST:8080/v1"), "localhost:8080 localhost:8080");
-        assert_eq!(all("https://api.example.com/v1"), "api.example.com:443 api.example.com:443");
-        assert_eq!(all("http://127.0.0.2:80"), "127.0.0.2:80 localhost:80");
-        assert_eq!(all("http://[::1]:8080"), "[::1]:8080 localhost:8080");
-        assert_eq!(all("http://"), "");
     }
 }

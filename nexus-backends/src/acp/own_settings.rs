@@ -8,8 +8,6 @@ use nexus_core::{BuildContext, CredentialSource, SettingsError, variable_name_fa
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::host_list::HostList;
-use crate::settings::absolute_from_home;
 use crate::settings::value::SettingValue;
 
 /// Settings of this kind alone, as they are written.
@@ -24,12 +22,6 @@ pub(super) struct OwnSettings {
     /// The vendor whose model answers, for panels of several vendors. Default: that of the known agent, else the name of the
     /// program.
     vendor: Option<String>,
-    /// Enforcer of the access levels below unrestricted: the program itself, where it was tested to enforce the level, or Nexus's
-    /// sandbox around the program. Default: the program where it enforces the level, else the sandbox.
-    enforce: Option<LevelEnforcer>,
-    /// Hosts that the agent reaches from the sandbox, such as api.example.com or localhost:8080, in addition to the host of `base_url`, or
-    /// without that, those of a known agent's vendor.
-    hosts: HostList,
     /// Variables of the agent: a text, { variable: NAME } of the host's environment, or { credential: … } as for a backend.
     environment: BTreeMap<String, SettingValue>,
     /// Home of the agent. own: a folder of its own, stored with the conversation (the default for a known agent). user: that of the user; in
@@ -38,19 +30,6 @@ pub(super) struct OwnSettings {
     /// Folders below the user's home with the agent's own login, such as .local/share/opencode. They are writable in the sandbox, so
     /// that the agent can renew its login. Default: none.
     login_folders: Vec<PathBuf>,
-    /// Further files and folders that the program needs, shown read-only in the sandbox. Default: the packages or the Python environment
-    /// of the program, and the tool chains of the user.
-    program_folders: Vec<PathBuf>,
-}
-
-/// Enforcer of the access levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum LevelEnforcer {
-    /// The program, by its own rules or its own sandbox.
-    Program,
-    /// The sandbox of Nexus.
-    Sandbox,
 }
 
 /// Home of an agent.
@@ -66,20 +45,16 @@ pub(super) enum AgentHome {
 /// Settings of this kind alone, checked.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedAgentSettings {
-    pub(super) enforce: Option<LevelEnforcer>,
-    pub(super) hosts: HostList,
     pub(super) texts: BTreeMap<String, String>,
     pub(super) secrets: BTreeMap<String, Arc<dyn CredentialSource>>,
     pub(super) home: Option<AgentHome>,
     /// Paths below the user's home.
     pub(super) login_folders: Vec<PathBuf>,
-    pub(super) program_folders: Vec<PathBuf>,
 }
 
 impl CheckedAgentSettings {
     /// Checks the settings. An error names the key.
     pub(super) fn read(own: OwnSettings, context: &BuildContext) -> Result<Self, SettingsError> {
-        own.hosts.check("hosts")?;
         let (mut texts, mut secrets) = (BTreeMap::new(), BTreeMap::new());
         for (name, value) in own.environment {
             if let Some(fault) = variable_name_fault(&name) {
@@ -110,19 +85,7 @@ impl CheckedAgentSettings {
             }
         }
         let login_folders = own.login_folders.into_iter().map(|folder| below_home(&folder));
-        Ok(Self {
-            enforce: own.enforce,
-            hosts: own.hosts,
-            texts,
-            secrets,
-            home: own.home,
-            login_folders: login_folders.collect::<Result<_, _>>()?,
-            program_folders: own
-                .program_folders
-                .into_iter()
-                .map(|path| absolute_from_home(&path, context))
-                .collect(),
-        })
+        Ok(Self { texts, secrets, home: own.home, login_folders: login_folders.collect::<Result<_, _>>()? })
     }
 }
 

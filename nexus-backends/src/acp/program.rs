@@ -8,7 +8,7 @@ use nexus_core::{AccessEnforcer, AccessSupport, CostReport, PromptBlock, ToolAcc
 use super::agent::{self, CallNames, KnownAgent, UsageReport};
 use super::failure::OwnWords;
 use super::listed::ListedAgent;
-use super::own_settings::LevelEnforcer;
+use crate::cli::settings::LevelEnforcer;
 
 /// Longest time until an unknown program exits after its input is closed. Source: our own choice; the known agents take
 /// up to 2.2 seconds, or never exit.

@@ -15,6 +15,7 @@ use super::contract::Cli;
 use super::settings::Settings;
 use super::sweep::sweep;
 use super::turn::{DriverSettings, TurnRunner};
+use crate::server_address::server_address;
 use nexus_process::containment::{ContainmentPolicy, strongest};
 
 /// One CLI as an [`ExecutionBackend`]: the parts that all vendors' CLIs share.
@@ -75,7 +76,7 @@ impl<C: Cli> CliBackend<C> {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
         let mut backend = Self::new(id, cli(&settings, context)?, &context.home);
-        backend.server = settings.base_url.as_deref().and_then(server_of);
+        backend.server = settings.base_url.as_deref().and_then(server_address);
         backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
@@ -91,17 +92,6 @@ impl<C: Cli> CliBackend<C> {
     /// Ends the processes of dead hosts and removes their files. Runs once per backend, at its first probe or turn.
     fn sweep(&self) {
         self.swept.call_once(|| sweep(&self.driver.nexus_home));
-    }
-}
-
-/// Returns the server of a URL. A build without a URL parser returns `None`.
-fn server_of(url: &str) -> Option<ServerAddress> {
-    #[cfg(any(feature = "native", feature = "login", feature = "acp"))]
-    return crate::server_address::server_address(url);
-    #[cfg(not(any(feature = "native", feature = "login", feature = "acp")))]
-    {
-        let _ = url;
-        None
     }
 }
 

@@ -47,6 +47,7 @@ mod contract;
 mod drive;
 #[cfg(test)]
 mod driver_tests;
+pub(crate) mod enforcement;
 pub(crate) mod kept;
 #[cfg(test)]
 mod mcp_tests;
@@ -57,6 +58,7 @@ pub(crate) mod program_files;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;
+pub(crate) mod sandboxed_program;
 pub(crate) mod settings;
 #[cfg(test)]
 mod slow_host_tests;

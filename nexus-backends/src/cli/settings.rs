@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::host_list::HostList;
 pub(crate) use crate::settings::Billing;
-use crate::settings::{CredentialSetting, absolute, check_web_url, read_by_key};
+use crate::settings::{CredentialSetting, absolute, absolute_from_home, check_web_url, read_by_key};
 
 /// Settings of a delegated backend. Every key may be left out.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -32,6 +33,15 @@ pub(crate) struct Settings {
     pub(crate) containment: ContainmentPolicy,
     pub(crate) network: NetworkSettings,
     pub(crate) versions: VersionsSetting,
+    /// Enforcer of the access levels below unrestricted: the program itself, where it was tested to enforce the level, or Nexus's
+    /// sandbox around the program. Default: the program where it enforces the level, else the sandbox.
+    pub(crate) enforce: Option<LevelEnforcer>,
+    /// Hosts that the program reaches from the sandbox, such as api.example.com or localhost:8080, in addition to the host of
+    /// `base_url`, or without that, those of the program's vendor.
+    pub(crate) hosts: HostList,
+    /// Further files and folders that the program needs, shown read-only in the sandbox. Default: the packages or the Python
+    /// environment of the program, and the tool chains of the user.
+    pub(crate) program_folders: Vec<PathBuf>,
 }
 
 /// Versions of the program that may run: untested ones too, with a warning (the default); only those that
@@ -47,6 +57,16 @@ pub(crate) enum VersionsSetting {
     Tested,
     /// Any version, with a warning, and for any turn: even one that it is known not to finish.
     Any,
+}
+
+/// Enforcer of the access levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LevelEnforcer {
+    /// The program, by its own rules or its own sandbox.
+    Program,
+    /// The sandbox of Nexus.
+    Sandbox,
 }
 
 /// The host's network settings that a CLI gets.
@@ -72,6 +92,9 @@ impl Settings {
             _ => absolute(path),
         });
         check_web_url("base_url", read.base_url.as_deref())?;
+        read.hosts.check("hosts")?;
+        read.program_folders =
+            read.program_folders.iter().map(|path| absolute_from_home(path, context)).collect();
         Ok(read)
     }
 
@@ -101,6 +124,9 @@ mod tests {
         assert_eq!(read(json!({ "containment": "exactly" })).unwrap_err().path, ["containment"]);
         assert_eq!(read(json!({ "excutable": "x" })).unwrap_err().path, ["excutable"]);
         assert_eq!(read(json!({ "base_url": "localhost" })).unwrap_err().path, ["base_url"]);
+        assert_eq!(read(json!({ "enforce": "nobody" })).unwrap_err().path, ["enforce"]);
+        assert_eq!(read(json!({ "hosts": ["https://a.test/"] })).unwrap_err().path, ["hosts"]);
+        assert_eq!(read(json!({ "program_folders": "/opt" })).unwrap_err().path, ["program_folders"]);
     }
 
     #[test]
@@ -113,7 +139,10 @@ mod tests {
 
     #[test]
     fn paths_are_relative_to_the_configuration() {
-        let settings = read(json!({ "executable": "bin/x", "record": "rec" })).unwrap();
+        let settings =
+            read(json!({ "executable": "bin/x", "record": "rec", "program_folders": ["lib", "/opt"] }))
+                .unwrap();
+        assert_eq!(settings.program_folders, [PathBuf::from("/base/lib"), PathBuf::from("/opt")]);
         assert_eq!(settings.executable.unwrap(), PathBuf::from("/base/bin/x"));
         assert_eq!(settings.record.unwrap(), PathBuf::from("/base/rec"));
         assert_eq!(read(json!({ "executable": "x" })).unwrap().executable.unwrap(), PathBuf::from("x"));

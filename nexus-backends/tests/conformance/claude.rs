@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use nexus_backends::claude::cli::ClaudeCli;
-use nexus_testkit::{conformance::DelegatedSubject, fake_cli::Vendor, real, sim::Dialect};
+use nexus_testkit::{conformance::DelegatedSubject, effort, fake_cli::Vendor, real, sim::Dialect};
 use serde_json::json;
 
 use crate::Subjects;
@@ -17,6 +17,14 @@ pub(crate) fn subjects() -> Subjects {
     for (number, executable) in (1..).zip(real::programs(REAL)) {
         let module = format!("real::claude_{number}");
         let name = format!("claude-cli with {}", executable.display());
+        if effort::is_deep() {
+            let inside = real_subject(&format!("{name} in the sandbox of Nexus"), executable.clone());
+            let inside = inside.with_setting("enforce", json!("sandbox")).not_staging(
+                "a_connection_that_is_refused_is_a_transport_error",
+                "the network of the sandbox answers in place of a server without TLS, with status 502",
+            );
+            subjects.push((format!("{module}_sandboxed"), Arc::new(inside)));
+        }
         subjects.push((module, Arc::new(real_subject(&name, executable))));
     }
     subjects

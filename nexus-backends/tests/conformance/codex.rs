@@ -13,6 +13,7 @@ use nexus_testkit::{
     real,
     sim::Dialect,
 };
+use serde_json::json;
 
 use crate::Subjects;
 
@@ -35,6 +36,13 @@ pub(crate) fn subjects() -> Subjects {
         for (module, model) in
             MODELS.into_iter().filter(|(module, _)| effort::is_deep() || *module == CODE_MODE)
         {
+            if effort::is_deep() {
+                let inside = real_subject(&executable, model).with_setting("enforce", json!("sandbox")).not_staging(
+                    "a_connection_that_is_refused_is_a_transport_error",
+                    "the network of the sandbox answers in place of a server without TLS, with status 502",
+                );
+                subjects.push((format!("real::{module}_{number}_sandboxed"), Arc::new(inside)));
+            }
             subjects.push((format!("real::{module}_{number}"), Arc::new(real_subject(&executable, model))));
         }
     }

@@ -7,6 +7,7 @@ use std::{
 
 use nexus_backends::grok::cli::GrokCli;
 use nexus_testkit::{conformance::DelegatedSubject, effort, fake_cli::Vendor, real, sim::Dialect};
+use serde_json::json;
 
 use crate::Subjects;
 
@@ -20,6 +21,14 @@ pub(crate) fn subjects(programs: &Path) -> Subjects {
         subjects.push(("grok_fake".to_owned(), Arc::new(fake(programs))));
     }
     for (number, executable) in (1..).zip(real::programs(REAL)) {
+        if effort::is_deep() {
+            let inside =
+                real_subject(executable.clone()).with_setting("enforce", json!("sandbox")).not_staging(
+                    "a_connection_that_is_refused_is_a_transport_error",
+                    "the network of the sandbox answers in place of a server without TLS, with status 502",
+                );
+            subjects.push((format!("real::grok_{number}_sandboxed"), Arc::new(inside)));
+        }
         subjects.push((format!("real::grok_{number}"), Arc::new(real_subject(executable))));
     }
     subjects

@@ -29,6 +29,9 @@ const AGENT_CASES: [&str; 2] = ["an_ordinary_turn_is_understood", "a_refused_cre
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
+    if let Some(code) = nexus_process::sandbox::open_if_asked() {
+        return ExitCode::from(code);
+    }
     let programs = match parties::programs_without("bwrap") {
         Ok(programs) => programs,
         Err(error) => {

@@ -27,6 +27,7 @@ mod native_loop;
 mod native_requests;
 mod native_transcripts;
 mod sandboxed_agents;
+mod sandboxed_clis;
 mod signature_oracle;
 mod support;
 mod vendor_logins;

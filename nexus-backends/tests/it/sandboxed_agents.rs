@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, Once},
+    sync::Arc,
     time::Duration,
 };
 
@@ -18,16 +18,13 @@ use nexus_core::{
     AccessEnforcer, AccessSupport, BuildContext, ConversationMode, ErrorKind, EventEnvelope,
     ExecutionBackend, Forgotten, Tool, ToolAccess, Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
 };
-use nexus_process::sandbox::{Sandbox, open_network, set_network_opener};
 use nexus_testkit::{
-    child_test,
     escapes::EscapeSite,
     sim::{Dialect, Reply, Scenario, Sim, ToolCall},
 };
 use serde_json::{Value, json};
 
-/// Names the folder of a run to the test that opens its network.
-const FOLDER: &str = "NEXUS_TEST_OPENS_NETWORK";
+use crate::support::sandbox::{can_open_networks, has_sandbox};
 
 /// An agent that runs `task.sh` of its working directory, and answers with the output in base64.
 const AGENT: &str = r#"
@@ -48,39 +45,6 @@ while IFS= read -r line; do
     echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":$result}"
 done
 "#;
-
-/// The opener of this test program's networks.
-#[test]
-fn a_network_is_opened() {
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        open_network(Path::new(&folder)).unwrap();
-    }
-}
-
-/// Lets this program open networks.
-fn can_open_networks() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let opener = tempfile::tempdir().unwrap().keep().join("opener");
-        child_test::install(&opener, a_network_is_opened, FOLDER);
-        set_network_opener(opener, "open");
-    });
-}
-
-/// Returns true if this machine has a sandbox. One that has none passes, and says why.
-async fn has_sandbox() -> bool {
-    match Sandbox::new().check().await {
-        Ok(()) => true,
-        Err(error) => {
-            assert!(
-                std::env::var_os("NEXUS_TEST_SANDBOX").is_none(),
-                "there must be a sandbox here: {error}"
-            );
-            eprintln!("SKIPPED, not shown here: {error}");
-            false
-        }
-    }
-}
 
 /// Machine with a project, a home and a home of Nexus.
 struct Machine {

@@ -177,6 +177,7 @@ fn sandboxes(id: &BackendId, backend: &dyn ExecutionBackend) -> Check {
         let enforcer = match capabilities.access.of(level) {
             AccessSupport::Kept(AccessEnforcer::Os) => "enforced by the operating system",
             AccessSupport::Kept(AccessEnforcer::Vendor) => "enforced by the vendor's own program",
+            AccessSupport::Kept(AccessEnforcer::Nexus) => "enforced by Nexus",
             AccessSupport::Kept(AccessEnforcer::None) => "not enforced",
             _ => "not offered",
         };

@@ -16,25 +16,42 @@ use super::tools::{EVERYTHING, READERS};
 /// observed with claude 2.1.197 and 2.1.329.
 pub(super) const ECHO: &str = "--replay-user-messages";
 
+/// Conditions of a process, beside its request.
+#[derive(Debug, Default)]
+pub(super) struct ArgumentInputs<'a> {
+    pub(super) effort: Option<AppliedEffort>,
+    pub(super) keeps_conversation: bool,
+    /// Conversation to resume, by the CLI's own id.
+    pub(super) resume: Option<&'a str>,
+    /// Folders that the CLI denies its own tools. Programs that its shell runs can still reach them, unless the CLI sees in the
+    /// command that it reads there.
+    pub(super) closed: &'a [PathBuf],
+    /// True if the caller has tools. The CLI allows every call of them at every level, because the session decides about each call.
+    pub(super) has_caller_tools: bool,
+    /// True if the CLI asks about calls that its level neither allows nor forbids. Otherwise it denies them.
+    pub(super) has_approver: bool,
+    pub(super) rules: OwnRules,
+}
+
+/// Rules of the CLI about calls of its own tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum OwnRules {
+    /// They enforce the level.
+    #[default]
+    EnforceLevel,
+    /// They are in force beside the sandbox of Nexus.
+    BesideSandbox,
+    /// They allow every tool of the level, because the sandbox of Nexus encloses the calls.
+    LeftToSandbox,
+}
+
 /// Builds the command line of one process.
-///
-/// The CLI denies its own tools the folders in `closed`. Programs that its shell runs can still reach them, unless the
-/// CLI sees in the command that it reads there. With `has_caller_tools`, the CLI allows every call of the caller's
-/// tools at every level, because the session decides about each call.
-///
-/// With `has_approver`, the CLI asks about calls that its level neither allows nor forbids. Otherwise it denies them.
 ///
 /// Every option that takes a list has the form `--option=value`. In the other form it would swallow the following
 /// arguments.
-pub(super) fn arguments(
-    request: &TurnRequest,
-    effort: Option<AppliedEffort>,
-    keeps_conversation: bool,
-    resume: Option<&str>,
-    closed: &[PathBuf],
-    has_caller_tools: bool,
-    has_approver: bool,
-) -> Vec<OsString> {
+pub(super) fn arguments(request: &TurnRequest, inputs: &ArgumentInputs<'_>) -> Vec<OsString> {
+    let ArgumentInputs { effort, keeps_conversation, resume, closed, has_caller_tools, has_approver, rules } =
+        *inputs;
     let mut arguments: Vec<OsString> = [
         "-p",
         "--output-format=stream-json",
@@ -63,6 +80,7 @@ pub(super) fn arguments(
     }
     let (mode, tools, allowed): (_, Option<&[&str]>, &[&str]) = match request.tool_access {
         ToolAccess::ReadOnly => ("dontAsk", Some(&READERS), &[]),
+        ToolAccess::WorkspaceWrite if rules == OwnRules::LeftToSandbox => ("acceptEdits", None, &EVERYTHING),
         ToolAccess::WorkspaceWrite => ("acceptEdits", None, &[]),
         ToolAccess::Unrestricted => ("acceptEdits", None, &EVERYTHING),
         // Unreachable, because the capabilities reject an unknown level. The fallback is the narrowest level.
@@ -80,10 +98,19 @@ pub(super) fn arguments(
         option("--permission-prompt-tool", OsStr::new("stdio"));
     }
     if request.tool_access != ToolAccess::ScopedOnly {
-        option("--settings", OsStr::new(&closing(closed).to_string()));
+        let mut settings = closing(closed);
+        if rules != OwnRules::EnforceLevel {
+            settings["sandbox"] = json!({ "enabled": false });
+        }
+        option("--settings", OsStr::new(&settings.to_string()));
     }
     for root in &request.extra_roots {
-        option("--add-dir", std::path::absolute(root).as_deref().unwrap_or(root).as_os_str());
+        let path = match rules {
+            OwnRules::EnforceLevel => std::path::absolute(root),
+            // The sandbox of Nexus shows a folder only under its real path.
+            _ => root.canonicalize(),
+        };
+        option("--add-dir", path.as_deref().unwrap_or(root).as_os_str());
     }
     if let Some(calls) = request.limits.model_calls.filter(|calls| *calls > 0) {
         option("--max-turns", OsStr::new(&calls.to_string()));
@@ -134,8 +161,10 @@ mod tests {
 
     fn words_with(request: &TurnRequest, has_caller_tools: bool) -> Vec<String> {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&EFFORTS));
-        let arguments =
-            arguments(request, effort, false, None, &["/nexus/auth".into()], has_caller_tools, false);
+        let closed = ["/nexus/auth".into()];
+        let inputs =
+            ArgumentInputs { effort, closed: &closed, has_caller_tools, ..ArgumentInputs::default() };
+        let arguments = arguments(request, &inputs);
         arguments.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 
@@ -183,6 +212,27 @@ mod tests {
         assert!(has(&sandboxed, "--permission-mode=acceptEdits"));
         assert!(!sandboxed.iter().any(|word| word.starts_with("--allowedTools")));
         assert!(at(ToolAccess::Unrestricted).iter().any(|word| word.starts_with("--allowedTools=")));
+    }
+
+    #[test]
+    fn in_the_sandbox_of_nexus_the_cli_has_none_of_its_own_and_may_be_left_without_rules() {
+        let allowed = |access, rules| {
+            let request = TurnRequest::new("x").with_tool_access(access).with_extra_root("/proc/self");
+            let words = arguments(&request, &ArgumentInputs { rules, ..ArgumentInputs::default() });
+            let words: Vec<String> = words.into_iter().map(|word| word.into_string().unwrap()).collect();
+            let is_off = words.iter().any(|word| word.contains(r#""sandbox":{"enabled":false}"#));
+            let has_settings = access != ToolAccess::ScopedOnly;
+            assert_eq!(is_off, has_settings && rules != OwnRules::EnforceLevel, "{access:?} {rules:?}");
+            let is_real = words.contains(&format!("--add-dir=/proc/{}", std::process::id()));
+            assert_eq!(is_real, rules != OwnRules::EnforceLevel, "{words:?}");
+            words.iter().any(|word| word.starts_with("--allowedTools=") && word.contains("Bash"))
+        };
+        for rules in [OwnRules::EnforceLevel, OwnRules::BesideSandbox, OwnRules::LeftToSandbox] {
+            for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite] {
+                let is_left = rules == OwnRules::LeftToSandbox && access == ToolAccess::WorkspaceWrite;
+                assert_eq!(allowed(access, rules), is_left, "{access:?} {rules:?}");
+            }
+        }
     }
 
     #[test]

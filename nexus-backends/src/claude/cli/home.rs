@@ -12,10 +12,7 @@
 //! connection there (`claude-cli-nodejs/…/mcp-logs-nexus`), without the token. The CLI removes the log after some
 //! weeks. No code here opens a credential of the CLI.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-};
+use std::{io, path::PathBuf};
 
 use nexus_core::{
     BuildContext, ConversationMode, Credential, ErrorKind, OnLost, ToolAccess, harness::Failure,
@@ -23,11 +20,10 @@ use nexus_core::{
 
 use super::conversation::{ConversationState, KeptFolder, RetainedSession};
 use super::service::ServiceSettings;
-use crate::cli::caller_tools;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::{Attempt, TurnPlan};
-use nexus_process::environment::{Environment, NetworkSettings};
+use nexus_process::environment::EnvironmentBuilder;
 use nexus_process::private_home::PrivateHome;
 
 /// Number of retries of a failed model call within the CLI. Its own default of 10 takes three minutes.
@@ -60,15 +56,27 @@ pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
     ("CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH", "1000000"),
 ];
 
-/// Prepared home, environment and conversation of one process.
+/// Prepared home, folders and conversation of one process.
 #[derive(Debug)]
 pub(super) struct PreparedHome {
     pub(super) home: PrivateHome,
-    pub(super) environment: Environment,
+    pub(super) folders: VariableFolders,
     pub(super) working_directory: PathBuf,
     pub(super) session: ConversationState,
     /// Conversation to resume, by the CLI's own id.
     pub(super) resume: Option<String>,
+}
+
+/// Folders that the variables of a process name.
+#[derive(Debug)]
+pub(super) struct VariableFolders {
+    temporary: PathBuf,
+    /// The CLI's own folder. `None` for the user's.
+    pub(super) config: Option<PathBuf>,
+    /// Value of `HOME`. `None` for the user's.
+    home: Option<PathBuf>,
+    /// Folder for caches. `None` for the user's.
+    cache: Option<PathBuf>,
 }
 
 /// Prepares the home of one process.
@@ -80,28 +88,37 @@ pub(super) struct PreparedHome {
 pub(super) fn settle(
     plan: &TurnPlan,
     attempt: &Attempt,
-    settings: &Settings,
     service: &ServiceSettings,
     context: &BuildContext,
-    credential: Option<&Credential>,
+    is_lent: bool,
 ) -> Result<PreparedHome, Failure> {
+    refuse_steering(&plan.request.environment, service)?;
     let home = plan.home()?;
     let location = locate(plan, attempt)?;
-    let config = match (credential, &location.folder) {
-        (None, _) => None,
-        (Some(_), Some(folder)) => Some(folder.config()),
-        (Some(_), None) => Some(home.folder("config").map_err(unwritable)?),
+    let config = match (is_lent, &location.folder) {
+        (false, _) => None,
+        (true, Some(folder)) => Some(folder.config()),
+        (true, None) => Some(home.folder("config").map_err(unwritable)?),
     };
-    let environment = environment(plan, (settings, service), context, &home, config.as_deref(), credential)?;
+    let access = plan.request.tool_access;
+    let private = |name: &str, is_private: bool| is_private.then(|| home.folder(name)).transpose();
+    let folders = VariableFolders {
+        temporary: home.folder("tmp").map_err(unwritable)?,
+        // Programs in the agent's shell, such as git, cargo and ssh, need the user's own `HOME`.
+        home: private("home", is_lent && access == ToolAccess::ScopedOnly).map_err(unwritable)?,
+        cache: private("cache", matches!(access, ToolAccess::ScopedOnly | ToolAccess::ReadOnly))
+            .map_err(unwritable)?,
+        config,
+    };
     let Location { working_directory, folder, before } = location;
     let backend = plan.backend.clone();
     let resume = before.as_ref().map(|kept| kept.session.clone());
-    let users = config.is_none().then(|| users_folder(context)).flatten();
+    let users = folders.config.is_none().then(|| users_folder(context)).flatten();
     let session = match folder {
         Some(folder) => ConversationState::kept(backend, &working_directory, folder, users, before),
         None => ConversationState::forgotten(backend),
     };
-    Ok(PreparedHome { home, environment, working_directory, session, resume })
+    Ok(PreparedHome { home, folders, working_directory, session, resume })
 }
 
 /// Working directory of the process, and folder of its conversation.
@@ -113,7 +130,7 @@ struct Location {
 }
 
 /// Returns the CLI's own folder for runs with the user's login.
-fn users_folder(context: &BuildContext) -> Option<PathBuf> {
+pub(super) fn users_folder(context: &BuildContext) -> Option<PathBuf> {
     let variable = |name: &str| context.environment.get(name).filter(|value| !value.is_empty());
     let named = variable("CLAUDE_CONFIG_DIR").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".claude")))
@@ -162,73 +179,65 @@ fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failur
     Ok(Location { working_directory: kept.directory.clone(), folder: Some(folder), before: Some(kept) })
 }
 
-/// Builds the environment: a few variables of the host, the variables that the request names, and those that the CLI
-/// needs.
-fn environment(
-    plan: &TurnPlan,
-    (settings, service): (&Settings, &ServiceSettings),
-    context: &BuildContext,
-    home: &PrivateHome,
-    config: Option<&Path>,
-    credential: Option<&Credential>,
-) -> Result<Environment, Failure> {
-    let request = &plan.request;
+/// Rejects a variable of the request that would configure the CLI.
+fn refuse_steering(names: &[String], service: &ServiceSettings) -> Result<(), Failure> {
     let steers = |name: &str| {
         steers_the_cli(name) || service.service.is_some_and(|service| service.is_steered_by(name))
     };
-    if let Some(name) = request.environment.iter().find(|name| steers(name)) {
-        let reason = format!(
-            "the variable {name} would configure the CLI itself, so the agent's tools \
-            cannot have it"
-        );
-        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    let Some(name) = names.iter().find(|name| steers(name)) else { return Ok(()) };
+    let reason =
+        format!("the variable {name} would configure the CLI itself, so the agent's tools cannot have it");
+    Err(Failure::new(ErrorKind::InvalidRequest, reason))
+}
+
+/// Returns the variables with the lent credential and the server that gets it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Unauthenticated`] for a credential of another service.
+pub(super) fn lent_variables(
+    settings: &Settings,
+    service: &ServiceSettings,
+    credential: &Credential,
+) -> Result<Vec<(&'static str, String)>, Failure> {
+    let base_url = settings.base_url.as_deref();
+    if let Some(variables) = service.variables(base_url, credential)? {
+        return Ok(variables);
     }
-    let mut builder = plan.environment(&context.environment);
-    if settings.network.inherit_proxy {
-        builder = builder.network(NetworkSettings::Pass);
-    }
+    let name = match settings.billing {
+        Some(Billing::Plan) => "CLAUDE_CODE_OAUTH_TOKEN",
+        _ => "ANTHROPIC_API_KEY",
+    };
+    let server = base_url.map(|url| ("ANTHROPIC_BASE_URL", url.to_owned()));
+    Ok(server.into_iter().chain([(name, credential.token.expose().to_owned())]).collect())
+}
+
+/// Adds the variables that the request names, and those that the CLI needs. `lent` has those of a lent credential.
+pub(super) fn with_variables(
+    builder: EnvironmentBuilder,
+    plan: &TurnPlan,
+    settings: &Settings,
+    folders: &VariableFolders,
+    lent: &[(&'static str, String)],
+) -> EnvironmentBuilder {
+    let mut builder = plan.complete(builder);
     if let Some(file) = &settings.network.ca_file {
         builder = builder.with("NODE_EXTRA_CA_CERTS", file);
-    }
-    let of_service =
-        credential.map(|lent| service.variables(settings.base_url.as_deref(), lent)).transpose()?;
-    let of_service = of_service.flatten();
-    if let Some(url) = settings.base_url.as_ref().filter(|_| of_service.is_none()) {
-        builder = builder.with("ANTHROPIC_BASE_URL", url);
     }
     for (name, value) in SWITCHES {
         builder = builder.with(name, value);
     }
-    builder = builder.with("CLAUDE_CODE_TMPDIR", home.folder("tmp").map_err(unwritable)?);
-    builder = match (config, credential, of_service) {
-        (Some(config), Some(_), Some(variables)) => {
-            let builder = builder.with("CLAUDE_CONFIG_DIR", config);
-            variables.into_iter().fold(builder, |builder, (name, value)| builder.with(name, value))
-        }
-        (Some(config), Some(credential), None) => {
-            let variable = match settings.billing {
-                Some(Billing::Plan) => "CLAUDE_CODE_OAUTH_TOKEN",
-                _ => "ANTHROPIC_API_KEY",
-            };
-            builder.with("CLAUDE_CONFIG_DIR", config).with(variable, credential.token.expose())
-        }
+    builder = builder.with("CLAUDE_CODE_TMPDIR", &folders.temporary).pass(["HOME"]);
+    builder = match &folders.config {
+        Some(config) => builder.with("CLAUDE_CONFIG_DIR", config),
         // The user's environment determines the location of the login. A keychain stores it under the name in `USER`.
-        _ => builder.pass(["HOME", "CLAUDE_CONFIG_DIR", "USER"]),
+        None => builder.pass(["CLAUDE_CONFIG_DIR", "USER"]),
     };
-    builder = match (request.tool_access, credential) {
-        (ToolAccess::ScopedOnly, Some(_)) => builder.with("HOME", home.folder("home").map_err(unwritable)?),
-        // Programs in the agent's shell, such as git, cargo and ssh, need the user's own `HOME`.
-        _ => builder.pass(["HOME"]),
-    };
-    if matches!(request.tool_access, ToolAccess::ScopedOnly | ToolAccess::ReadOnly) {
-        builder = builder.with("XDG_CACHE_HOME", home.folder("cache").map_err(unwritable)?);
+    let folders = [("HOME", &folders.home), ("XDG_CACHE_HOME", &folders.cache)];
+    for (name, folder) in folders.into_iter().filter_map(|(name, folder)| Some((name, folder.as_ref()?))) {
+        builder = builder.with(name, folder);
     }
-    let invalid = |error| Failure::of(ErrorKind::InvalidRequest, &error);
-    let mut environment = builder.build().map_err(invalid)?;
-    if plan.tools.is_some() {
-        environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
-    }
-    Ok(environment)
+    lent.iter().fold(builder, |builder, (name, value)| builder.with(name, value))
 }
 
 /// Returns true if the variable configures the CLI itself.
@@ -251,6 +260,8 @@ mod tests {
 
     use super::*;
     use crate::claude::cli::tests::callers;
+    use crate::cli::enforcement::environment_outside;
+    use nexus_process::environment::Environment;
     use nexus_process::run_registry::RunEntry;
 
     struct Bench {
@@ -305,10 +316,40 @@ mod tests {
             request: TurnRequest,
             settings: &Settings,
             token: Option<&str>,
-        ) -> Result<PreparedHome, Failure> {
+        ) -> Result<Settled, Failure> {
             let token = token.map(|token| Credential::new(Secret::new(token)));
-            let service = ServiceSettings::default();
-            settle(&self.plan(request), &Attempt::First, settings, &service, &self.context, token.as_ref())
+            self.settle_plan(&self.plan(request), settings, &ServiceSettings::default(), token.as_ref())
+        }
+
+        fn settle_plan(
+            &self,
+            plan: &TurnPlan,
+            settings: &Settings,
+            service: &ServiceSettings,
+            token: Option<&Credential>,
+        ) -> Result<Settled, Failure> {
+            let place = settle(plan, &Attempt::First, service, &self.context, token.is_some())?;
+            let lent = token.map(|token| lent_variables(settings, service, token)).transpose()?;
+            let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
+            let environment = environment_outside(plan, settings, host, |builder| {
+                with_variables(builder, plan, settings, &place.folders, &lent.unwrap_or_default())
+            })?;
+            Ok(Settled { place, environment })
+        }
+    }
+
+    /// A prepared home, and the environment of a process there.
+    #[derive(Debug)]
+    struct Settled {
+        place: PreparedHome,
+        environment: Environment,
+    }
+
+    impl std::ops::Deref for Settled {
+        type Target = PreparedHome;
+
+        fn deref(&self) -> &PreparedHome {
+            &self.place
         }
     }
 
@@ -316,7 +357,7 @@ mod tests {
         Settings { billing: Some(billing), ..Settings::default() }
     }
 
-    fn value(place: &PreparedHome, name: &str) -> Option<String> {
+    fn value(place: &Settled, name: &str) -> Option<String> {
         Some(place.environment.value(name)?.to_str().unwrap().to_owned())
     }
 
@@ -355,8 +396,7 @@ mod tests {
         let mut plan = bench.plan(TurnRequest::new("x"));
         let settle = |plan: &TurnPlan| {
             let token = Credential::new(Secret::new("canary"));
-            let service = ServiceSettings::default();
-            settle(plan, &Attempt::First, &settings, &service, &bench.context, Some(&token)).unwrap()
+            bench.settle_plan(plan, &settings, &ServiceSettings::default(), Some(&token)).unwrap()
         };
         let place = settle(&plan);
         assert_eq!(value(&place, "HTTPS_PROXY").as_deref(), Some("http://proxy"));
@@ -382,9 +422,7 @@ mod tests {
         let mut settings = Settings::read(&shared, &bench.context).unwrap();
         service.credential_source(&mut settings, &bench.context).unwrap();
         let token = Credential::new(Secret::new("canary"));
-        let settled = |request| {
-            settle(&bench.plan(request), &Attempt::First, &settings, &service, &bench.context, Some(&token))
-        };
+        let settled = |request| bench.settle_plan(&bench.plan(request), &settings, &service, Some(&token));
         let place = settled(TurnRequest::new("x")).unwrap();
         let variable = |name: &str| self::value(&place, name);
         assert_eq!(variable("AWS_BEARER_TOKEN_BEDROCK").as_deref(), Some("canary"));
@@ -446,7 +484,7 @@ mod tests {
         let settings = billed(Billing::Metered);
         let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
         let mut place = bench.settle(keep, &settings, Some("canary")).unwrap();
-        place.session.is_at("a-1".to_owned());
+        place.place.session.is_at("a-1".to_owned());
         let handle = place.session.handle().unwrap();
         let resume =
             |handle: ResumeHandle| TurnRequest::new("x").with_conversation(ConversationMode::resume(handle));
@@ -475,15 +513,8 @@ mod tests {
         let context = bench.context.clone().with_environment(environment);
         let keep = TurnRequest::new("x").with_conversation(ConversationMode::Keep);
         let keep = keep.in_directory(bench.folder.path());
-        let mut place = settle(
-            &bench.plan(keep),
-            &Attempt::First,
-            &Settings::default(),
-            &ServiceSettings::default(),
-            &context,
-            None,
-        )
-        .unwrap();
+        let mut place =
+            settle(&bench.plan(keep), &Attempt::First, &ServiceSettings::default(), &context, false).unwrap();
         place.session.is_at("a-1".to_owned());
         place.session.write_note().unwrap();
         let handle = place.session.handle().unwrap();

@@ -38,6 +38,12 @@
 //! there. So at the levels with a shell, a command can read logins that are in files. A keyring keeps them out of that
 //! folder.
 //!
+//! With `enforce: sandbox`, the sandbox of Nexus encloses the CLI at each level below `Unrestricted`. With a lent credential, the CLI
+//! then allows each of its tools at `WorkspaceWrite`. With the user's own login its rules stay in force, because the folder of the
+//! login is writable. The CLI's own sandbox for commands would fail inside, and is off: no settings of a user are read, and those on
+//! the command line disable it. Source: the vendor's documentation of sandboxing. An owner-only file of the run then contains the
+//! variables, with the credential, until the process has ended.
+//!
 //! Nexus never opens the user's own login; the CLI refreshes it itself. Parallel starts must not race for that refresh.
 //! So the first process runs alone until the model has answered it or its turn has ended. The others wait for that,
 //! each for at most 15 seconds in total. After an answer no process waits for five minutes. A turn that waits reports
@@ -78,6 +84,7 @@ use nexus_core::{
     SettingsError, Support, TextGranularity, harness::Failure,
 };
 
+use self::args::{ArgumentInputs, OwnRules};
 use self::conversation::RetainedSession;
 use self::service::ServiceSettings;
 use self::startup_throttle::FirstTurn;
@@ -86,8 +93,10 @@ pub(super) use self::version::VERSIONS;
 use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
+use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::permission::Permissions;
 use crate::cli::refusal;
+use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::Settings;
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
@@ -95,11 +104,14 @@ use crate::vendor::backend_kind;
 use nexus_core::settings_schema;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
-use nexus_process::spawn::{Invocation, StdinMode};
+use nexus_process::spawn::StdinMode;
 use nexus_process::version::version_line;
 
 /// Default program, unless the settings name another.
 pub(super) const PROGRAM: &str = "claude";
+
+/// Folder with the rules of the machine's administrator. Source: the vendor's documentation of settings.
+const MANAGED: &str = "/etc/claude-code";
 
 /// Advice for a missing program.
 const INSTALL: &str = "install Claude Code, or name the program as `executable`";
@@ -167,6 +179,25 @@ impl Claude {
         Ok(Some(plan.borrow(source).await?))
     }
 
+    /// Returns the needs of a process in the sandbox. `config` is the CLI's own folder, unless the process has the user's login.
+    fn sandbox_needs(&self, home: &Path, config: Option<PathBuf>) -> SandboxNeeds {
+        let has_own_login = config.is_none();
+        let users = || self.context.environment.get("CLAUDE_CONFIG_DIR").filter(|folder| !folder.is_empty());
+        // The CLI renews the login in this folder, which must stay the only place of the login.
+        let login = has_own_login.then(|| users().map_or(PathBuf::from(".claude"), PathBuf::from));
+        let config = config.filter(|config| !config.starts_with(home));
+        SandboxNeeds {
+            files: SandboxFiles {
+                home: SandboxHome::Empty,
+                writable: config.into_iter().chain([home.to_owned()]).collect(),
+                login_folders: Vec::from_iter(login),
+                read_only: Vec::new(),
+                settings: vec![MANAGED.into()],
+            },
+            hosts: self.service.hosts(has_own_login),
+        }
+    }
+
     /// Returns what is known about the user's login without opening a file.
     fn login(&self) -> VisibleLogin {
         let variable =
@@ -222,12 +253,12 @@ impl Cli for Claude {
         capabilities.approvals = Support::Yes;
         capabilities.steering = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
-        capabilities.access = AccessTable {
+        capabilities.access = self.settings.access_table(&AccessTable {
             scoped_only: AccessSupport::Kept(AccessEnforcer::Vendor),
             read_only: AccessSupport::Kept(AccessEnforcer::Vendor),
             workspace_write: AccessSupport::Kept(AccessEnforcer::Vendor),
             unrestricted: AccessSupport::Kept(AccessEnforcer::None),
-        };
+        });
         capabilities.limits = LimitSupport::new()
             .with_tool_calls(Enforcement::Ours)
             .with_model_calls(Enforcement::Vendor)
@@ -291,19 +322,29 @@ impl Cli for Claude {
         }
         let lease = self.borrow(plan).await?;
         let lent = lease.as_ref().map(Lease::credential);
-        let place = home::settle(plan, &attempt, &self.settings, &self.service, &self.context, lent)?;
+        let lent = lent
+            .map(|credential| home::lent_variables(&self.settings, &self.service, credential))
+            .transpose()?;
+        let place = home::settle(plan, &attempt, &self.service, &self.context, lease.is_some())?;
         let keeps_conversation = place.session.is_kept();
         let closed = plan.login_folders();
-        let resume = place.resume.as_deref();
-        let has_tools = plan.tools.is_some();
+        let has_sandbox = self.settings.has_sandbox(request.tool_access);
         let mut arguments = args::arguments(
             request,
-            plan.effort,
-            keeps_conversation,
-            resume,
-            &closed,
-            has_tools,
-            plan.has_approver,
+            &ArgumentInputs {
+                effort: plan.effort,
+                keeps_conversation,
+                resume: place.resume.as_deref(),
+                closed: &closed,
+                has_caller_tools: plan.tools.is_some(),
+                has_approver: plan.has_approver,
+                rules: match (has_sandbox, &lease) {
+                    (false, _) => OwnRules::EnforceLevel,
+                    // The folder of the user's login is writable in the sandbox, so the rules stay in force.
+                    (true, None) => OwnRules::BesideSandbox,
+                    (true, Some(_)) => OwnRules::LeftToSandbox,
+                },
+            },
         );
         if plan.is_steered {
             arguments.push(args::ECHO.into());
@@ -325,16 +366,26 @@ impl Cli for Claude {
             session: place.session,
             first_turn,
         });
-        let invocation = Invocation::new(executable, place.working_directory)
-            .arguments(arguments)
-            .environment(place.environment)
-            .stdin(StdinMode::Open);
+        let start = ProgramStart {
+            plan,
+            settings: &self.settings,
+            host: &self.context.environment,
+            executable,
+            arguments,
+            working_directory: place.working_directory,
+            stdin: StdinMode::Open,
+            sandbox: has_sandbox.then(|| self.sandbox_needs(place.home.path(), place.folders.config.clone())),
+        };
+        let lent = lent.unwrap_or_default();
+        let ready = start
+            .prepare(|builder| home::with_variables(builder, plan, &self.settings, &place.folders, &lent));
+        let ReadyProcess { invocation, sandbox, .. } = ready.await?;
         Ok(Prepared {
             invocation,
             translator,
             home: Some(place.home),
             lease,
-            sandbox: None,
+            sandbox,
             startup,
             version: Some(version.to_string()),
             warnings,

@@ -140,6 +140,25 @@ impl ServiceSettings {
         source.map(Some)
     }
 
+    /// Returns the hosts that the CLI calls. With the user's own login it also calls the one that renews the login. A gateway is at
+    /// `base_url`.
+    ///
+    /// Source: claude 2.1.197 and 2.1.332 resolve the first host alone with a credential; both contain the second as `TOKEN_URL`;
+    /// the documentation of Amazon Bedrock and Vertex AI names those of the services.
+    pub(super) fn hosts(&self, has_own_login: bool) -> Vec<String> {
+        let region = self.region.as_deref().unwrap_or_default();
+        match self.service {
+            None if has_own_login => vec!["api.anthropic.com".to_owned(), "platform.claude.com".to_owned()],
+            None => vec!["api.anthropic.com".to_owned()],
+            Some(Service::Bedrock) => {
+                ["bedrock-runtime", "bedrock"].map(|name| format!("{name}.{region}.amazonaws.com")).into()
+            }
+            Some(Service::Vertex) if region == "global" => vec!["aiplatform.googleapis.com".to_owned()],
+            Some(Service::Vertex) => vec![format!("{region}-aiplatform.googleapis.com")],
+            Some(Service::Gateway) => Vec::new(),
+        }
+    }
+
     /// Returns the variables with which the CLI calls the service, if the settings name one.
     ///
     /// # Errors
@@ -241,6 +260,30 @@ mod tests {
         }
         let (_, read) = settings(&json!({ "service": "bedrock", "region": "r", "credential": key })).unwrap();
         assert_eq!(read.billing, Some(Billing::Metered));
+    }
+
+    #[test]
+    fn each_service_has_its_hosts() {
+        let key = json!({ "env": "K" });
+        for (value, expected) in [
+            (json!({}), "api.anthropic.com"),
+            (
+                json!({ "service": "bedrock", "region": "us-east-1", "credential": key }),
+                "bedrock-runtime.us-east-1.amazonaws.com bedrock.us-east-1.amazonaws.com",
+            ),
+            (
+                json!({ "service": "vertex", "region": "europe-west1", "project": "p", "credential": key }),
+                "europe-west1-aiplatform.googleapis.com",
+            ),
+            (
+                json!({ "service": "vertex", "region": "global", "project": "p", "credential": key }),
+                "aiplatform.googleapis.com",
+            ),
+            (json!({ "service": "gateway", "base_url": "http://g", "credential": key }), ""),
+        ] {
+            assert_eq!(settings(&value).unwrap().0.hosts(false).join(" "), expected);
+        }
+        assert_eq!(ServiceSettings::default().hosts(true).join(" "), "api.anthropic.com platform.claude.com");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Inputs of the program: its arguments, which are always the same, and the requests on its standard input.
 
+use std::path::Path;
+
 use nexus_core::{AppliedEffort, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 use serde_json::{Value, json};
 
@@ -24,7 +26,7 @@ const NO_TOOLS: &str = "Answer the user in text. There are no tools.";
 /// Replacement for the harness's instructions in a turn that has only the caller's tools.
 const CALLERS_TOOLS: &str = "Answer the user. You have the tools that are listed, and no others.";
 
-/// Builds the requests of a turn.
+/// Builds the requests of a turn in a working directory.
 ///
 /// # Errors
 ///
@@ -32,12 +34,13 @@ const CALLERS_TOOLS: &str = "Answer the user. You have the tools that are listed
 /// prepare.
 pub(super) fn script(
     plan: &TurnPlan,
+    directory: &Path,
     policy: &SandboxPolicy,
     resumed: Option<&KeptSession>,
     effort: Option<AppliedEffort>,
 ) -> Result<Script, Failure> {
     let request = &*plan.request;
-    let mut thread = json!({ "cwd": plan.working_directory, "approvalPolicy": "never" });
+    let mut thread = json!({ "cwd": directory, "approvalPolicy": "never" });
     if let Some(sandbox) = policy.mode() {
         thread["sandbox"] = json!(sandbox);
     }

@@ -18,7 +18,7 @@ use crate::cli::caller_tools;
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::{Billing, Settings};
 use crate::codex::chatgpt;
-use nexus_process::environment::{Environment, EnvironmentError, NetworkSettings};
+use nexus_process::environment::{Environment, EnvironmentBuilder, EnvironmentError, NetworkSettings};
 
 /// Variable that carries the token. The agent's commands cannot see it.
 pub(super) const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
@@ -87,10 +87,7 @@ impl Provider<'_> {
         let billing = self.settings.billing.unwrap_or(Billing::Plan);
         let own_url = self.settings.base_url.as_deref();
         let is_public_plan = (billing, self.login) == (Billing::Plan, PlanLogin::Chatgpt);
-        let url = own_url.unwrap_or(match billing {
-            Billing::Plan if !is_public_plan => PLAN_URL,
-            _ => chatgpt::BASE_URL,
-        });
+        let url = own_url.unwrap_or(vendor_url(billing, self.login));
         let is_built_in = own_url.is_none() && !is_public_plan;
         let mut headers = Map::new();
         if let (Billing::Plan, false, Some(account)) = (billing, is_public_plan, self.account) {
@@ -111,6 +108,21 @@ impl Provider<'_> {
             "stream_idle_timeout_ms": STREAM_IDLE_MILLISECONDS,
             "http_headers": headers,
         })
+    }
+}
+
+/// Returns the hosts of the vendor's servers. Source: with such a provider codex 0.169.0 makes one request per model call, and no other.
+pub(super) fn hosts(settings: &Settings, login: PlanLogin) -> Vec<String> {
+    let url = vendor_url(settings.billing.unwrap_or(Billing::Plan), login);
+    let host = url.trim_start_matches("https://").split('/').next();
+    host.map(str::to_owned).into_iter().collect()
+}
+
+/// Returns the vendor's endpoint.
+fn vendor_url(billing: Billing, login: PlanLogin) -> &'static str {
+    match (billing, login) {
+        (Billing::Plan, PlanLogin::Codex) => PLAN_URL,
+        _ => chatgpt::BASE_URL,
     }
 }
 
@@ -199,23 +211,13 @@ fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Returns the environment of the program, without the token.
-///
-/// # Errors
-///
-/// If a variable that the request names cannot be passed on.
-pub(super) fn environment(
-    host: &BTreeMap<String, String>,
+/// Adds the variables that the program needs, without the token.
+pub(super) fn with_variables(
+    mut builder: EnvironmentBuilder,
     settings: &Settings,
     request: Option<&TurnRequest>,
     folders: &Folders,
-) -> Result<Environment, EnvironmentError> {
-    let host = host.iter().map(|(name, value)| (name.into(), value.into()));
-    let network = match settings.network.inherit_proxy {
-        true => NetworkSettings::Pass,
-        false => NetworkSettings::Hide,
-    };
-    let mut builder = Environment::from_host(host).network(network);
+) -> EnvironmentBuilder {
     if let Some(request) = request {
         if request.tool_access != ToolAccess::ScopedOnly {
             builder = builder.pass(["USER", "LOGNAME", "SHELL"]);
@@ -228,8 +230,26 @@ pub(super) fn environment(
         .with("TMPDIR", folders.temporary())
         // Logs the wait before a retry, which the protocol omits.
         .with("RUST_LOG", "error,codex_core::responses_retry=warn");
-    if let Some(file) = &settings.network.ca_file {
-        builder = builder.with("CODEX_CA_CERTIFICATE", file);
+    match &settings.network.ca_file {
+        Some(file) => builder.with("CODEX_CA_CERTIFICATE", file),
+        None => builder,
     }
-    builder.build()
+}
+
+/// Returns the environment of a query of the program's version or models.
+///
+/// # Errors
+///
+/// If a variable of the host cannot be passed on.
+pub(super) fn bare_environment(
+    host: &BTreeMap<String, String>,
+    settings: &Settings,
+    folders: &Folders,
+) -> Result<Environment, EnvironmentError> {
+    let network = match settings.network.inherit_proxy {
+        true => NetworkSettings::Pass,
+        false => NetworkSettings::Hide,
+    };
+    let host = host.iter().map(|(name, value)| (name.into(), value.into()));
+    with_variables(Environment::from_host(host).network(network), settings, None, folders).build()
 }

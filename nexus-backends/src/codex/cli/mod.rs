@@ -48,6 +48,10 @@
 //! permission profile denies that folder, and otherwise equals the sandbox. `Unrestricted` has no such sandbox. A
 //! command that may write to a parent of that folder can move the parent, and a later command can then read the folder.
 //! A keyring keeps logins out of that folder.
+//!
+//! With `enforce: sandbox`, the sandbox of Nexus encloses the program at each level below `Unrestricted`, and the program's own one is
+//! off where commands run. A command can then read the environment of the program, as in `Unrestricted`, but reaches only the
+//! listed hosts. An owner-only file of the run contains the variables, with the token, until the process has ended.
 
 mod args;
 mod capabilities;
@@ -70,7 +74,7 @@ mod usage;
 mod version;
 mod wire;
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -92,8 +96,10 @@ use crate::auth::Lease;
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
+use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::provider::CredentialProvider;
 use crate::cli::refusal;
+use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::{Billing, Settings};
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
@@ -105,7 +111,7 @@ use nexus_core::settings_schema;
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::private_home::PrivateHome;
-use nexus_process::spawn::{Invocation, StdinMode};
+use nexus_process::spawn::StdinMode;
 
 backend_kind! {
     /// The backend kind `codex-cli`.
@@ -144,6 +150,9 @@ impl PlanLogin {
     }
 }
 
+/// Folder with the rules of the machine's administrator. Source: the paths in codex 0.169.0.
+const MANAGED: &str = "/etc/codex";
+
 /// The program as configured.
 #[derive(Debug)]
 struct Codex {
@@ -180,7 +189,7 @@ impl Codex {
 
     /// Returns the environment for a query of the program's version or models.
     fn bare_environment(&self, folders: &Folders) -> Result<Environment, Failure> {
-        home::environment(&self.environment.0, &self.settings, None, folders).map_err(invalid)
+        home::bare_environment(&self.environment.0, &self.settings, folders).map_err(invalid)
     }
 
     /// Borrows the credential, and compares it with the configured billing.
@@ -230,6 +239,8 @@ impl Codex {
         }
         let host_home = match request.tool_access {
             ToolAccess::ScopedOnly => None,
+            // Commands get the home of the sandbox, as the program does.
+            access if self.settings.has_sandbox(access) => None,
             _ => self.environment.0.get("HOME").map(String::as_str).filter(|home| !home.is_empty()),
         };
         let configuration =
@@ -250,7 +261,9 @@ impl Cli for Codex {
     }
 
     fn capabilities(&self) -> Capabilities {
-        capabilities::capabilities()
+        let mut capabilities = capabilities::capabilities();
+        capabilities.access = self.settings.access_table(&capabilities.access);
+        capabilities
     }
 
     async fn probe(&self) -> Availability {
@@ -318,24 +331,46 @@ impl Cli for Codex {
             false => None,
         };
         let effort = Self::effort(plan, models.as_deref());
-        let policy = SandboxPolicy::new(request, plan.login_folders())?;
-        let script = args::script(plan, &policy, resumed.as_ref(), effort.effort)?;
+        let has_sandbox = self.settings.has_sandbox(request.tool_access);
+        let policy = match has_sandbox {
+            true => SandboxPolicy::in_sandbox(request),
+            false => SandboxPolicy::new(request, plan.login_folders())?,
+        };
+        let directory = self.settings.working_directory(plan);
+        let script = args::script(plan, &directory, &policy, resumed.as_ref(), effort.effort)?;
         let account = lease.credential().account.as_deref();
         let (settings, login) = (&self.settings, self.login);
         let provider = Provider { settings, login, account, version: Some(&version) };
         self.write_home(plan, &policy, &home, &provider, models.as_deref())?;
 
-        let mut environment = home::environment(&self.environment.0, &self.settings, Some(request), &folders)
-            .map_err(invalid)?;
-        environment.set(TOKEN_VARIABLE, lease.credential().token.expose()).map_err(invalid)?;
-        if let Some(tools) = &plan.tools {
-            environment.set(caller_tools::TOKEN_VARIABLE, tools.token().expose()).map_err(invalid)?;
-            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
-        }
-        let invocation = Invocation::new(executable, &plan.working_directory)
-            .arguments(args::ARGUMENTS)
-            .environment(environment)
-            .stdin(StdinMode::Open);
+        let start = ProgramStart {
+            plan,
+            settings,
+            host: &self.environment.0,
+            executable,
+            arguments: args::ARGUMENTS.map(OsString::from).into(),
+            working_directory: plan.working_directory.clone(),
+            stdin: StdinMode::Open,
+            sandbox: has_sandbox.then(|| SandboxNeeds {
+                files: SandboxFiles {
+                    home: SandboxHome::Empty,
+                    writable: vec![home.path().to_owned()],
+                    login_folders: Vec::new(),
+                    read_only: Vec::new(),
+                    settings: vec![MANAGED.into()],
+                },
+                hosts: home::hosts(settings, login),
+            }),
+        };
+        let ready = start.prepare(|builder| {
+            let builder = home::with_variables(builder, settings, Some(request), &folders)
+                .with(TOKEN_VARIABLE, lease.credential().token.expose());
+            match &plan.tools {
+                Some(tools) => builder.with(caller_tools::TOKEN_VARIABLE, tools.token().expose()),
+                None => builder,
+            }
+        });
+        let ReadyProcess { invocation, sandbox, .. } = ready.await?;
         let setting = Setting {
             backend: plan.backend.clone(),
             access: request.tool_access,
@@ -350,7 +385,7 @@ impl Cli for Codex {
             translator: AppServer::new(setting, script),
             home: Some(home),
             lease: Some(lease),
-            sandbox: None,
+            sandbox,
             startup: StartupWait::none(),
             warnings,
             version: Some(version),

@@ -53,6 +53,18 @@ impl SandboxPolicy {
         Ok(Self { access, hidden, roots: roots.collect::<Result<_, _>>()? })
     }
 
+    /// Returns the sandbox for `request` inside the sandbox of Nexus. At the levels with commands it is off: the sandbox of Nexus
+    /// encloses them, and allows no namespaces, without which every command of the program's own sandbox fails.
+    ///
+    /// Source: observed with codex 0.169.0, whose sandbox is bubblewrap.
+    pub(super) fn in_sandbox(request: &TurnRequest) -> Self {
+        let access = match request.tool_access {
+            ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite => ToolAccess::Unrestricted,
+            access => access,
+        };
+        Self { access, hidden: Vec::new(), roots: Vec::new() }
+    }
+
     /// Returns the sandbox's name for the request; `None` if the configuration names a profile. The program rejects
     /// both together.
     pub(super) fn mode(&self) -> Option<&'static str> {
@@ -115,6 +127,17 @@ fn absolute(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_the_sandbox_of_nexus_the_programs_own_is_off_where_commands_run() {
+        for access in ToolAccess::ALL {
+            let policy = SandboxPolicy::in_sandbox(&TurnRequest::new("x").with_tool_access(access));
+            let has_commands = access != ToolAccess::ScopedOnly;
+            assert_eq!(policy.mode() == Some("danger-full-access"), has_commands, "{access:?}");
+            assert_eq!(policy.words().sandbox == "dangerFullAccess", has_commands, "{access:?}");
+            assert_eq!((policy.words().profile, policy.configuration()), (None, json!({})));
+        }
+    }
 
     #[test]
     fn logins_that_lie_in_files_are_hidden_by_their_real_name_where_there_is_a_sandbox() {

@@ -16,6 +16,7 @@ use super::translate::{AppServer, Script};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::settings::Settings;
 use crate::cli::{ProcessEnd, Step, StopRequest, Translator as _, TurnOutcome};
+use nexus_process::environment::{Environment, NetworkSettings};
 
 const THREAD: &str = "01a1fc19-aba2-7352-853f-2aa20452b5bd";
 const RECORDING: &str = include_str!("../../../tests/transcripts/codex/app-server/fail-cut-once.jsonl");
@@ -258,16 +259,20 @@ fn the_environment_is_an_allow_list_and_the_home_is_private() {
         ("ASKED_FOR", "1"),
         ("https_proxy", "http://proxy"),
     ];
-    let host = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let host = host.map(|(name, value)| (name.into(), value.into()));
+    let environment = |settings: &Settings, network, request: &TurnRequest, folders: &Folders| {
+        let builder = Environment::from_host(host.clone()).network(network);
+        home::with_variables(builder, settings, Some(request), folders).build().unwrap()
+    };
     let folders = Folders::below(std::path::Path::new("/run"));
     let request = TurnRequest::new("x").with_tool_access(ToolAccess::Unrestricted).with_variable("ASKED_FOR");
-    let hidden = home::environment(&host, &settings(json!({})), Some(&request), &folders).unwrap();
+    let hidden = environment(&settings(json!({})), NetworkSettings::Hide, &request, &folders);
     let names: Vec<_> = hidden.names().filter_map(|name| name.to_str()).collect();
     assert_eq!(names, ["ASKED_FOR", "CODEX_HOME", "HOME", "PATH", "RUST_LOG", "TMPDIR"]);
     assert_eq!(hidden.value("HOME").unwrap(), "/run/user");
     assert!(!names.contains(&TOKEN_VARIABLE));
     let network = settings(json!({ "network": { "inherit_proxy": true, "ca_file": "ca.pem" } }));
-    let passed = home::environment(&host, &network, Some(&request), &folders).unwrap();
+    let passed = environment(&network, NetworkSettings::Pass, &request, &folders);
     assert_eq!(passed.value("https_proxy").unwrap(), "http://proxy");
     assert_eq!(passed.value("CODEX_CA_CERTIFICATE").unwrap(), "/base/ca.pem");
 }

@@ -34,6 +34,8 @@ pub(super) struct Arguments {
     pub(super) grok_home: PathBuf,
     /// Further folders that these tools must not access: the folders of logins.
     pub(super) closed: Vec<PathBuf>,
+    /// True if the sandbox of Nexus encloses the program.
+    pub(super) has_sandbox: bool,
 }
 
 /// Conversation of the turn.
@@ -97,6 +99,10 @@ impl Arguments {
                 option("--deny", rule);
             }
         }
+        if self.has_sandbox {
+            // The program's own sandbox needs namespaces, which that of Nexus does not allow.
+            option("--sandbox", "off".into());
+        }
         option("--background-wait-timeout", BACKGROUND_WAIT_SECONDS.into());
         all.extend(["--verbatim".into(), "--no-auto-update".into()]);
         if matches!(self.access, ToolAccess::WorkspaceWrite | ToolAccess::Unrestricted) {
@@ -123,6 +129,7 @@ mod tests {
             agent_file: Some("/h/agent.md".into()),
             grok_home: "/h/grok".into(),
             closed: vec!["/nexus/auth".into()],
+            has_sandbox: false,
         }
     }
 
@@ -172,6 +179,14 @@ mod tests {
             let text = text(&Arguments { has_callers: true, ..arguments(access) });
             assert!(text.contains("--allow MCPTool(*)"), "{text}");
             assert!(!text.contains(",search_tool,use_tool,"), "{text}");
+        }
+    }
+
+    #[test]
+    fn in_the_sandbox_of_nexus_the_programs_own_is_off() {
+        for has_sandbox in [false, true] {
+            let text = text(&Arguments { has_sandbox, ..arguments(ToolAccess::WorkspaceWrite) });
+            assert_eq!(text.contains("--sandbox off"), has_sandbox, "{text}");
         }
     }
 

@@ -123,6 +123,14 @@ pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_CURSOR_AGENTS_ENABLED", "0"),
 ];
 
+/// Returns the host of the vendor's server. Source: with the configuration of a run, grok 1.0.41 resolves no other.
+pub(super) fn host(billing: Billing) -> &'static str {
+    match billing {
+        Billing::Plan => "cli-chat-proxy.grok.com",
+        Billing::Metered => "api.x.ai",
+    }
+}
+
 /// Parameters that each process of a turn writes again.
 #[derive(Debug)]
 pub(super) struct ProcessParameters<'a> {

@@ -11,6 +11,9 @@
 //! `Unrestricted` has no sandbox, so a command that finds the folder under another name can read logins in files. A
 //! keyring keeps them out of that folder.
 //!
+//! With `enforce: sandbox`, the sandbox of Nexus encloses the CLI at each level below `Unrestricted`, in place of the sandbox at
+//! `WorkspaceWrite`. The CLI's own sandbox would fail inside, and is off (`--sandbox off`).
+//!
 //! **The caller's tools** are the CLI's only server. At `ScopedOnly` its model gets two functions, and reaches nothing
 //! else:
 //!
@@ -48,12 +51,7 @@ mod translate;
 mod version;
 mod wire;
 
-use std::{
-    collections::BTreeMap,
-    ffi::{OsStr, OsString},
-    path::{Path, PathBuf},
-    sync::atomic::AtomicU64,
-};
+use std::{ffi::OsStr, path::Path, sync::atomic::AtomicU64};
 
 use async_trait::async_trait;
 use nexus_core::{Availability, BuildContext, Capabilities, ResumeHandle, SettingsError, harness::Failure};
@@ -62,13 +60,13 @@ use self::translate::GrokTranslator;
 pub(super) use self::version::VERSIONS;
 use crate::cli::CliBackend;
 use crate::cli::provider::CredentialProvider;
-use crate::cli::settings::{Billing, Settings, VersionsSetting};
+use crate::cli::settings::{Billing, LevelEnforcer, Settings};
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
 use crate::vendor::backend_kind;
 use nexus_core::settings_schema;
-use nexus_process::environment::{Environment, EnvironmentBuilder, NetworkSettings};
+use nexus_process::environment::{Environment, EnvironmentBuilder};
 use nexus_process::executable::{Executable, ExecutableError};
 
 /// Name of the program.
@@ -80,63 +78,54 @@ backend_kind! {
     /// The backend kind `grok-cli`: Grok Build, with its own loop and tools.
     ///
     /// Settings: `executable`, `credential` (default: the login of `nexus login grok`), `billing` (`plan`, the default:
-    /// an access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`.
+    /// an access token of a subscription; `metered`: an API key), `base_url`, `record`, `max_line_bytes`, `network`, `enforce`,
+    /// `hosts`, `program_folders`.
     GrokCli = "grok-cli" of "xai",
     settings settings_schema::of::<Settings>(),
     built by |id, settings, context| CliBackend::build(id, settings, context, Grok::new)
 }
 
+/// Folder with the rules of the machine's administrator. Source: the paths in grok 1.0.41.
+const MANAGED: &str = "/etc/grok";
+
 /// Grok on this machine, with these settings.
 #[derive(Debug)]
 pub(crate) struct Grok {
-    program: PathBuf,
-    host: Environment,
+    settings: Settings,
+    context: BuildContext,
     credentials: CredentialProvider,
     billing: Billing,
-    base_url: Option<String>,
-    network: NetworkSettings,
-    ca_file: Option<PathBuf>,
     bubblewrap: Option<Executable>,
-    versions: VersionsSetting,
     /// Number of processes so far, which makes message ids unique.
     processes: AtomicU64,
 }
 
 impl Grok {
     fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
-        let mut host = Environment::empty();
-        for (name, value) in &context.environment {
-            // Ignore a variable that no environment can contain.
-            let _ = host.set(name, value);
-        }
-        let search_path = host.value("PATH").map(OsStr::to_owned);
         Ok(Self {
-            program: settings.executable.clone().unwrap_or_else(|| PROGRAM.into()),
             credentials: CredentialProvider::of(settings, LOGIN, context)?,
             billing: settings.billing.unwrap_or(Billing::Plan),
-            base_url: settings.base_url.clone(),
-            network: match settings.network.inherit_proxy {
-                true => NetworkSettings::Pass,
-                false => NetworkSettings::Hide,
-            },
-            ca_file: settings.network.ca_file.clone(),
-            bubblewrap: sandbox::find(search_path.as_deref()),
-            versions: settings.versions,
+            bubblewrap: sandbox::find(search_path(context)),
             processes: AtomicU64::new(0),
-            host,
+            settings: settings.clone(),
+            context: context.clone(),
         })
     }
 
     fn executable(&self) -> Result<Executable, ExecutableError> {
-        Executable::find(&self.program, self.host.value("PATH"))
+        let name = self.settings.executable.as_deref().map_or(OsStr::new(PROGRAM), |path| path.as_os_str());
+        Executable::find(name, search_path(&self.context))
     }
 
     /// Returns an environment with the host's variables that every child may see.
     fn environment(&self) -> EnvironmentBuilder {
-        let host: BTreeMap<OsString, OsString> =
-            self.host.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
         Environment::from_host(host)
     }
+}
+
+fn search_path(context: &BuildContext) -> Option<&OsStr> {
+    context.environment.get("PATH").map(OsStr::new)
 }
 
 #[async_trait]
@@ -144,7 +133,10 @@ impl Cli for Grok {
     type Translator = GrokTranslator;
 
     fn capabilities(&self) -> Capabilities {
-        capabilities::capabilities(self.bubblewrap.is_some())
+        let has_sandbox = self.settings.enforce == Some(LevelEnforcer::Sandbox);
+        let mut capabilities = capabilities::capabilities(has_sandbox || self.bubblewrap.is_some());
+        capabilities.access = self.settings.access_table(&capabilities.access);
+        capabilities
     }
 
     async fn probe(&self) -> Availability {

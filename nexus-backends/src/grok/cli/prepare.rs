@@ -1,6 +1,6 @@
 //! Prepares one process of a turn, before it costs anything.
 
-use std::{io, sync::atomic::Ordering};
+use std::{io, path::PathBuf, sync::atomic::Ordering};
 
 use nexus_core::{ConversationMode, ErrorKind, PromptBlock, ToolAccess, TurnRequest, harness::Failure};
 
@@ -9,19 +9,22 @@ use super::conversation::StoredConversation;
 use super::sandbox::SandboxPaths;
 use super::session_log::RetryWatch;
 use super::translate::GrokTranslator;
-use super::{Grok, INSTALL, capabilities, conversation, home, mcp_config, sandbox, session_log, version};
+use super::{
+    Grok, INSTALL, MANAGED, capabilities, conversation, home, mcp_config, sandbox, session_log, version,
+};
 use crate::auth::Lease;
 use crate::cli::StartupWait;
-use crate::cli::caller_tools;
+use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::refusal;
+use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::Billing;
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Prepared, TurnPlan};
 use crate::grok::small_pictures;
-use nexus_process::environment::{Environment, EnvironmentError};
+use nexus_process::environment::EnvironmentBuilder;
 use nexus_process::executable::Executable;
 use nexus_process::private_home::PrivateHome;
-use nexus_process::spawn::Invocation;
+use nexus_process::spawn::StdinMode;
 
 /// Prefix of the vendor's API keys.
 const KEY_PREFIX: &str = "xai-";
@@ -50,7 +53,7 @@ impl Grok {
 
         let AdmittedVersion { version: known, note } =
             self.version(&executable, &home::user_home(&home)).await?;
-        version::VERSIONS.admit_output(&known, request, self.versions)?;
+        version::VERSIONS.admit_output(&known, request, self.settings.versions)?;
         warnings.extend(note);
         warnings.extend(version::launcher_warning(&executable));
 
@@ -100,7 +103,7 @@ impl Grok {
         }
         let arguments = Arguments {
             prompt_file,
-            directory: plan.working_directory.clone(),
+            directory: self.settings.working_directory(plan),
             access: request.tool_access,
             has_callers: plan.tools.is_some(),
             session: start.session,
@@ -110,13 +113,11 @@ impl Grok {
             agent_file,
             grok_home,
             closed,
+            has_sandbox: self.settings.has_sandbox(request.tool_access),
         };
-        let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
-        let mut environment = self.child_environment(request, &home).map_err(invalid)?;
-        if plan.tools.is_some() {
-            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
-        }
-        let invocation = self.invocation(plan, &executable, &arguments, environment, &home)?;
+        let start = self.start(plan, executable, &arguments, &home)?;
+        let ready = start.prepare(|builder| self.with_variables(builder, request, &home));
+        let ReadyProcess { invocation, sandbox, .. } = ready.await?;
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let translator = GrokTranslator::new(plan.backend.clone(), request.tool_access, process)
             .with_session(stored, watch)
@@ -126,7 +127,7 @@ impl Grok {
             translator,
             home: Some(home),
             lease: Some(lease),
-            sandbox: None,
+            sandbox,
             startup: StartupWait::none(),
             version: Some(known.to_string()),
             warnings,
@@ -197,66 +198,78 @@ impl Grok {
         Ok((home, start))
     }
 
-    fn child_environment(
+    /// Adds the variables that the program needs.
+    fn with_variables(
         &self,
+        mut builder: EnvironmentBuilder,
         request: &TurnRequest,
         home: &PrivateHome,
-    ) -> Result<Environment, EnvironmentError> {
-        let mut environment = self.environment().network(self.network);
-        let own_home = home::user_home(home);
-        let user_home = match request.tool_access {
-            ToolAccess::ScopedOnly => None,
-            _ => self.host.value("HOME"),
-        };
+    ) -> EnvironmentBuilder {
+        builder = builder.with("HOME", home::user_home(home));
         if request.tool_access != ToolAccess::ScopedOnly {
-            environment = environment.pass(USER_VARIABLES);
-            environment = environment.pass(&request.environment);
+            builder = builder.pass(["HOME"]).pass(USER_VARIABLES).pass(&request.environment);
         }
-        environment = environment
-            .with("HOME", user_home.unwrap_or(own_home.as_os_str()))
-            .with("GROK_HOME", home::grok_folder(home));
+        builder = builder.with("GROK_HOME", home::grok_folder(home));
         for (name, value) in home::SWITCHES {
-            environment = environment.with(name, value);
+            builder = builder.with(name, value);
         }
-        if let Some(url) = &self.base_url {
-            environment =
-                environment.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
+        if let Some(url) = &self.settings.base_url {
+            builder = builder.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
         }
-        if let Some(file) = &self.ca_file {
-            environment = environment.with("GROK_EXTRA_CA_BUNDLE", file);
+        match &self.settings.network.ca_file {
+            Some(file) => builder.with("GROK_EXTRA_CA_BUNDLE", file),
+            None => builder,
         }
-        environment.build()
     }
 
-    fn invocation(
-        &self,
-        plan: &TurnPlan,
-        executable: &Executable,
+    /// Returns the start of the process, with the sandbox that the level needs.
+    fn start<'a>(
+        &'a self,
+        plan: &'a TurnPlan,
+        executable: Executable,
         arguments: &Arguments,
-        environment: Environment,
         home: &PrivateHome,
-    ) -> Result<Invocation, Failure> {
+    ) -> Result<ProgramStart<'a>, Failure> {
         let request = &*plan.request;
-        let invocation = match (request.tool_access, &self.bubblewrap) {
-            (ToolAccess::WorkspaceWrite, None) => {
+        let needs = arguments.has_sandbox.then(|| SandboxNeeds {
+            files: SandboxFiles {
+                home: SandboxHome::Empty,
+                writable: vec![home.path().to_owned()],
+                login_folders: Vec::new(),
+                read_only: Vec::new(),
+                settings: vec![MANAGED.into()],
+            },
+            hosts: vec![home::host(self.billing).to_owned()],
+        });
+        let (executable, arguments) = match (request.tool_access, &self.bubblewrap, &needs) {
+            (ToolAccess::WorkspaceWrite, None, None) => {
                 let reason = "writing in the workspace needs bubblewrap (`bwrap`) on the PATH";
                 return Err(Failure::new(ErrorKind::Unsupported, reason));
             }
-            (ToolAccess::WorkspaceWrite, Some(bubblewrap)) => {
+            (ToolAccess::WorkspaceWrite, Some(bubblewrap), None) => {
                 let roots = request.extra_roots.iter().map(|root| root.as_path());
-                let readable = self.ca_file.iter().cloned().chain(self.host.value("HOME").map(Into::into));
+                let users = self.context.environment.get("HOME").map(PathBuf::from);
+                let readable = self.settings.network.ca_file.iter().cloned().chain(users);
                 let paths = SandboxPaths {
                     roots: [plan.working_directory.as_path()].into_iter().chain(roots).collect(),
                     home: home.path(),
                     readable: readable.filter(|path| path.exists()).collect(),
                     closed: plan.login_folders().iter().filter_map(|path| path.canonicalize().ok()).collect(),
                 };
-                let wrapped = sandbox::wrap(&paths, executable.path(), arguments.build());
-                Invocation::new(bubblewrap.clone(), &plan.working_directory).arguments(wrapped)
+                (bubblewrap.clone(), sandbox::wrap(&paths, executable.path(), arguments.build()))
             }
-            _ => Invocation::new(executable.clone(), &plan.working_directory).arguments(arguments.build()),
+            _ => (executable, arguments.build()),
         };
-        Ok(invocation.environment(environment))
+        Ok(ProgramStart {
+            plan,
+            settings: &self.settings,
+            host: &self.context.environment,
+            executable,
+            arguments,
+            working_directory: plan.working_directory.clone(),
+            stdin: StdinMode::Empty,
+            sandbox: needs,
+        })
     }
 }
 

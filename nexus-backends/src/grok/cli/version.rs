@@ -62,7 +62,7 @@ impl Grok {
         let line = version_line(executable, &environment)
             .await
             .map_err(|error| refusal::untold(executable.path(), &error, INSTALL))?;
-        VERSIONS.admit(executable.path(), &line, self.versions)
+        VERSIONS.admit(executable.path(), &line, self.settings.versions)
     }
 }
 

@@ -12,7 +12,8 @@ use nexus_core::{
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::json;
 
-use super::support::{Ran, Stage};
+use super::support::{MODEL, Ran, Stage};
+use crate::support::sandbox::encloses_a_real_program;
 
 async fn the_logins_are_closed_to_tools_that_read(program: &Path) {
     let mark = "canary-of-what-makes-new-tokens";
@@ -125,11 +126,16 @@ async fn the_host_decides_on_what_the_level_leaves_open(program: &Path) {
     }
 }
 
+async fn the_sandbox_of_nexus_encloses_the_program(program: &Path) {
+    encloses_a_real_program(Stage::metered(program, Reply::text("unused")), MODEL).await;
+}
+
 mod on {
     crate::claude_real::support::with_each_program! {
         the_logins_are_closed_to_tools_that_read
         a_call_in_words_that_nobody_knows_may_have_changed_anything
         a_level_that_is_a_list_of_tools_needs_one
         the_host_decides_on_what_the_level_leaves_open
+        the_sandbox_of_nexus_encloses_the_program
     }
 }

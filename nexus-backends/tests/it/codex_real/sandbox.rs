@@ -4,6 +4,7 @@ use nexus_core::{Effects, ToolAccess, ToolCallStatus, TurnRequest};
 use nexus_testkit::sim::{Scenario, ToolCall};
 
 use super::support::{Stage, TOKEN};
+use crate::support::sandbox::encloses_a_real_program;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the real CLI; run by .ci/deep"]
@@ -122,5 +123,13 @@ async fn no_tool_inside_a_sandbox_reads_a_login_that_lies_in_a_file() {
             let there = ["work/here", "data/there", "home/no"].map(|path| stage.path(path).exists());
             assert_eq!(there, [writes, writes, !is_sandboxed], "{access:?} {model}: {told}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/deep"]
+async fn the_sandbox_of_nexus_encloses_the_program() {
+    for model in ["gpt-5.5", "gpt-6.1-sol"] {
+        encloses_a_real_program(Stage::new(Scenario::text("")), model).await;
     }
 }

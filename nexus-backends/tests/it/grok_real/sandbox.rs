@@ -5,6 +5,7 @@ use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::json;
 
 use super::support::Stage;
+use crate::support::sandbox::encloses_a_real_program;
 
 #[tokio::test]
 #[ignore = "needs the real CLI; run by .ci/deep"]
@@ -185,4 +186,10 @@ async fn the_logins_are_closed_to_tools_that_read_and_inside_the_sandbox_to_all(
             assert!(seen.contains("looked"), "{access:?}: {seen}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the real CLI; run by .ci/deep"]
+async fn the_sandbox_of_nexus_encloses_the_program() {
+    encloses_a_real_program(Stage::new(Reply::text("unused")), "grok-4.6").await;
 }
