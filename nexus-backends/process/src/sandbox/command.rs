@@ -69,7 +69,7 @@ impl SandboxCommand {
     }
 
     /// Runs under an entry of the run registry. If the host is killed on a machine that cannot end the run by itself, a
-    /// later sweep ends it. The sweep also removes the run's few files, which contain the variables. Without an entry
+    /// later sweep ends it. The sweep also removes the run's few files, with the variables if the run was not started yet. Without an entry
     /// these stay in the folder for temporary files.
     #[must_use]
     pub fn entry(mut self, entry: &RunEntry) -> Self {

@@ -25,11 +25,11 @@ use crate::private_home::PrivateHome;
 use crate::run_id::RunId;
 
 /// Script of the launcher. Exits with an error if any step fails. Its arguments: the folder of the run, a cgroup or
-/// nothing, the maximum file size in blocks, the processor time in seconds, and the command.
+/// nothing, the maximum file size in blocks, the processor time in seconds, the program `rm` or nothing, and the command.
 ///
 /// The script closes descriptors that the host leaves open over `exec`, because bubblewrap would pass them on to the inside. A
 /// hard limit that cannot be set is already lower. Data passed by file appears in no argument list, which others can
-/// read.
+/// read. The file with the variables, which may contain a secret, is removed as soon as it is open.
 const STAGE: &str = r#"
 fail() { echo "nexus-sandbox: $*" >&2; exit 125; }
 [ -e /proc/self/fd/0 ] || fail "/proc is not there"
@@ -38,12 +38,13 @@ for fd in /proc/self/fd/*; do
     case $fd in 0|1|2) ;; *) eval "exec $fd>&-" || fail "descriptor $fd stays open" ;; esac
 done
 unset PWD OLDPWD SHLVL
-folder=$0 cgroup=$1 blocks=$2 seconds=$3
-shift 3
+folder=$0 cgroup=$1 blocks=$2 seconds=$3 remove=$4
+shift 4
 ulimit -c 0
 { ulimit -f "$blocks"; ulimit -S -t "$seconds"; ulimit -H -t "$((seconds + 1))"; } 2>/dev/null
 [ -z "$cgroup" ] || echo 0 >"$cgroup/cgroup.procs" || fail "the cgroup cannot be entered"
 exec 3<"$folder/arguments" 4>"$folder/status" 5<"$folder/filter" || fail "a file is missing"
+[ -z "$remove" ] || "$remove" -f "$folder/arguments" 3<&- 4>&- 5<&- || fail "the arguments stay in a file"
 exec "$@"
 "#;
 /// Script that makes `/dev` read-only. Root owns the devices of the machine, some of which a sandbox shows, and could
@@ -220,6 +221,7 @@ fn arguments_of_stage(
     let mut all: Vec<OsString> = vec!["-c".into(), STAGE.into(), folder.path().into()];
     all.push(cgroup.map(|cgroup| cgroup.path().into()).unwrap_or_default());
     all.extend([blocks.to_string().into(), seconds.to_string().into()]);
+    all.push(program_of_the_system("rm").map(Into::into).unwrap_or_default());
     let tool = |name: &str| program_of_the_system(name).unwrap_or_else(|| Path::new("/bin").join(name));
     let is_root = rustix::process::geteuid().is_root();
     let opener = sandbox.network.as_ref().and_then(SandboxNetwork::opener);

@@ -41,8 +41,8 @@
 //! With `enforce: sandbox`, the sandbox of Nexus encloses the CLI at each level below `Unrestricted`. With a lent credential, the CLI
 //! then allows each of its tools at `WorkspaceWrite`. With the user's own login its rules stay in force, because the folder of the
 //! login is writable. The CLI's own sandbox for commands would fail inside, and is off: no settings of a user are read, and those on
-//! the command line disable it. Source: the vendor's documentation of sandboxing. An owner-only file of the run then contains the
-//! variables, with the credential, until the process has ended.
+//! the command line disable it. Source: the vendor's documentation of sandboxing. An owner-only file contains the variables, with the
+//! credential, until the process has started.
 //!
 //! Nexus never opens the user's own login; the CLI refreshes it itself. Parallel starts must not race for that refresh.
 //! So the first process runs alone until the model has answered it or its turn has ended. The others wait for that,

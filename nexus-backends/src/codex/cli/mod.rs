@@ -51,7 +51,7 @@
 //!
 //! With `enforce: sandbox`, the sandbox of Nexus encloses the program at each level below `Unrestricted`, and the program's own one is
 //! off where commands run. A command can then read the environment of the program, as in `Unrestricted`, but reaches only the
-//! listed hosts. An owner-only file of the run contains the variables, with the token, until the process has ended.
+//! listed hosts. An owner-only file contains the variables, with the token, until the process has started.
 
 mod args;
 mod capabilities;

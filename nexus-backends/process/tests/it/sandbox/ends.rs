@@ -10,7 +10,7 @@ use nexus_process::sandbox::{SandboxCommand, SandboxEnd};
 use nexus_process::spawn::ExitStatus;
 use nexus_testkit::child_test;
 
-use super::support::{alive_with, assert_gone, has_sandbox, moments, ran, sandbox, shell, word};
+use super::support::{alive_with, assert_gone, has_sandbox, moments, ran, sandbox, shell, variables, word};
 
 /// Starts what hides, then stays.
 fn hiding(word: &str) -> String {
@@ -165,6 +165,44 @@ async fn nothing_is_left_on_the_disk() {
     assert_eq!(fs::read_dir(home.path().join("tmp")).unwrap().count(), 0);
     drop(entry);
     assert_eq!(fs::read_dir(home.path().join("runs")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_file_contains_the_variables_of_a_program_that_runs() {
+    if !has_sandbox().await {
+        return;
+    }
+    let (home, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let entry = RunEntry::begin(home.path()).unwrap();
+    let script = "echo \"$TOKEN\" >started; until [ -e go ]; do sleep 0.01; done";
+    let command = shell(script)
+        .folder(shared.path())
+        .environment(variables(&[("TOKEN", "a-secret-value")]))
+        .entry(&entry);
+    let sandbox = sandbox().writable(shared.path(), shared.path());
+    let run = tokio::spawn(async move { ran(&sandbox, command).await });
+    let started = shared.path().join("started");
+    let waited = Instant::now();
+    while fs::read(&started).unwrap_or_default() != b"a-secret-value\n" {
+        assert!(waited.elapsed() < Duration::from_secs(60) && !run.is_finished());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut found = vec![home.path().to_owned()];
+    let mut files = 0;
+    while let Some(path) = found.pop() {
+        match fs::read_dir(&path) {
+            Ok(entries) => found.extend(entries.map(|entry| entry.unwrap().path())),
+            Err(_) => {
+                files += 1;
+                let content = fs::read(&path).unwrap_or_default();
+                let has_secret = content.windows(14).any(|part| part == b"a-secret-value");
+                assert!(!has_secret, "{}", path.display());
+            }
+        }
+    }
+    assert!(files > 0, "the run has files");
+    fs::write(shared.path().join("go"), "").unwrap();
+    assert!(run.await.unwrap().is_success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
