@@ -34,6 +34,7 @@ mod explain;
 mod finish;
 mod fleet;
 mod for_a_person;
+mod form;
 mod forget;
 mod hold;
 mod hook;

@@ -9,6 +9,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::agent::{CallNames, UsageReport, any_kind};
+use super::sign_in::AgentLogin;
 use super::tool_calls::ReportedCalls;
 use super::translate::{AcpTranslator, Script};
 use crate::cli::caller_tools::CallerTools;
@@ -39,6 +40,9 @@ impl Exchange {
             resume: None,
             names: CallNames::default(),
             usage: UsageReport::Answer,
+            leaves_session: false,
+            takes_questions: false,
+            login: AgentLogin::Lent,
             is_broken_uncounted: true,
             own_words: any_kind,
             exit: Duration::ZERO,

@@ -8,22 +8,25 @@ use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,
-    RequestPermissionRequest, StopReason, ToolCallUpdate, UsageUpdate,
+    RequestPermissionRequest, StopReason, ToolCallUpdate,
 };
 use nexus_core::{
     ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
-    TurnEvent, Usage, Usd,
+    QuestionReply, QuestionSubject, TurnEvent, Usage, Usd,
     harness::Failure,
     lenient_json::{self, HalfJoiner, Halves},
-    turn::{MessageEnded, TextDelta, ThinkingDelta, Unrecognized},
+    turn::{ContextUsage, MessageEnded, QuestionCompleted, TextDelta, ThinkingDelta, Unrecognized},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::agent::{CallNames, UsageReport};
+use super::context_usage::{context_usage, session_cost};
+use super::elicitation::{self, Elicitation, ElicitationFault};
 use super::failure::{self, OwnWords, RefusedRequest, RpcError};
 use super::home::StoredSession;
 use super::session_answers::{current_model, has_mode, model_option, usage_of, usage_with_cached};
+use super::sign_in::{AgentLogin, TERMINAL_AUTH};
 use super::tool_calls::{ReportedCalls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
@@ -57,6 +60,11 @@ pub(super) struct Script {
     pub(super) session: Option<StoredSession>,
     /// The agent's own id of the conversation to resume.
     pub(super) resume: Option<String>,
+    /// True if a session that is not stored by Nexus stays in the user's home.
+    pub(super) leaves_session: bool,
+    /// True if the host answers questions of the agent.
+    pub(super) takes_questions: bool,
+    pub(super) login: AgentLogin,
     pub(super) usage: UsageReport,
     pub(super) names: CallNames,
     pub(super) is_broken_uncounted: bool,
@@ -85,9 +93,13 @@ pub(crate) struct AcpTranslator {
     calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
+    /// The fill of the context that was reported last.
+    context: Option<ContextUsage>,
     /// Open permission questions to the host, by their numbers.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
+    /// Questions to the person that have no answer yet, by their numbers.
+    elicitations: BTreeMap<u64, OpenElicitation>,
     /// True after a permission was denied.
     has_refused: bool,
     is_stopping: bool,
@@ -107,6 +119,8 @@ enum Asked {
     Mode,
     Model,
     Prompt,
+    /// A last request, whose response changes nothing.
+    Farewell,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +148,14 @@ struct OpenMessage {
 struct Question {
     id: Value,
     request: RequestPermissionRequest,
+}
+
+/// Question to the person.
+#[derive(Debug)]
+struct OpenElicitation {
+    id: Value,
+    /// True if an answer has values.
+    has_values: bool,
 }
 
 /// JSON-RPC message.
@@ -165,8 +187,10 @@ impl AcpTranslator {
             calls,
             usage: Usage::new(),
             cost_before: None,
+            context: None,
             questions: BTreeMap::new(),
             next_question: 0,
+            elicitations: BTreeMap::new(),
             has_refused: false,
             is_stopping: false,
             halves: HalfJoiner::default(),
@@ -183,15 +207,16 @@ impl AcpTranslator {
 
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
+            (_, Asked::Farewell) => return,
             (Ok(result), _) => result,
             // The agent rejected the mode or the model. The prompt was not sent yet.
             (Err(error), Asked::Mode) => {
-                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
+                let mut failure = self.failed(&error, RefusedRequest::Setup);
                 failure.kind = ErrorKind::Unsupported;
                 return step.failed_and_stops(failure);
             }
             (Err(error), Asked::Model) => {
-                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
+                let mut failure = self.failed(&error, RefusedRequest::Setup);
                 failure.kind = ErrorKind::ModelUnavailable;
                 return step.failed_and_stops(failure);
             }
@@ -213,11 +238,12 @@ impl AcpTranslator {
             Asked::Session(_) => self.opened(result, step),
             Asked::Mode | Asked::Model => self.prepare(step),
             Asked::Prompt => self.prompted(&result, step),
+            Asked::Farewell => {}
         }
     }
 
     fn failed(&self, error: &RpcError, refused: RefusedRequest) -> Failure {
-        failure::of(error, refused, &self.agent.auth_methods, self.script.own_words)
+        failure::of(error, refused, (&self.script.login, &self.agent.auth_methods), self.script.own_words)
     }
 
     fn initialized(&mut self, result: Value, step: &mut Step) {
@@ -399,6 +425,13 @@ impl AcpTranslator {
     }
 
     fn notification(&mut self, method: &str, mut params: Value, step: &mut Step) {
+        if method == "elicitation/complete" {
+            // A client ignores an id that it does not know. Source: the protocol, elicitation.
+            if let Some(id) = params["elicitationId"].as_str() {
+                step.event(QuestionCompleted::new(id));
+            }
+            return;
+        }
         if method != "session/update" {
             // Names with these prefixes are an agent's extensions, which a client must ignore. Source: the protocol,
             // extensibility.
@@ -412,11 +445,17 @@ impl AcpTranslator {
             return;
         }
         // Ignore messages that a session repeats while it is loaded, because they belong to earlier turns.
-        if self.stage == Stage::Opening || params["sessionId"].as_str() != self.session.as_deref() {
+        if params["sessionId"].as_str() != self.session.as_deref() {
             return;
         }
         let mut update = params["update"].take();
         let kind = update["sessionUpdate"].as_str().unwrap_or_default().to_owned();
+        if self.stage == Stage::Opening {
+            if kind == "usage_update" {
+                self.cost(&update, step);
+            }
+            return;
+        }
         let understood = match kind.as_str() {
             "agent_message_chunk" => self.chunk(take(&mut update), false, step),
             "agent_thought_chunk" => self.chunk(take(&mut update), true, step),
@@ -424,7 +463,10 @@ impl AcpTranslator {
                 self.end_message(step);
                 self.calls.update(call, &mut step.events);
             }),
-            "usage_update" => take::<UsageUpdate>(&mut update).map(|update| self.cost(&update, step)),
+            "usage_update" => {
+                self.usage_updated(&update, step);
+                Some(())
+            }
             "current_mode_update" => {
                 self.mode_changed(update["currentModeId"].as_str().unwrap_or_default(), step);
                 Some(())
@@ -502,13 +544,26 @@ impl AcpTranslator {
         }
     }
 
-    /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
-    fn cost(&mut self, update: &UsageUpdate, step: &mut Step) {
-        let Some(cost) = update.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
-        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
-            self.cost_before = Some(cost.amount);
+    /// Reports the fill of the context, and updates the cost.
+    fn usage_updated(&mut self, update: &Value, step: &mut Step) {
+        self.cost(update, step);
+        match context_usage(update) {
+            Some(context) if self.context != Some(context) => {
+                self.context = Some(context);
+                step.event(context);
+            }
+            Some(_) => {}
+            None => step.event(Unrecognized::new(Some("usage_update".to_owned()), update.clone()).harmless()),
         }
-        let usd = Usd((cost.amount - self.cost_before.unwrap_or_default()).max(0.0));
+    }
+
+    /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
+    fn cost(&mut self, update: &Value, step: &mut Step) {
+        let Some(amount) = session_cost(update) else { return };
+        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
+            self.cost_before = Some(amount);
+        }
+        let usd = Usd((amount - self.cost_before.unwrap_or_default()).max(0.0));
         if usd.0.is_finite() {
             step.cost = Some(Cost { usd, source: CostSource::Estimated });
         }
@@ -540,6 +595,9 @@ impl AcpTranslator {
             );
             return step.event(Unrecognized::new(Some(method.to_owned()), params));
         }
+        if method == "elicitation/create" {
+            return self.elicit(id, params, step);
+        }
         // Reject the request, because neither files nor terminals were offered. One agent requests a write anyway,
         // after it has written the file itself.
         let answer = json!({ "code": -32601, "message": "this was not offered" });
@@ -550,6 +608,38 @@ impl AcpTranslator {
         if !is_known {
             step.event(Unrecognized::new(Some(method.to_owned()), params).harmless());
         }
+    }
+
+    /// Passes a question to the host.
+    fn elicit(&mut self, id: Value, params: Value, step: &mut Step) {
+        let read = match Elicitation::read(&params) {
+            Ok(read) if read.session.is_none() || read.session == self.session => read,
+            Err(ElicitationFault::Unknown(reason)) => return decline(&id, &reason, step),
+            _ => {
+                let error = json!({ "code": -32602, "message": "the question cannot be read" });
+                write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                return step
+                    .event(Unrecognized::new(Some("elicitation/create".to_owned()), params).harmless());
+            }
+        };
+        if self.is_stopping {
+            return reply(&id, &QuestionReply::Cancelled, false, step);
+        }
+        if !self.script.takes_questions {
+            return decline(&id, "the host answers no questions of an agent", step);
+        }
+        if !read.left_out.is_empty() {
+            let names = read.left_out.join(", ");
+            step.event(TurnEvent::warning(format!(
+                "the agent's question has fields of unknown types: {names}"
+            )));
+        }
+        self.end_message(step);
+        let question = self.next_question;
+        self.next_question += 1;
+        let has_values = matches!(read.question.subject, QuestionSubject::Form { .. });
+        self.elicitations.insert(question, OpenElicitation { id, has_values });
+        step.question(question, read.question);
     }
 
     fn permission(
@@ -605,9 +695,18 @@ impl AcpTranslator {
 
 impl Translator for AcpTranslator {
     fn open(&mut self, step: &mut Step) {
+        let mut capabilities =
+            json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        if self.script.login.is_of_person() {
+            capabilities["auth"] = json!({ "terminal": true });
+            capabilities["_meta"] = json!({ TERMINAL_AUTH: true });
+        }
+        if self.script.takes_questions {
+            capabilities["elicitation"] = json!({ "form": {}, "url": {} });
+        }
         let params = json!({
             "protocolVersion": PROTOCOL,
-            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+            "clientCapabilities": capabilities,
             "clientInfo": { "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") },
         });
         self.ask(Asked::Initialize, "initialize", &params, step);
@@ -665,6 +764,29 @@ impl Translator for AcpTranslator {
         }
     }
 
+    fn replied(&mut self, question: u64, answer: QuestionReply, step: &mut Step) {
+        let Some(OpenElicitation { id, has_values }) = self.elicitations.remove(&question) else { return };
+        if let QuestionReply::Declined { reason } = &answer {
+            warn_of_declined(reason, step);
+        }
+        reply(&id, &answer, has_values, step);
+    }
+
+    fn closing(&mut self, step: &mut Step) {
+        let (is_stored, Some(session)) = (self.script.session.is_some(), self.session.clone()) else {
+            return;
+        };
+        let offered = self.agent.agent_capabilities.session_capabilities.clone();
+        let params = json!({ "sessionId": session });
+        let is_left = !is_stored && self.script.leaves_session && offered.delete.is_some();
+        if offered.close.is_some() && (is_stored || is_left) {
+            self.ask(Asked::Farewell, "session/close", &params, step);
+        }
+        if is_left {
+            self.ask(Asked::Farewell, "session/delete", &params, step);
+        }
+    }
+
     fn tools_changed(&mut self, step: &mut Step) {
         if self.stage == Stage::Connecting {
             self.prepare(step);
@@ -697,6 +819,9 @@ impl Translator for AcpTranslator {
             let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
             write(step, &json!({ "jsonrpc": "2.0", "id": question.id, "result": cancelled }));
         }
+        for (_, open) in mem::take(&mut self.elicitations) {
+            reply(&open.id, &QuestionReply::Cancelled, false, step);
+        }
         StopRequest::Written
     }
 
@@ -721,6 +846,22 @@ impl Translator for AcpTranslator {
     fn ended(&mut self, _: &ProcessEnd<'_>, step: &mut Step) {
         self.end_message(step);
     }
+}
+
+/// Answers a question of the agent.
+fn reply(id: &Value, answer: &QuestionReply, has_values: bool, step: &mut Step) {
+    let result = elicitation::answer(answer, has_values);
+    write(step, &json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+}
+
+/// Declines a question that no person sees.
+fn decline(id: &Value, reason: &str, step: &mut Step) {
+    warn_of_declined(reason, step);
+    reply(id, &QuestionReply::declined(reason), false, step);
+}
+
+fn warn_of_declined(reason: &str, step: &mut Step) {
+    step.event(TurnEvent::warning(format!("a question of the agent was declined: {reason}")));
 }
 
 /// Parses a response that the turn requires, and fails the turn otherwise.

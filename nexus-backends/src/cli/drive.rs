@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Denial, ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
-    Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
+    QuestionReply, Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     lenient_json,
     turn::{InputReceived, ToolOrigin, Unrecognized},
@@ -56,7 +56,7 @@ pub(super) struct Drive<'a> {
     pub(super) tools: Option<&'a CallerTools>,
     /// Session of the turn, which asks the host for approvals.
     pub(super) session: &'a Session,
-    /// Approval requests that the host has not answered.
+    /// Approval requests and questions that the host has not answered.
     pub(super) asks: Asks<'a>,
     /// Inputs for the agent while its turn runs.
     pub(super) steered: &'a SteeredTurn,
@@ -79,8 +79,16 @@ pub(super) struct Handed {
     next: u64,
 }
 
-/// Approval requests to the host in flight, each with its number.
-pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, Result<(), Denial>)>>;
+/// Approval requests and questions to the host in flight, each with its number.
+pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, HostReply)>>;
+
+/// The host's answer.
+pub(super) enum HostReply {
+    /// To an approval request.
+    Approval(Result<(), Denial>),
+    /// To a question.
+    Question(QuestionReply),
+}
 
 /// End of a process that did not fail.
 pub(super) enum FinishedProcess {
@@ -166,7 +174,10 @@ impl Drive<'_> {
                     None => break,
                 },
                 Some((question, answer)) = self.asks.next(), if is_running && !self.asks.is_empty() => {
-                    self.translator.approved(question, answer, &mut step);
+                    match answer {
+                        HostReply::Approval(answer) => self.translator.approved(question, answer, &mut step),
+                        HostReply::Question(reply) => self.translator.replied(question, reply, &mut step),
+                    }
                     self.heard();
                     state = self.apply(&mut step, state);
                 }
@@ -300,7 +311,14 @@ impl Drive<'_> {
         self.write(step);
         let session = self.session;
         for (question, request) in step.asks.drain(..) {
-            self.asks.push(Box::pin(async move { (question, session.approve(request).await) }));
+            self.asks.push(Box::pin(async move {
+                (question, HostReply::Approval(session.approve(request).await))
+            }));
+        }
+        for (number, question) in step.questions.drain(..) {
+            self.asks.push(Box::pin(async move {
+                (number, HostReply::Question(session.question(question).await))
+            }));
         }
         if matches!(state, ProcessPhase::Finishing { .. }) {
             return state;
@@ -351,7 +369,11 @@ impl Drive<'_> {
         }
     }
 
-    fn finishing(&self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+    fn finishing(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+        let mut step = Step::default();
+        self.translator.closing(&mut step);
+        self.absorb(&mut step);
+        self.write(&mut step);
         self.process.stdin().close();
         ProcessPhase::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
     }
