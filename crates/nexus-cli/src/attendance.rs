@@ -7,7 +7,9 @@ use nexus::{Approval, InputDelivery, NotDelivered, QuestionReply, Steering};
 use tokio::sync::oneshot;
 
 use crate::{
-    approval::{AlwaysAllowed, ApprovalQuestion, ApprovalReply, FormQuestion, PersonQuestion, PersonQuestions},
+    approval::{
+        AlwaysAllowed, ApprovalQuestion, ApprovalReply, FormQuestion, PersonQuestion, PersonQuestions,
+    },
     form::{FormDialogue, FormStep},
     line_reader::{LineReader, Typed, TypedBefore},
     output::{complain_line, printable},

@@ -46,10 +46,12 @@ impl FormDialogue {
         match &self.question.subject {
             QuestionSubject::Page { url, .. } => {
                 let host = host(url);
-                let _ = writeln!(text, "  Open this page at {} yourself:\n    {}", Visible(host), Visible(url));
+                let _ =
+                    writeln!(text, "  Open this page at {} yourself:\n    {}", Visible(host), Visible(url));
             }
             _ => {
-                let _ = writeln!(text, "  It gets your answers. Give it no password or key. {DECLINE} declines.");
+                let _ =
+                    writeln!(text, "  It gets your answers. Give it no password or key. {DECLINE} declines.");
             }
         }
         text.push_str(&self.prompt());

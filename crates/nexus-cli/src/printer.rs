@@ -256,7 +256,9 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
             TurnEvent::Compacted(compacted) => self.note("~", &compaction_in_words(&compacted)),
             TurnEvent::ContextUsage(context) => self.context = Some(context),
-            TurnEvent::QuestionCompleted(_) => self.note("+", "the page that the agent asked you to open is complete"),
+            TurnEvent::QuestionCompleted(_) => {
+                self.note("+", "the page that the agent asked you to open is complete")
+            }
             TurnEvent::MessageEnded(ended) => self.end_message(&ended.message),
             TurnEvent::MessageVoided(voided) => self.withdraw(voided.cause == VoidCause::Retry),
             TurnEvent::RateLimit(limit) => {

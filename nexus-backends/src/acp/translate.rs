@@ -207,7 +207,10 @@ impl AcpTranslator {
 
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
-            (_, Asked::Farewell) => return,
+            (_, Asked::Farewell) => {
+                step.close_stdin = !self.asked.values().any(|asked| *asked == Asked::Farewell);
+                return;
+            }
             (Ok(result), _) => result,
             // The agent rejected the mode or the model. The prompt was not sent yet.
             (Err(error), Asked::Mode) => {
@@ -772,10 +775,9 @@ impl Translator for AcpTranslator {
         reply(&id, &answer, has_values, step);
     }
 
-    fn closing(&mut self, step: &mut Step) {
-        let (is_stored, Some(session)) = (self.script.session.is_some(), self.session.clone()) else {
-            return;
-        };
+    fn closing(&mut self, step: &mut Step) -> bool {
+        let Some(session) = self.session.clone() else { return false };
+        let is_stored = self.script.session.is_some();
         let offered = self.agent.agent_capabilities.session_capabilities.clone();
         let params = json!({ "sessionId": session });
         let is_left = !is_stored && self.script.leaves_session && offered.delete.is_some();
@@ -785,6 +787,7 @@ impl Translator for AcpTranslator {
         if is_left {
             self.ask(Asked::Farewell, "session/delete", &params, step);
         }
+        self.asked.values().any(|asked| *asked == Asked::Farewell)
     }
 
     fn tools_changed(&mut self, step: &mut Step) {

@@ -39,6 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// own choice. It is longer than the waits that programs choose by themselves when their vendor names no time.
 const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 
+/// Longest time for the answers to the last requests of a turn. Source: our own choice; the known agents answer at once.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Number of lines read before events, limits and cancellation are handled.
 const LINES_PER_ROUND: usize = 64;
 
@@ -110,6 +113,8 @@ pub(super) enum FinishedProcess {
 enum ProcessPhase {
     /// The turn runs.
     Running,
+    /// The process has answered or failed, and should answer the last requests before its input is closed.
+    Closing { decision: Result<FinishedProcess, Failure>, until: Instant },
     /// The process has answered or failed, and should exit by itself.
     Finishing { decision: Result<FinishedProcess, Failure>, until: Instant },
     /// The process has received a request to stop, and may continue to write until `until`.
@@ -137,9 +142,9 @@ impl Drive<'_> {
                     let report = submitted.map(|since| (since + LAST_WORDS).into_std());
                     self.turn.watch.next().into_iter().chain([next_look.into_std()]).chain(report).min()
                 }
-                ProcessPhase::Finishing { until, .. } | ProcessPhase::Stopping { until, .. } => {
-                    Some(until.into_std())
-                }
+                ProcessPhase::Closing { until, .. }
+                | ProcessPhase::Finishing { until, .. }
+                | ProcessPhase::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, ProcessPhase::Running);
             let may_read = self.may_read(is_running);
@@ -147,14 +152,18 @@ impl Drive<'_> {
                 biased;
                 () = self.turn.cancel.cancelled(), if !matches!(state, ProcessPhase::Stopping { .. }) => {
                     // An answer that has already arrived is not discarded.
-                    if let ProcessPhase::Finishing { .. } = state {
+                    if let ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } = state {
                         break;
                     }
                     state = self.interrupt(Failure::cancelled());
                 }
                 () = sleep_until(wake) => {
                     if !is_running {
-                        break;
+                        state = match state {
+                            ProcessPhase::Closing { decision, .. } => self.exiting(decision),
+                            _ => break,
+                        };
+                        continue;
                     }
                     let ran_out = self.ran_out().await;
                     if ran_out.is_some() || next_look <= Instant::now() {
@@ -308,6 +317,7 @@ impl Drive<'_> {
     /// Executes a step.
     fn apply(&mut self, step: &mut Step, state: ProcessPhase) -> ProcessPhase {
         self.absorb(step);
+        let is_closing = step.close_stdin;
         self.write(step);
         let session = self.session;
         for (question, request) in step.asks.drain(..) {
@@ -320,8 +330,10 @@ impl Drive<'_> {
                 (number, HostReply::Question(session.question(question).await))
             }));
         }
-        if matches!(state, ProcessPhase::Finishing { .. }) {
-            return state;
+        match state {
+            ProcessPhase::Closing { decision, .. } if is_closing => return self.exiting(decision),
+            ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } => return state,
+            _ => {}
         }
         let outcome = step.outcome.take();
         if let ProcessPhase::Stopping { decision, asked, until } = state {
@@ -371,9 +383,17 @@ impl Drive<'_> {
 
     fn finishing(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         let mut step = Step::default();
-        self.translator.closing(&mut step);
+        let waits = self.translator.closing(&mut step);
         self.absorb(&mut step);
         self.write(&mut step);
+        if waits {
+            return ProcessPhase::Closing { decision, until: Instant::now() + FAREWELL };
+        }
+        self.exiting(decision)
+    }
+
+    /// Closes the input of a process that should exit by itself.
+    fn exiting(&self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         self.process.stdin().close();
         ProcessPhase::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
     }
@@ -493,7 +513,9 @@ impl Drive<'_> {
         self.turn.log.process = Some(report);
 
         let ended = match state {
-            ProcessPhase::Stopping { decision, .. } | ProcessPhase::Finishing { decision, .. } => decision,
+            ProcessPhase::Closing { decision, .. }
+            | ProcessPhase::Stopping { decision, .. }
+            | ProcessPhase::Finishing { decision, .. } => decision,
             ProcessPhase::Running => self.judge(outcome, status),
         };
         ended.map_err(|failure| of_want(failure, &stderr_tail))
@@ -507,7 +529,10 @@ impl Drive<'_> {
                 Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
             }
             ProcessPhase::Stopping { asked: StopRequest::Signals, .. } => Stop::new(),
-            ProcessPhase::Running | ProcessPhase::Finishing { .. } => {
+            ProcessPhase::Running | ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } => {
+                if let ProcessPhase::Closing { .. } = state {
+                    process.stdin().close();
+                }
                 let grace = match state {
                     ProcessPhase::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
                     _ => self.translator.exit_grace(),

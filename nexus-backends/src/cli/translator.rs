@@ -90,11 +90,13 @@ pub trait Translator: std::fmt::Debug + Send {
     }
 
     /// Handles the end of the turn, after its answer or failure and before the input of the process is closed. Writes the
-    /// last requests to the process.
+    /// last requests to the process. Returns true if the process should answer them first: a later step then sets
+    /// [`Step::close_stdin`].
     ///
     /// Default: there are none.
-    fn closing(&mut self, step: &mut Step) {
+    fn closing(&mut self, step: &mut Step) -> bool {
         let _ = step;
+        false
     }
 
     /// Handles a change of the caller's tools: they were listed, or a call began or ended.
