@@ -19,7 +19,7 @@ use crate::{
     client_text::title,
     diff::Files,
     outgoing::lock,
-    question::Questions,
+    question::EditorQuestions,
     session_client::SessionClient,
     tool_calls::{call_title, kind_of_action, paths},
     updates::{locations, output_text},
@@ -41,7 +41,7 @@ pub(crate) struct Asking {
     pub(crate) cwd: PathBuf,
     pub(crate) calls: Arc<Mutex<OpenCalls>>,
     pub(crate) files: Arc<Files>,
-    pub(crate) questions: Questions,
+    pub(crate) questions: EditorQuestions,
 }
 
 impl Asking {

@@ -21,7 +21,7 @@ use crate::{
     outgoing::lock,
     permission::Asking,
     prompt::Asked,
-    question::Questions,
+    question::EditorQuestions,
     session::RunningPrompt,
     session_client::{SessionClient, meta},
     setup::{Setup, blocking},
@@ -81,7 +81,7 @@ pub(crate) async fn prompt(
     let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
     let files = Arc::new(files);
     let questions =
-        Questions { client: client.clone(), modes: client.questions.clone(), prefix: prefix.clone() };
+        EditorQuestions { client: client.clone(), modes: client.questions.clone(), prefix: prefix.clone() };
     let asking = Asking {
         client: client.clone(),
         cwd: session.cwd.clone(),

@@ -17,7 +17,7 @@ use crate::{client_text::harmless, session_client::SessionClient};
 
 /// Questions of a turn.
 #[derive(Clone, Debug)]
-pub(crate) struct Questions {
+pub(crate) struct EditorQuestions {
     pub(crate) client: SessionClient,
     /// Modes that the client shows.
     pub(crate) modes: ElicitationCapabilities,
@@ -25,7 +25,7 @@ pub(crate) struct Questions {
     pub(crate) prefix: String,
 }
 
-impl Questions {
+impl EditorQuestions {
     /// Returns true if the client shows questions of any kind.
     pub(crate) fn are_shown(&self) -> bool {
         self.modes.supports_form() || self.modes.supports_url()

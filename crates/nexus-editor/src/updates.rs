@@ -27,7 +27,7 @@ use crate::{
     client_text::harmless,
     diff::Files,
     outgoing::{TURN_WAITS_BYTES, lock},
-    question::Questions,
+    question::EditorQuestions,
     session_client::SessionClient,
     tool_calls::{call_title, kind, paths},
 };
@@ -43,7 +43,7 @@ pub(crate) struct Updates {
     cwd: PathBuf,
     calls: Arc<Mutex<OpenCalls>>,
     files: Arc<Files>,
-    questions: Questions,
+    questions: EditorQuestions,
     /// Text of each unfinished message that was already sent.
     said: HashMap<MessageId, String>,
     /// Ended messages of which the client was shown a part.
@@ -60,7 +60,7 @@ impl Updates {
         cwd: PathBuf,
         calls: Arc<Mutex<OpenCalls>>,
         files: Arc<Files>,
-        questions: Questions,
+        questions: EditorQuestions,
     ) -> Self {
         Self {
             client,

@@ -37,6 +37,8 @@ mod own_settings;
 mod program;
 mod prompt;
 mod session_answers;
+#[cfg(test)]
+mod session_tests;
 mod sign_in;
 mod summary;
 #[cfg(test)]

@@ -4,6 +4,9 @@
 //! conversation. `session/set_mode` follows if the level needs a mode. Last comes `session/prompt`, whose response
 //! decides the outcome together with the other messages.
 
+mod questions;
+mod session_end;
+
 use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
 use agent_client_protocol_schema::v1::{
@@ -11,8 +14,8 @@ use agent_client_protocol_schema::v1::{
     RequestPermissionRequest, StopReason, ToolCallUpdate,
 };
 use nexus_core::{
-    ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
-    QuestionReply, QuestionSubject, TurnEvent, Usage, Usd,
+    ApprovalRequest, BackendId, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase, QuestionReply,
+    TurnEvent, Usage,
     harness::Failure,
     lenient_json::{self, HalfJoiner, Halves},
     turn::{ContextUsage, MessageEnded, QuestionCompleted, TextDelta, ThinkingDelta, Unrecognized},
@@ -20,9 +23,8 @@ use nexus_core::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+use self::questions::OpenElicitation;
 use super::agent::{CallNames, UsageReport};
-use super::context_usage::{context_usage, session_cost};
-use super::elicitation::{self, Elicitation, ElicitationFault};
 use super::failure::{self, OwnWords, RefusedRequest, RpcError};
 use super::home::StoredSession;
 use super::session_answers::{current_model, has_mode, model_option, usage_of, usage_with_cached};
@@ -148,14 +150,6 @@ struct OpenMessage {
 struct Question {
     id: Value,
     request: RequestPermissionRequest,
-}
-
-/// Question to the person.
-#[derive(Debug)]
-struct OpenElicitation {
-    id: Value,
-    /// True if an answer has values.
-    has_values: bool,
 }
 
 /// JSON-RPC message.
@@ -547,31 +541,6 @@ impl AcpTranslator {
         }
     }
 
-    /// Reports the fill of the context, and updates the cost.
-    fn usage_updated(&mut self, update: &Value, step: &mut Step) {
-        self.cost(update, step);
-        match context_usage(update) {
-            Some(context) if self.context != Some(context) => {
-                self.context = Some(context);
-                step.event(context);
-            }
-            Some(_) => {}
-            None => step.event(Unrecognized::new(Some("usage_update".to_owned()), update.clone()).harmless()),
-        }
-    }
-
-    /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
-    fn cost(&mut self, update: &Value, step: &mut Step) {
-        let Some(amount) = session_cost(update) else { return };
-        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
-            self.cost_before = Some(amount);
-        }
-        let usd = Usd((amount - self.cost_before.unwrap_or_default()).max(0.0));
-        if usd.0.is_finite() {
-            step.cost = Some(Cost { usd, source: CostSource::Estimated });
-        }
-    }
-
     /// Fails the turn if the session leaves the mode that enforces the access level.
     fn mode_changed(&mut self, mode: &str, step: &mut Step) {
         if let Some(own) = self.script.mode
@@ -611,38 +580,6 @@ impl AcpTranslator {
         if !is_known {
             step.event(Unrecognized::new(Some(method.to_owned()), params).harmless());
         }
-    }
-
-    /// Passes a question to the host.
-    fn elicit(&mut self, id: Value, params: Value, step: &mut Step) {
-        let read = match Elicitation::read(&params) {
-            Ok(read) if read.session.is_none() || read.session == self.session => read,
-            Err(ElicitationFault::Unknown(reason)) => return decline(&id, &reason, step),
-            _ => {
-                let error = json!({ "code": -32602, "message": "the question cannot be read" });
-                write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
-                return step
-                    .event(Unrecognized::new(Some("elicitation/create".to_owned()), params).harmless());
-            }
-        };
-        if self.is_stopping {
-            return reply(&id, &QuestionReply::Cancelled, false, step);
-        }
-        if !self.script.takes_questions {
-            return decline(&id, "the host answers no questions of an agent", step);
-        }
-        if !read.left_out.is_empty() {
-            let names = read.left_out.join(", ");
-            step.event(TurnEvent::warning(format!(
-                "the agent's question has fields of unknown types: {names}"
-            )));
-        }
-        self.end_message(step);
-        let question = self.next_question;
-        self.next_question += 1;
-        let has_values = matches!(read.question.subject, QuestionSubject::Form { .. });
-        self.elicitations.insert(question, OpenElicitation { id, has_values });
-        step.question(question, read.question);
     }
 
     fn permission(
@@ -768,26 +705,11 @@ impl Translator for AcpTranslator {
     }
 
     fn replied(&mut self, question: u64, answer: QuestionReply, step: &mut Step) {
-        let Some(OpenElicitation { id, has_values }) = self.elicitations.remove(&question) else { return };
-        if let QuestionReply::Declined { reason } = &answer {
-            warn_of_declined(reason, step);
-        }
-        reply(&id, &answer, has_values, step);
+        self.question_answered(question, &answer, step);
     }
 
     fn closing(&mut self, step: &mut Step) -> bool {
-        let Some(session) = self.session.clone() else { return false };
-        let is_stored = self.script.session.is_some();
-        let offered = self.agent.agent_capabilities.session_capabilities.clone();
-        let params = json!({ "sessionId": session });
-        let is_left = !is_stored && self.script.leaves_session && offered.delete.is_some();
-        if offered.close.is_some() && (is_stored || is_left) {
-            self.ask(Asked::Farewell, "session/close", &params, step);
-        }
-        if is_left {
-            self.ask(Asked::Farewell, "session/delete", &params, step);
-        }
-        self.asked.values().any(|asked| *asked == Asked::Farewell)
+        self.end_session(step)
     }
 
     fn tools_changed(&mut self, step: &mut Step) {
@@ -822,9 +744,7 @@ impl Translator for AcpTranslator {
             let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
             write(step, &json!({ "jsonrpc": "2.0", "id": question.id, "result": cancelled }));
         }
-        for (_, open) in mem::take(&mut self.elicitations) {
-            reply(&open.id, &QuestionReply::Cancelled, false, step);
-        }
+        self.cancel_questions(step);
         StopRequest::Written
     }
 
@@ -849,22 +769,6 @@ impl Translator for AcpTranslator {
     fn ended(&mut self, _: &ProcessEnd<'_>, step: &mut Step) {
         self.end_message(step);
     }
-}
-
-/// Answers a question of the agent.
-fn reply(id: &Value, answer: &QuestionReply, has_values: bool, step: &mut Step) {
-    let result = elicitation::answer(answer, has_values);
-    write(step, &json!({ "jsonrpc": "2.0", "id": id, "result": result }));
-}
-
-/// Declines a question that no person sees.
-fn decline(id: &Value, reason: &str, step: &mut Step) {
-    warn_of_declined(reason, step);
-    reply(id, &QuestionReply::declined(reason), false, step);
-}
-
-fn warn_of_declined(reason: &str, step: &mut Step) {
-    step.event(TurnEvent::warning(format!("a question of the agent was declined: {reason}")));
 }
 
 /// Parses a response that the turn requires, and fails the turn otherwise.
