@@ -4,7 +4,7 @@ use nexus_core::{
     ErrorKind, QuestionReply, ToolAccess, TurnEvent,
     turn::{ContextUsage, QuestionCompleted},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::home::StoredSession;
 use super::sign_in::AgentLogin;
