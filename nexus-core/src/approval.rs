@@ -6,7 +6,11 @@ use futures::{FutureExt as _, future::BoxFuture};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{id::ParticipantId, turn::ToolOrigin};
+use crate::{
+    id::ParticipantId,
+    question::{AgentQuestion, QuestionReply},
+    turn::ToolOrigin,
+};
 
 /// Default time limit for an answer.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -149,10 +153,12 @@ pub enum NotApproved {
 #[derive(Clone)]
 pub struct Approver {
     ask: Arc<Ask>,
+    answer: Option<Arc<AnswerQuestion>>,
     time_limit: Duration,
 }
 
 type Ask = dyn Fn(ApprovalRequest) -> BoxFuture<'static, Approval> + Send + Sync;
+type AnswerQuestion = dyn Fn(AgentQuestion) -> BoxFuture<'static, QuestionReply> + Send + Sync;
 
 impl Approver {
     /// Creates an approver that calls `ask` for each request.
@@ -161,7 +167,38 @@ impl Approver {
         A: Fn(ApprovalRequest) -> F + Send + Sync + 'static,
         F: Future<Output = Approval> + Send + 'static,
     {
-        Self { ask: Arc::new(move |request| ask(request).boxed()), time_limit: TIME_LIMIT }
+        Self { ask: Arc::new(move |request| ask(request).boxed()), answer: None, time_limit: TIME_LIMIT }
+    }
+
+    /// Lets `answer` answer the questions of a vendor's program, on backends whose program can ask them. Without it, the
+    /// program learns that it cannot ask, and a question that it asks nevertheless is declined.
+    ///
+    /// A reply whose values do not fit the question is not passed on: it counts as declined. The time limit of the
+    /// approver applies to each question.
+    ///
+    /// ```
+    /// use nexus_core::{Approval, Approver, QuestionReply};
+    ///
+    /// let approver = Approver::new(|_| async { Approval::Refused { reason: None } })
+    ///     .with_questions(|question| async move {
+    ///         println!("{} ({} fields)", question.message, question.fields().len());
+    ///         QuestionReply::declined("nobody is at the desk")
+    ///     });
+    /// assert!(approver.takes_questions());
+    /// ```
+    #[must_use]
+    pub fn with_questions<A, F>(mut self, answer: A) -> Self
+    where
+        A: Fn(AgentQuestion) -> F + Send + Sync + 'static,
+        F: Future<Output = QuestionReply> + Send + 'static,
+    {
+        self.answer = Some(Arc::new(move |question| answer(question).boxed()));
+        self
+    }
+
+    /// Returns true if it answers questions.
+    pub fn takes_questions(&self) -> bool {
+        self.answer.is_some()
     }
 
     /// Sets the longest wait for each answer. Default: 5 minutes.
@@ -185,6 +222,24 @@ impl Approver {
             Ok(Ok(Approval::Refused { reason })) => Err(NotApproved::Refused { reason }),
             Ok(Err(_panic)) => Err(NotApproved::Failed),
             Err(_elapsed) => Err(NotApproved::TimedOut),
+        }
+    }
+
+    /// Returns the host's answer to a question, whose values fit it.
+    pub(crate) async fn question(&self, question: AgentQuestion) -> QuestionReply {
+        let Some(answer) = self.answer.clone() else {
+            return QuestionReply::declined("the host answers no questions");
+        };
+        let asked = question.clone();
+        let answered = AssertUnwindSafe(async move { answer(asked).await }).catch_unwind();
+        match tokio::time::timeout(self.time_limit, answered).await {
+            Ok(Ok(QuestionReply::Answered { values })) => match question.check_values(&values) {
+                Ok(()) => QuestionReply::Answered { values },
+                Err(problem) => QuestionReply::declined(format!("the answer does not fit: {problem}")),
+            },
+            Ok(Ok(reply)) => reply,
+            Ok(Err(_panic)) => QuestionReply::declined("the approver failed"),
+            Err(_elapsed) => QuestionReply::Cancelled,
         }
     }
 }

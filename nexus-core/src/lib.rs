@@ -20,6 +20,7 @@
 //! | decide on a turn's calls on another machine | [`RemoteSession`], [`Session::remote`] |
 //! | steer an agent while its turn runs | [`Steering`], [`TurnHost::with_steering`] |
 //! | let a person approve single calls | [`Approver`], [`TurnHost::with_approver`] |
+//! | let a person answer questions of an agent | [`Approver::with_questions`], [`AgentQuestion`] |
 //! | list the calls of an agent and the denied ones | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
@@ -57,6 +58,7 @@ mod model_list;
 pub mod name_type;
 mod picture;
 mod providers;
+mod question;
 pub mod record;
 pub mod redact;
 pub mod registry;
@@ -102,6 +104,10 @@ pub use journal::log_unrecorded;
 pub use model_list::{ModelListError, ModelListing, OfferedModel};
 pub use picture::MAX_PICTURE_BYTES;
 pub use providers::{CompletedEntry, ProviderCheck, ProviderSummary};
+pub use question::{
+    AgentQuestion, FieldChoice, FieldInput, MAX_FIELD_CHOICES, MAX_QUESTION_FIELDS, QuestionField,
+    QuestionReply, QuestionSubject, TextFormat,
+};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use nexus::{Approval, ApprovalAction, ApprovalRequest, Approver};
+use nexus::{AgentQuestion, Approval, ApprovalAction, ApprovalRequest, Approver, QuestionReply};
 use nexus_core::visible::Visible;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -26,18 +26,41 @@ pub(crate) struct ApprovalQuestion {
     pub(crate) answer: oneshot::Sender<Approval>,
 }
 
-/// Approval questions of a turn.
-pub(crate) type ApprovalQuestions = mpsc::UnboundedReceiver<ApprovalQuestion>;
+/// A question of an agent that waits for the person.
+#[derive(Debug)]
+pub(crate) struct FormQuestion {
+    pub(crate) question: AgentQuestion,
+    pub(crate) answer: oneshot::Sender<QuestionReply>,
+}
+
+/// A question that waits for the person.
+#[derive(Debug)]
+pub(crate) enum PersonQuestion {
+    Approval(ApprovalQuestion),
+    Form(FormQuestion),
+}
+
+/// Questions of a turn.
+pub(crate) type PersonQuestions = mpsc::UnboundedReceiver<PersonQuestion>;
 
 /// Creates the approver of a turn, and the questions that it asks.
-pub(crate) fn approver() -> (Approver, ApprovalQuestions) {
+pub(crate) fn approver() -> (Approver, PersonQuestions) {
     let (sender, questions) = mpsc::unbounded_channel();
+    let forms = sender.clone();
     let approver = Approver::new(move |request| {
         let (answer, answered) = oneshot::channel();
         // If the terminal is gone, `answered` fails, too.
-        let _ = sender.send(ApprovalQuestion { request, answer });
+        let _ = sender.send(PersonQuestion::Approval(ApprovalQuestion { request, answer }));
         async move {
             let gone = || Approval::Refused { reason: Some("no person is at the terminal".into()) };
+            answered.await.unwrap_or_else(|_| gone())
+        }
+    });
+    let approver = approver.with_questions(move |question| {
+        let (answer, answered) = oneshot::channel();
+        let _ = forms.send(PersonQuestion::Form(FormQuestion { question, answer }));
+        async move {
+            let gone = || QuestionReply::declined("no person is at the terminal");
             answered.await.unwrap_or_else(|_| gone())
         }
     });

@@ -3,10 +3,14 @@
 use std::{collections::VecDeque, future::Future, pin::pin};
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use nexus::{Approval, InputDelivery, NotDelivered, Steering};
+use nexus::{Approval, InputDelivery, NotDelivered, QuestionReply, Steering};
+use tokio::sync::oneshot;
 
 use crate::{
-    approval::{AlwaysAllowed, ApprovalQuestion, ApprovalQuestions, ApprovalReply},
+    approval::{
+        AlwaysAllowed, ApprovalQuestion, ApprovalReply, FormQuestion, PersonQuestion, PersonQuestions,
+    },
+    form::{FormDialogue, FormStep},
     line_reader::{LineReader, Typed, TypedBefore},
     output::{complain_line, printable},
     screen::{self, LineKind, QUESTION_MARK, QuestionNumber},
@@ -37,14 +41,21 @@ pub(crate) struct LeftInput {
 /// The question that the terminal shows.
 #[derive(Debug)]
 struct OpenQuestion {
-    question: ApprovalQuestion,
+    subject: OpenSubject,
     number: QuestionNumber,
+}
+
+/// Subject of the question that the terminal shows.
+#[derive(Debug)]
+enum OpenSubject {
+    Approval(ApprovalQuestion),
+    Form(FormDialogue, oneshot::Sender<QuestionReply>),
 }
 
 /// Runs `turn` to its end. Meanwhile a person answers its questions, and types words for it.
 pub(crate) async fn attend<T>(
     turn: impl Future<Output = T>,
-    mut questions: ApprovalQuestions,
+    mut questions: PersonQuestions,
     always: &mut AlwaysAllowed,
     words: TypedWords,
 ) -> (T, LeftInput) {
@@ -75,7 +86,7 @@ pub(crate) async fn attend<T>(
                 }
                 Typed::Erased => {}
                 Typed::End => match open.take() {
-                    Some(asked) => open = answered(asked, "no", always),
+                    Some(asked) => open = ended(asked, always),
                     None => {
                         left.is_end = true;
                         reader = None;
@@ -105,32 +116,44 @@ pub(crate) async fn attend<T>(
 
 /// Shows the next question that the person has not answered yet. Starts the reader if it does not run.
 fn next_question(
-    waiting: &mut VecDeque<ApprovalQuestion>,
+    waiting: &mut VecDeque<PersonQuestion>,
     always: &AlwaysAllowed,
     reader: &mut Option<LineReader>,
 ) -> Option<OpenQuestion> {
     while let Some(question) = waiting.pop_front() {
-        if question.answer.is_closed() {
+        if question.is_closed() {
             continue;
         }
-        if always.covers(&question.request) {
-            complain_line("+ allowed: you chose \"always\" for it");
-            // The turn may have ended.
-            let _ = question.answer.send(Approval::Granted);
-            continue;
-        }
+        let question = match question {
+            PersonQuestion::Approval(question) if always.covers(&question.request) => {
+                complain_line("+ allowed: you chose \"always\" for it");
+                // The turn may have ended.
+                let _ = question.answer.send(Approval::Granted);
+                continue;
+            }
+            question => question,
+        };
         if reader.is_none() {
             match LineReader::start(TypedBefore::Drop) {
                 Ok(started) => *reader = Some(started),
                 Err(error) => {
-                    let reason = Some(format!("the terminal cannot be read: {error}"));
-                    let _ = question.answer.send(Approval::Refused { reason });
+                    question.refuse(format!("the terminal cannot be read: {error}"));
                     continue;
                 }
             }
         }
-        if let Some(number) = screen::ask(&always.question(&question.request), QUESTION_MARK) {
-            return Some(OpenQuestion { question, number });
+        let shown = match &question {
+            PersonQuestion::Approval(question) => always.question(&question.request),
+            PersonQuestion::Form(form) => FormDialogue::new(form.question.clone()).begin(),
+        };
+        if let Some(number) = screen::ask(&shown, QUESTION_MARK) {
+            let subject = match question {
+                PersonQuestion::Approval(question) => OpenSubject::Approval(question),
+                PersonQuestion::Form(FormQuestion { question, answer }) => {
+                    OpenSubject::Form(FormDialogue::new(question), answer)
+                }
+            };
+            return Some(OpenQuestion { subject, number });
         }
         // The person types a line: ask after it.
         waiting.push_front(question);
@@ -139,13 +162,72 @@ fn next_question(
     None
 }
 
-/// Answers the open question by a typed line. Returns the question if the line is other words.
+impl PersonQuestion {
+    /// Returns true if nobody waits for the answer.
+    fn is_closed(&self) -> bool {
+        match self {
+            Self::Approval(question) => question.answer.is_closed(),
+            Self::Form(question) => question.answer.is_closed(),
+        }
+    }
+
+    /// Answers without the person. The turn may have ended.
+    fn refuse(self, reason: String) {
+        match self {
+            Self::Approval(question) => {
+                let _ = question.answer.send(Approval::Refused { reason: Some(reason) });
+            }
+            Self::Form(question) => {
+                let _ = question.answer.send(QuestionReply::declined(reason));
+            }
+        }
+    }
+}
+
+/// Answers the open question by a typed line. Returns the question if the line does not end it.
 fn answered(open: OpenQuestion, line: &str, always: &mut AlwaysAllowed) -> Option<OpenQuestion> {
-    let OpenQuestion { question, number } = open;
+    let OpenQuestion { subject, number } = open;
+    match subject {
+        OpenSubject::Approval(question) => decided(question, number, line, always),
+        OpenSubject::Form(mut dialogue, answer) => match dialogue.line(line) {
+            FormStep::Ask(text) => {
+                let number = screen::ask(&text, QUESTION_MARK).unwrap_or(number);
+                Some(OpenQuestion { subject: OpenSubject::Form(dialogue, answer), number })
+            }
+            FormStep::Done(reply, note) => {
+                screen::end_question(note);
+                let _ = answer.send(reply);
+                None
+            }
+        },
+    }
+}
+
+/// Answers the open question with no, because the terminal has no more input.
+fn ended(open: OpenQuestion, always: &mut AlwaysAllowed) -> Option<OpenQuestion> {
+    match open.subject {
+        OpenSubject::Approval(question) => decided(question, open.number, "no", always),
+        OpenSubject::Form(_, answer) => {
+            if let FormStep::Done(reply, note) = FormDialogue::end() {
+                screen::end_question(note);
+                let _ = answer.send(reply);
+            }
+            None
+        }
+    }
+}
+
+/// Decides on a call by a typed line. Returns the question if the line is other words.
+fn decided(
+    question: ApprovalQuestion,
+    number: QuestionNumber,
+    line: &str,
+    always: &mut AlwaysAllowed,
+) -> Option<OpenQuestion> {
     let (approval, note) = match ApprovalReply::read(line) {
         None => {
             let number = screen::ask("  answer y, n or a\n", QUESTION_MARK).unwrap_or(number);
-            return Some(OpenQuestion { question, number });
+            return Some(OpenQuestion { subject: OpenSubject::Approval(question), number });
         }
         Some(ApprovalReply::Yes) => (Approval::Granted, "  allowed once\n"),
         Some(ApprovalReply::Always) => {
@@ -174,7 +256,8 @@ async fn next(reader: &mut Option<LineReader>) -> Typed {
 
 async fn withdrawn(open: &mut Option<OpenQuestion>) {
     match open {
-        Some(open) => open.question.answer.closed().await,
+        Some(OpenQuestion { subject: OpenSubject::Approval(question), .. }) => question.answer.closed().await,
+        Some(OpenQuestion { subject: OpenSubject::Form(_, answer), .. }) => answer.closed().await,
         None => std::future::pending().await,
     }
 }

@@ -35,6 +35,7 @@ mod finish;
 mod fleet;
 mod for_a_person;
 mod forget;
+mod form;
 mod hold;
 mod hook;
 mod input;

@@ -10,7 +10,7 @@ use std::{
 use nexus::{
     CostSource, EventEnvelope, EventSink, Handover, MessageId, ToolCallStatus, ToolContent, TurnError,
     TurnEvent, TurnResult, Usage,
-    turn::{ConversationCompacted, VoidCause},
+    turn::{ContextUsage, ConversationCompacted, VoidCause},
 };
 use nexus_files::counted;
 use serde_json::Value;
@@ -35,6 +35,8 @@ pub(crate) struct TurnPrinter<W> {
     open: Option<(MessageId, Mode)>,
     has_failed: bool,
     not_understood: BTreeSet<String>,
+    /// The fill of the context that was reported last.
+    context: Option<ContextUsage>,
     /// Text of the message that is being shown.
     shown: String,
     /// Text of a message that was withdrawn for a retry. The next message often begins with the same words.
@@ -69,6 +71,7 @@ impl<W: Write + Send> TurnPrinter<W> {
             open: None,
             has_failed: false,
             not_understood: BTreeSet::new(),
+            context: None,
             shown: String::new(),
             withdrawn: None,
             repeated: String::new(),
@@ -88,6 +91,7 @@ impl<W: Write + Send> TurnPrinter<W> {
             Ok(result) => {
                 let mut parts = vec![format!("{}", result.finish)];
                 parts.extend(usage_parts(&result.usage));
+                parts.extend(self.context.map(|context| context_part(&context)));
                 if let Some(cost) = result.cost {
                     let source = match cost.source {
                         CostSource::Reported => "reported",
@@ -251,6 +255,10 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             }
             TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
             TurnEvent::Compacted(compacted) => self.note("~", &compaction_in_words(&compacted)),
+            TurnEvent::ContextUsage(context) => self.context = Some(context),
+            TurnEvent::QuestionCompleted(_) => {
+                self.note("+", "the page that the agent asked you to open is complete")
+            }
             TurnEvent::MessageEnded(ended) => self.end_message(&ended.message),
             TurnEvent::MessageVoided(voided) => self.withdraw(voided.cause == VoidCause::Retry),
             TurnEvent::RateLimit(limit) => {
@@ -296,6 +304,14 @@ pub(crate) fn usage_parts(usage: &Usage) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Describes how full the context is.
+fn context_part(context: &ContextUsage) -> String {
+    match context.window_tokens {
+        Some(window) => format!("context {} of {window}", context.used_tokens),
+        None => format!("context {}", context.used_tokens),
+    }
 }
 
 fn arguments_text(arguments: &Value) -> String {

@@ -299,11 +299,8 @@ impl Connection {
     }
 
     fn client(&self, session: &Session) -> SessionClient {
-        let shows_notices = lock(&self.client)
-            .as_ref()
-            .and_then(|client| client.session.as_ref())
-            .is_some_and(|session| session.notices.is_some());
-        SessionClient::new(self.out.clone(), SessionId::new(session.name.to_string()), shows_notices)
+        let id = SessionId::new(session.name.to_string());
+        SessionClient::new(self.out.clone(), id, lock(&self.client).as_ref())
     }
 
     fn commands(&self, session: &Session) -> (SessionClient, SessionUpdate) {

@@ -45,6 +45,7 @@ mod outgoing;
 mod permission;
 mod prompt;
 mod prompt_turn;
+mod question;
 mod record;
 mod replay;
 mod servers;

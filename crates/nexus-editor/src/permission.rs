@@ -19,6 +19,7 @@ use crate::{
     client_text::title,
     diff::Files,
     outgoing::lock,
+    question::EditorQuestions,
     session_client::SessionClient,
     tool_calls::{call_title, kind_of_action, paths},
     updates::{locations, output_text},
@@ -40,16 +41,25 @@ pub(crate) struct Asking {
     pub(crate) cwd: PathBuf,
     pub(crate) calls: Arc<Mutex<OpenCalls>>,
     pub(crate) files: Arc<Files>,
+    pub(crate) questions: EditorQuestions,
 }
 
 impl Asking {
     /// Returns the approver for the calls of a turn. It waits for each answer up to `within`.
     pub(crate) fn approver(self, within: Duration) -> Approver {
-        Approver::new(move |request| {
+        let questions = self.questions.clone();
+        let approver = Approver::new(move |request| {
             let asking = self.clone();
             async move { asking.ask(request).await }
-        })
-        .with_time_limit(within)
+        });
+        let approver = match questions.are_shown() {
+            true => approver.with_questions(move |question| {
+                let questions = questions.clone();
+                async move { questions.ask(question).await }
+            }),
+            false => approver,
+        };
+        approver.with_time_limit(within)
     }
 
     async fn ask(&self, request: ApprovalRequest) -> Approval {

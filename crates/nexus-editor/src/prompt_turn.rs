@@ -21,6 +21,7 @@ use crate::{
     outgoing::lock,
     permission::Asking,
     prompt::Asked,
+    question::EditorQuestions,
     session::RunningPrompt,
     session_client::{SessionClient, meta},
     setup::{Setup, blocking},
@@ -79,14 +80,17 @@ pub(crate) async fn prompt(
     let (folder, redactor) = (session.cwd.clone(), host.session().redactor().clone());
     let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
     let files = Arc::new(files);
+    let questions =
+        EditorQuestions { client: client.clone(), modes: client.questions.clone(), prefix: prefix.clone() };
     let asking = Asking {
         client: client.clone(),
         cwd: session.cwd.clone(),
         calls: Arc::clone(&calls),
         files: Arc::clone(&files),
+        questions: questions.clone(),
     };
     let host = host.with_approver(asking.approver(setup.options.permission_within));
-    let mut updates = Updates::new(client.clone(), prefix, session.cwd.clone(), calls, files);
+    let mut updates = Updates::new(client.clone(), prefix, session.cwd.clone(), calls, files, questions);
     let outcome =
         held.run_turn(&router, mode.as_str(), request, host, ConversationOptions::new(), &mut updates).await;
     updates.end();

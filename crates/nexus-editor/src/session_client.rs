@@ -1,7 +1,8 @@
 //! Messages from one session to the client.
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, Meta, Notice, NoticeSeverity, SessionId, SessionNotification, SessionUpdate,
+    ClientCapabilities, ContentBlock, ContentChunk, ElicitationCapabilities, Meta, Notice, NoticeSeverity,
+    SessionId, SessionNotification, SessionUpdate,
 };
 use serde_json::Value;
 
@@ -14,11 +15,20 @@ pub(crate) struct SessionClient {
     pub(crate) session: SessionId,
     /// True if the client shows notices.
     shows_notices: bool,
+    /// Kinds of questions that the client shows.
+    pub(crate) questions: ElicitationCapabilities,
 }
 
 impl SessionClient {
-    pub(crate) fn new(out: Outgoing, session: SessionId, shows_notices: bool) -> Self {
-        Self { out, session, shows_notices }
+    pub(crate) fn new(out: Outgoing, session: SessionId, capabilities: Option<&ClientCapabilities>) -> Self {
+        let of_sessions = capabilities.and_then(|client| client.session.as_ref());
+        let questions = capabilities.and_then(|client| client.elicitation.clone());
+        Self {
+            out,
+            session,
+            shows_notices: of_sessions.is_some_and(|sessions| sessions.notices.is_some()),
+            questions: questions.unwrap_or_default(),
+        }
     }
 
     pub(crate) fn update(&self, update: SessionUpdate) {

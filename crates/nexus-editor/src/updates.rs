@@ -10,13 +10,13 @@ use std::{
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, ImageContent, MessageId as ChunkId, NoticeSeverity, SessionUpdate, ToolCall,
     ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
-    ToolKind,
+    ToolKind, UsageUpdate,
 };
 use nexus_core::{
     Effects, EventEnvelope, EventSink, FinishReason, MessageId, ToolContent, TurnEvent,
     turn::{
-        MessageEnded, MessageVoided, RateLimitStatus, ToolCallArguments, ToolCallFinished, ToolCallStarted,
-        ToolCallStatus as Ended,
+        ContextUsage, MessageEnded, MessageVoided, RateLimitStatus, ToolCallArguments, ToolCallFinished,
+        ToolCallStarted, ToolCallStatus as Ended,
     },
 };
 use nexus_mcp::client::cut_text;
@@ -27,6 +27,7 @@ use crate::{
     client_text::harmless,
     diff::Files,
     outgoing::{TURN_WAITS_BYTES, lock},
+    question::EditorQuestions,
     session_client::SessionClient,
     tool_calls::{call_title, kind, paths},
 };
@@ -42,6 +43,7 @@ pub(crate) struct Updates {
     cwd: PathBuf,
     calls: Arc<Mutex<OpenCalls>>,
     files: Arc<Files>,
+    questions: EditorQuestions,
     /// Text of each unfinished message that was already sent.
     said: HashMap<MessageId, String>,
     /// Ended messages of which the client was shown a part.
@@ -58,8 +60,19 @@ impl Updates {
         cwd: PathBuf,
         calls: Arc<Mutex<OpenCalls>>,
         files: Arc<Files>,
+        questions: EditorQuestions,
     ) -> Self {
-        Self { client, prefix, cwd, calls, files, said: HashMap::new(), ended: HashSet::new(), finish: None }
+        Self {
+            client,
+            prefix,
+            cwd,
+            calls,
+            files,
+            questions,
+            said: HashMap::new(),
+            ended: HashSet::new(),
+            finish: None,
+        }
     }
 
     /// Ends the updates of a turn: calls without an end become failed.
@@ -99,10 +112,20 @@ impl Updates {
             }
             TurnEvent::MessageEnded(ended) if ended.parent.is_none() => self.message_ended(ended),
             TurnEvent::MessageVoided(voided) => self.message_voided(voided),
+            TurnEvent::ContextUsage(context) => self.context_used(*context),
+            TurnEvent::QuestionCompleted(completed) => self.questions.completed(&completed.question),
             TurnEvent::ToolCallStarted(started) => self.call_started(started),
             TurnEvent::ToolCallArguments(arguments) => self.call_arguments(arguments),
             TurnEvent::ToolCallFinished(finished) => self.call_finished(finished),
             event => self.told_beside(event),
+        }
+    }
+
+    /// Sends the fill of the context. The protocol requires its size. The cost is left out: the protocol has the cost of the
+    /// session, but a turn has only its own.
+    fn context_used(&self, context: ContextUsage) {
+        if let Some(window) = context.window_tokens {
+            self.client.update(SessionUpdate::UsageUpdate(UsageUpdate::new(context.used_tokens, window)));
         }
     }
 

@@ -5,6 +5,7 @@ use nexus_core::{ErrorKind, harness::Failure};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::sign_in::AgentLogin;
 use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
 
 /// JSON-RPC error.
@@ -41,11 +42,11 @@ pub(super) enum RefusedRequest {
 
 /// Classifies an error. The protocol defines the codes; messages and numbers beyond them differ between agents.
 ///
-/// `methods` are the sign-in methods that the agent offers, for a message to a person who must sign in.
+/// `sign_in` is the agent's login and the sign-in methods that it offers, for a message to a person who must sign in.
 pub(super) fn of(
     error: &RpcError,
     refused: RefusedRequest,
-    methods: &[AuthMethod],
+    sign_in: (&AgentLogin, &[AuthMethod]),
     own: OwnWords,
 ) -> Failure {
     let data = match &error.data {
@@ -76,22 +77,12 @@ pub(super) fn of(
         },
     };
     // No agent states a time for a retry.
-    Failure::new(kind, told(kind, words, methods)).with_named_retry(None)
-}
-
-/// Appends the sign-in methods to the agent's message, if the person must sign in.
-fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
-    if kind != ErrorKind::Unauthenticated || methods.is_empty() {
-        return words;
-    }
-    let ways: Vec<String> = methods
-        .iter()
-        .map(|method| match method.description() {
-            Some(description) => format!("{} ({description})", method.name()),
-            None => method.name().to_owned(),
-        })
-        .collect();
-    format!("{words}; sign in with the agent's own program: {}", ways.join(", or "))
+    let advice = (kind == ErrorKind::Unauthenticated).then(|| sign_in.0.advice(sign_in.1)).flatten();
+    let words = match advice {
+        Some(advice) => format!("{words}; {advice}"),
+        None => words,
+    };
+    Failure::new(kind, words).with_named_retry(None)
 }
 
 /// Classifies an error by its message. Agents include HTTP status codes, or their own text if the server sent no
@@ -195,7 +186,7 @@ mod tests {
 
     fn kind(code: i64, message: &str, data: Value) -> ErrorKind {
         let error = RpcError { code, message: message.to_owned(), data };
-        of(&error, RefusedRequest::Prompt, &[], any_kind).kind
+        of(&error, RefusedRequest::Prompt, (&AgentLogin::Lent, &[]), any_kind).kind
     }
 
     /// Source: what agents answered when their model's server failed.
@@ -278,8 +269,14 @@ mod tests {
     #[test]
     fn a_session_that_is_not_there_is_a_conversation_that_is_lost() {
         let error = RpcError { code: -32603, message: "Internal error".to_owned(), data: Value::Null };
-        assert_eq!(of(&error, RefusedRequest::Resume, &[], any_kind).kind, ErrorKind::ConversationLost);
-        assert_eq!(of(&error, RefusedRequest::Setup, &[], any_kind).kind, ErrorKind::InvalidRequest);
+        assert_eq!(
+            of(&error, RefusedRequest::Resume, (&AgentLogin::Lent, &[]), any_kind).kind,
+            ErrorKind::ConversationLost
+        );
+        assert_eq!(
+            of(&error, RefusedRequest::Setup, (&AgentLogin::Lent, &[]), any_kind).kind,
+            ErrorKind::InvalidRequest
+        );
     }
 
     #[test]
@@ -287,7 +284,8 @@ mod tests {
         let method = json!({ "id": "login", "name": "Log in", "description": "run `agent login`" });
         let methods = [serde_json::from_value(method).unwrap()];
         let error = RpcError { code: AUTHENTICATION_REQUIRED, ..RpcError::default() };
-        let failure = of(&error, RefusedRequest::Prompt, &methods, any_kind);
+        let login = AgentLogin::Person { command: vec!["agent".into()] };
+        let failure = of(&error, RefusedRequest::Prompt, (&login, &methods), any_kind);
         assert!(failure.message.unwrap().contains("Log in (run `agent login`)"));
     }
 }

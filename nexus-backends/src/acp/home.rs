@@ -72,6 +72,12 @@ impl SessionHandle {
 }
 
 impl StoredSession {
+    #[cfg(test)]
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        let (agent, name) = ("agent".to_owned(), "folder".to_owned());
+        Self { folder: name, record: folder.join(RECORD), directory: folder.to_owned(), agent }
+    }
+
     /// Stores the agent's id of the session, and returns the handle to resume it.
     ///
     /// # Errors

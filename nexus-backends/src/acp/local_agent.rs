@@ -21,6 +21,7 @@ use super::listed::ListedInputs;
 use super::own_settings::{AgentHome, CheckedAgentSettings};
 use super::program::{AgentProgram, LevelEnforcement};
 use super::prompt::{prompt, text_bytes};
+use super::sign_in::AgentLogin;
 use super::translate::{AcpTranslator, Script};
 use crate::auth::Lease;
 use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
@@ -176,6 +177,19 @@ impl LocalAgent {
         folders.dedup();
         folders
     }
+
+    /// Returns the login that a process of this program with these arguments uses.
+    fn login(&self, program: &Path, arguments: &[OsString]) -> AgentLogin {
+        let is_lent = self.credential.is_some() || self.settings.base_url.is_some();
+        if is_lent || self.program.known().is_some() {
+            return AgentLogin::Lent;
+        }
+        if self.has_own_home() && self.login_folders().is_empty() {
+            return AgentLogin::Nowhere;
+        }
+        let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
+        AgentLogin::Person { command: words.map(|word| word.to_string_lossy().into_owned()).collect() }
+    }
 }
 
 #[async_trait]
@@ -303,6 +317,7 @@ impl Cli for LocalAgent {
             AgentProgram::Known(_) => furnishing.arguments.iter().cloned().chain(protocol).collect(),
             _ => protocol.chain(furnishing.arguments.iter().cloned()).collect(),
         };
+        let login = self.login(executable.path(), &arguments);
         let sandbox = enforcement.in_sandbox.then(|| SandboxNeeds {
             files: SandboxFiles {
                 home: if has_own_home { SandboxHome::Folder(place.home.clone()) } else { SandboxHome::Empty },
@@ -345,6 +360,9 @@ impl Cli for LocalAgent {
             session: place.session,
             resume: place.resume,
             names: self.program.names(),
+            leaves_session: !has_own_home && !enforcement.in_sandbox,
+            takes_questions: plan.takes_questions,
+            login,
             usage: self.program.usage(),
             is_broken_uncounted: self.program.is_broken_uncounted(),
             own_words: self.program.own_words(),

@@ -15,12 +15,18 @@
 //! | the agent's files and terminals | not offered: the agent uses its own, under the level that it enforces |
 //! | the caller's tools | through MCP over HTTP; the prompt is sent after the agent has listed them |
 //! | `end_turn` | an answer if it has text; from an agent that also ends a broken stream like this, only if it has counted tokens |
+//! | `usage_update` | the event `ContextUsage`: how full the context is, never usage of the turn |
+//! | `elicitation/create` | a question to the host's approver, if it answers questions; offered to the agent only then |
+//! | the end of a session | `session/close` for a stored one. `session/delete` for one that an unstored turn leaves in the user's home |
+//! | a missing login | `Unauthenticated`, with the command that signs in; Nexus does not run it |
 //! | a plan | a harmless `Unrecognized` event, because no other event fits |
 //!
 //! Source of the facts about the protocol: its schema, revision 1, and the known agents with loopback servers.
 
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub(crate) mod agent;
+mod context_usage;
+mod elicitation;
 mod evidence;
 mod failure;
 mod home;
@@ -31,6 +37,9 @@ mod own_settings;
 mod program;
 mod prompt;
 mod session_answers;
+#[cfg(test)]
+mod session_tests;
+mod sign_in;
 mod summary;
 #[cfg(test)]
 mod tests;

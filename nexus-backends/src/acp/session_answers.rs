@@ -12,14 +12,19 @@ pub(super) fn has_mode(modes: Option<&SessionModeState>, mode: &str) -> bool {
 /// Returns the id of the session option that selects the model.
 pub(super) fn model_option(opened: &Value) -> Option<&str> {
     let options = opened.get("configOptions")?.as_array()?;
-    options.iter().find(|option| option["category"] == "model")?.get("id")?.as_str()
+    options.iter().find(|option| is_model(option))?.get("id")?.as_str()
+}
+
+/// Returns true for the option that selects the model. An option of the type `boolean` may have the same category.
+fn is_model(option: &Value) -> bool {
+    option["category"] == "model" && option["type"] != "boolean"
 }
 
 /// Returns the initial model of a session, if the agent reports it.
 pub(super) fn current_model(opened: &Value) -> Option<String> {
     let by_option = || {
         let options = opened.get("configOptions")?.as_array()?;
-        options.iter().find(|option| option["category"] == "model")?.get("currentValue")?.as_str()
+        options.iter().find(|option| is_model(option))?.get("currentValue")?.as_str()
     };
     let by_models = || opened.pointer("/models/currentModelId")?.as_str();
     by_models().or_else(by_option).map(str::to_owned)

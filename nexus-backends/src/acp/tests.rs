@@ -9,6 +9,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::agent::{CallNames, UsageReport, any_kind};
+use super::sign_in::AgentLogin;
 use super::tool_calls::ReportedCalls;
 use super::translate::{AcpTranslator, Script};
 use crate::cli::caller_tools::CallerTools;
@@ -16,15 +17,21 @@ use crate::cli::permission::Permissions;
 use crate::cli::{Step, StopRequest, Translator, TurnOutcome};
 
 /// An agent that is asked something, by lines that the test writes.
-struct Exchange {
-    translator: AcpTranslator,
-    step: Step,
+pub(super) struct Exchange {
+    pub(super) translator: AcpTranslator,
+    pub(super) step: Step,
 }
 
 impl Exchange {
     /// A process at this level, whose session has to be in `mode`, up to the answer to `initialize`.
-    fn at(access: ToolAccess, mode: Option<&'static str>) -> Self {
-        let translator = AcpTranslator::new(Script {
+    pub(super) fn at(access: ToolAccess, mode: Option<&'static str>) -> Self {
+        let mut exchange = Self::of(Self::script(access, mode));
+        assert_eq!(exchange.written()[0]["method"], "initialize");
+        exchange
+    }
+
+    pub(super) fn script(access: ToolAccess, mode: Option<&'static str>) -> Script {
+        Script {
             backend: "agent".into(),
             working_directory: "/work".into(),
             prompt: vec![json!({ "type": "text", "text": "Go." })],
@@ -39,46 +46,74 @@ impl Exchange {
             resume: None,
             names: CallNames::default(),
             usage: UsageReport::Answer,
+            leaves_session: false,
+            takes_questions: false,
+            login: AgentLogin::Lent,
             is_broken_uncounted: true,
             own_words: any_kind,
             exit: Duration::ZERO,
             prefix: String::new(),
-        });
+        }
+    }
+
+    pub(super) fn of(script: Script) -> Self {
+        let translator = AcpTranslator::new(script);
         let mut exchange = Self { translator, step: Step::default() };
         exchange.translator.open(&mut exchange.step);
-        assert_eq!(exchange.written()[0]["method"], "initialize");
         exchange
+    }
+
+    /// One whose host answers questions, asked its prompt.
+    pub(super) fn with_person() -> Self {
+        let script = Script { takes_questions: true, ..Self::script(ToolAccess::ReadOnly, None) };
+        let mut exchange = Self::of(script);
+        let offered = &exchange.written()[0]["params"]["clientCapabilities"];
+        assert_eq!(offered["elicitation"], json!({ "form": {}, "url": {} }));
+        exchange.begin(&json!({}));
+        exchange
+    }
+
+    /// Opens the session of an agent with these capabilities of sessions, and sends the prompt.
+    pub(super) fn begin(&mut self, sessions: &Value) {
+        let agent = json!({ "loadSession": true, "sessionCapabilities": sessions });
+        self.hears(&json!({ "id": 1, "result": { "protocolVersion": 1, "agentCapabilities": agent } }));
+        self.hears(&json!({ "id": 2, "result": { "sessionId": "s" } }));
+        assert_eq!(self.written().last().unwrap()["method"], "session/prompt");
+    }
+
+    pub(super) fn elicits(&mut self, id: &Value, properties: &Value, required: &Value) {
+        let schema = json!({ "type": "object", "properties": properties, "required": required });
+        let params =
+            json!({ "sessionId": "s", "mode": "form", "message": "Which?", "requestedSchema": schema });
+        self.hears(&json!({ "id": id, "method": "elicitation/create", "params": params }));
     }
 
     /// The same, asked its prompt.
-    fn prompted(access: ToolAccess) -> Self {
+    pub(super) fn prompted(access: ToolAccess) -> Self {
         let mut exchange = Self::at(access, None);
-        exchange.hears(&json!({ "id": 1, "result": { "protocolVersion": 1 } }));
-        exchange.hears(&json!({ "id": 2, "result": { "sessionId": "s" } }));
-        let written = exchange.written();
-        assert_eq!(written.last().unwrap()["method"], "session/prompt");
+        exchange.begin(&json!({}));
         exchange
     }
 
-    fn hears(&mut self, message: &Value) {
+    pub(super) fn hears(&mut self, message: &Value) {
         self.translator.line(message.to_string().as_bytes(), &mut self.step);
     }
 
-    fn update(&mut self, update: &Value) {
+    pub(super) fn update(&mut self, update: &Value) {
         let params = json!({ "sessionId": "s", "update": update });
         self.hears(&json!({ "method": "session/update", "params": params }));
     }
 
-    fn asks(&mut self, id: &Value, call: &Value, options: &Value) {
+    pub(super) fn asks(&mut self, id: &Value, call: &Value, options: &Value) {
         let params = json!({ "sessionId": "s", "toolCall": call, "options": options });
         self.hears(&json!({ "id": id, "method": "session/request_permission", "params": params }));
     }
 
-    fn written(&mut self) -> Vec<Value> {
+    pub(super) fn written(&mut self) -> Vec<Value> {
         self.step.writes.drain(..).map(|line| serde_json::from_slice(&line).unwrap()).collect()
     }
 
-    fn failure(&mut self) -> ErrorKind {
+    pub(super) fn failure(&mut self) -> ErrorKind {
         match self.step.outcome.take() {
             Some(TurnOutcome::Failed(failure)) => failure.kind,
             other => panic!("it did not fail: {other:?}"),
@@ -86,7 +121,7 @@ impl Exchange {
     }
 }
 
-fn options() -> Value {
+pub(super) fn options() -> Value {
     json!([
         { "optionId": "always", "name": "Always", "kind": "allow_always" },
         { "optionId": "once", "name": "Once", "kind": "allow_once" },

@@ -4,26 +4,31 @@
 //! conversation. `session/set_mode` follows if the level needs a mode. Last comes `session/prompt`, whose response
 //! decides the outcome together with the other messages.
 
+mod questions;
+mod session_end;
+
 use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,
-    RequestPermissionRequest, StopReason, ToolCallUpdate, UsageUpdate,
+    RequestPermissionRequest, StopReason, ToolCallUpdate,
 };
 use nexus_core::{
-    ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
-    TurnEvent, Usage, Usd,
+    ApprovalRequest, BackendId, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase, QuestionReply,
+    TurnEvent, Usage,
     harness::Failure,
     lenient_json::{self, HalfJoiner, Halves},
-    turn::{MessageEnded, TextDelta, ThinkingDelta, Unrecognized},
+    turn::{ContextUsage, MessageEnded, QuestionCompleted, TextDelta, ThinkingDelta, Unrecognized},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
+use self::questions::OpenElicitation;
 use super::agent::{CallNames, UsageReport};
 use super::failure::{self, OwnWords, RefusedRequest, RpcError};
 use super::home::StoredSession;
 use super::session_answers::{current_model, has_mode, model_option, usage_of, usage_with_cached};
+use super::sign_in::{AgentLogin, TERMINAL_AUTH};
 use super::tool_calls::{ReportedCalls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
@@ -57,6 +62,11 @@ pub(super) struct Script {
     pub(super) session: Option<StoredSession>,
     /// The agent's own id of the conversation to resume.
     pub(super) resume: Option<String>,
+    /// True if a session that is not stored by Nexus stays in the user's home.
+    pub(super) leaves_session: bool,
+    /// True if the host answers questions of the agent.
+    pub(super) takes_questions: bool,
+    pub(super) login: AgentLogin,
     pub(super) usage: UsageReport,
     pub(super) names: CallNames,
     pub(super) is_broken_uncounted: bool,
@@ -85,9 +95,13 @@ pub(crate) struct AcpTranslator {
     calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
+    /// The fill of the context that was reported last.
+    context: Option<ContextUsage>,
     /// Open permission questions to the host, by their numbers.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
+    /// Questions to the person that have no answer yet, by their numbers.
+    elicitations: BTreeMap<u64, OpenElicitation>,
     /// True after a permission was denied.
     has_refused: bool,
     is_stopping: bool,
@@ -107,6 +121,8 @@ enum Asked {
     Mode,
     Model,
     Prompt,
+    /// A last request, whose response changes nothing.
+    Farewell,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +181,10 @@ impl AcpTranslator {
             calls,
             usage: Usage::new(),
             cost_before: None,
+            context: None,
             questions: BTreeMap::new(),
             next_question: 0,
+            elicitations: BTreeMap::new(),
             has_refused: false,
             is_stopping: false,
             halves: HalfJoiner::default(),
@@ -183,15 +201,19 @@ impl AcpTranslator {
 
     fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
         let result = match (result, asked) {
+            (_, Asked::Farewell) => {
+                step.close_stdin = !self.asked.values().any(|asked| *asked == Asked::Farewell);
+                return;
+            }
             (Ok(result), _) => result,
             // The agent rejected the mode or the model. The prompt was not sent yet.
             (Err(error), Asked::Mode) => {
-                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
+                let mut failure = self.failed(&error, RefusedRequest::Setup);
                 failure.kind = ErrorKind::Unsupported;
                 return step.failed_and_stops(failure);
             }
             (Err(error), Asked::Model) => {
-                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
+                let mut failure = self.failed(&error, RefusedRequest::Setup);
                 failure.kind = ErrorKind::ModelUnavailable;
                 return step.failed_and_stops(failure);
             }
@@ -213,11 +235,12 @@ impl AcpTranslator {
             Asked::Session(_) => self.opened(result, step),
             Asked::Mode | Asked::Model => self.prepare(step),
             Asked::Prompt => self.prompted(&result, step),
+            Asked::Farewell => {}
         }
     }
 
     fn failed(&self, error: &RpcError, refused: RefusedRequest) -> Failure {
-        failure::of(error, refused, &self.agent.auth_methods, self.script.own_words)
+        failure::of(error, refused, (&self.script.login, &self.agent.auth_methods), self.script.own_words)
     }
 
     fn initialized(&mut self, result: Value, step: &mut Step) {
@@ -399,6 +422,13 @@ impl AcpTranslator {
     }
 
     fn notification(&mut self, method: &str, mut params: Value, step: &mut Step) {
+        if method == "elicitation/complete" {
+            // A client ignores an id that it does not know. Source: the protocol, elicitation.
+            if let Some(id) = params["elicitationId"].as_str() {
+                step.event(QuestionCompleted::new(id));
+            }
+            return;
+        }
         if method != "session/update" {
             // Names with these prefixes are an agent's extensions, which a client must ignore. Source: the protocol,
             // extensibility.
@@ -412,11 +442,17 @@ impl AcpTranslator {
             return;
         }
         // Ignore messages that a session repeats while it is loaded, because they belong to earlier turns.
-        if self.stage == Stage::Opening || params["sessionId"].as_str() != self.session.as_deref() {
+        if params["sessionId"].as_str() != self.session.as_deref() {
             return;
         }
         let mut update = params["update"].take();
         let kind = update["sessionUpdate"].as_str().unwrap_or_default().to_owned();
+        if self.stage == Stage::Opening {
+            if kind == "usage_update" {
+                self.cost(&update, step);
+            }
+            return;
+        }
         let understood = match kind.as_str() {
             "agent_message_chunk" => self.chunk(take(&mut update), false, step),
             "agent_thought_chunk" => self.chunk(take(&mut update), true, step),
@@ -424,7 +460,10 @@ impl AcpTranslator {
                 self.end_message(step);
                 self.calls.update(call, &mut step.events);
             }),
-            "usage_update" => take::<UsageUpdate>(&mut update).map(|update| self.cost(&update, step)),
+            "usage_update" => {
+                self.usage_updated(&update, step);
+                Some(())
+            }
             "current_mode_update" => {
                 self.mode_changed(update["currentModeId"].as_str().unwrap_or_default(), step);
                 Some(())
@@ -502,18 +541,6 @@ impl AcpTranslator {
         }
     }
 
-    /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
-    fn cost(&mut self, update: &UsageUpdate, step: &mut Step) {
-        let Some(cost) = update.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
-        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
-            self.cost_before = Some(cost.amount);
-        }
-        let usd = Usd((cost.amount - self.cost_before.unwrap_or_default()).max(0.0));
-        if usd.0.is_finite() {
-            step.cost = Some(Cost { usd, source: CostSource::Estimated });
-        }
-    }
-
     /// Fails the turn if the session leaves the mode that enforces the access level.
     fn mode_changed(&mut self, mode: &str, step: &mut Step) {
         if let Some(own) = self.script.mode
@@ -539,6 +566,9 @@ impl AcpTranslator {
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": "it cannot be read" } }),
             );
             return step.event(Unrecognized::new(Some(method.to_owned()), params));
+        }
+        if method == "elicitation/create" {
+            return self.elicit(id, params, step);
         }
         // Reject the request, because neither files nor terminals were offered. One agent requests a write anyway,
         // after it has written the file itself.
@@ -605,9 +635,18 @@ impl AcpTranslator {
 
 impl Translator for AcpTranslator {
     fn open(&mut self, step: &mut Step) {
+        let mut capabilities =
+            json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        if self.script.login.is_of_person() {
+            capabilities["auth"] = json!({ "terminal": true });
+            capabilities["_meta"] = json!({ TERMINAL_AUTH: true });
+        }
+        if self.script.takes_questions {
+            capabilities["elicitation"] = json!({ "form": {}, "url": {} });
+        }
         let params = json!({
             "protocolVersion": PROTOCOL,
-            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+            "clientCapabilities": capabilities,
             "clientInfo": { "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") },
         });
         self.ask(Asked::Initialize, "initialize", &params, step);
@@ -665,6 +704,14 @@ impl Translator for AcpTranslator {
         }
     }
 
+    fn replied(&mut self, question: u64, answer: QuestionReply, step: &mut Step) {
+        self.question_answered(question, &answer, step);
+    }
+
+    fn closing(&mut self, step: &mut Step) -> bool {
+        self.end_session(step)
+    }
+
     fn tools_changed(&mut self, step: &mut Step) {
         if self.stage == Stage::Connecting {
             self.prepare(step);
@@ -697,6 +744,7 @@ impl Translator for AcpTranslator {
             let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
             write(step, &json!({ "jsonrpc": "2.0", "id": question.id, "result": cancelled }));
         }
+        self.cancel_questions(step);
         StopRequest::Written
     }
 

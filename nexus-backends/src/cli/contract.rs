@@ -91,6 +91,8 @@ pub struct TurnPlan {
     pub tools: Option<CallerTools>,
     /// True if the host has an approver for calls that the access level neither allows nor forbids.
     pub has_approver: bool,
+    /// True if the host also answers questions of the program.
+    pub takes_questions: bool,
     /// True if the caller may send inputs to the agent while its turn runs.
     pub is_steered: bool,
     /// Working directory of the process: the request's directory made absolute, or an empty private one.

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Denial, ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
-    Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
+    QuestionReply, Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     lenient_json,
     turn::{InputReceived, ToolOrigin, Unrecognized},
@@ -39,6 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// own choice. It is longer than the waits that programs choose by themselves when their vendor names no time.
 const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 
+/// Longest time for the answers to the last requests of a turn. Source: our own choice; the known agents answer at once.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Number of lines read before events, limits and cancellation are handled.
 const LINES_PER_ROUND: usize = 64;
 
@@ -56,7 +59,7 @@ pub(super) struct Drive<'a> {
     pub(super) tools: Option<&'a CallerTools>,
     /// Session of the turn, which asks the host for approvals.
     pub(super) session: &'a Session,
-    /// Approval requests that the host has not answered.
+    /// Approval requests and questions that the host has not answered.
     pub(super) asks: Asks<'a>,
     /// Inputs for the agent while its turn runs.
     pub(super) steered: &'a SteeredTurn,
@@ -79,8 +82,16 @@ pub(super) struct Handed {
     next: u64,
 }
 
-/// Approval requests to the host in flight, each with its number.
-pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, Result<(), Denial>)>>;
+/// Approval requests and questions to the host in flight, each with its number.
+pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, HostReply)>>;
+
+/// The host's answer.
+pub(super) enum HostReply {
+    /// To an approval request.
+    Approval(Result<(), Denial>),
+    /// To a question.
+    Question(QuestionReply),
+}
 
 /// End of a process that did not fail.
 pub(super) enum FinishedProcess {
@@ -102,6 +113,8 @@ pub(super) enum FinishedProcess {
 enum ProcessPhase {
     /// The turn runs.
     Running,
+    /// The process has answered or failed, and should answer the last requests before its input is closed.
+    Closing { decision: Result<FinishedProcess, Failure>, until: Instant },
     /// The process has answered or failed, and should exit by itself.
     Finishing { decision: Result<FinishedProcess, Failure>, until: Instant },
     /// The process has received a request to stop, and may continue to write until `until`.
@@ -129,9 +142,9 @@ impl Drive<'_> {
                     let report = submitted.map(|since| (since + LAST_WORDS).into_std());
                     self.turn.watch.next().into_iter().chain([next_look.into_std()]).chain(report).min()
                 }
-                ProcessPhase::Finishing { until, .. } | ProcessPhase::Stopping { until, .. } => {
-                    Some(until.into_std())
-                }
+                ProcessPhase::Closing { until, .. }
+                | ProcessPhase::Finishing { until, .. }
+                | ProcessPhase::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, ProcessPhase::Running);
             let may_read = self.may_read(is_running);
@@ -139,14 +152,18 @@ impl Drive<'_> {
                 biased;
                 () = self.turn.cancel.cancelled(), if !matches!(state, ProcessPhase::Stopping { .. }) => {
                     // An answer that has already arrived is not discarded.
-                    if let ProcessPhase::Finishing { .. } = state {
+                    if let ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } = state {
                         break;
                     }
                     state = self.interrupt(Failure::cancelled());
                 }
                 () = sleep_until(wake) => {
                     if !is_running {
-                        break;
+                        state = match state {
+                            ProcessPhase::Closing { decision, .. } => self.exiting(decision),
+                            _ => break,
+                        };
+                        continue;
                     }
                     let ran_out = self.ran_out().await;
                     if ran_out.is_some() || next_look <= Instant::now() {
@@ -166,7 +183,10 @@ impl Drive<'_> {
                     None => break,
                 },
                 Some((question, answer)) = self.asks.next(), if is_running && !self.asks.is_empty() => {
-                    self.translator.approved(question, answer, &mut step);
+                    match answer {
+                        HostReply::Approval(answer) => self.translator.approved(question, answer, &mut step),
+                        HostReply::Question(reply) => self.translator.replied(question, reply, &mut step),
+                    }
                     self.heard();
                     state = self.apply(&mut step, state);
                 }
@@ -297,13 +317,23 @@ impl Drive<'_> {
     /// Executes a step.
     fn apply(&mut self, step: &mut Step, state: ProcessPhase) -> ProcessPhase {
         self.absorb(step);
+        let is_closing = step.close_stdin;
         self.write(step);
         let session = self.session;
         for (question, request) in step.asks.drain(..) {
-            self.asks.push(Box::pin(async move { (question, session.approve(request).await) }));
+            self.asks.push(Box::pin(async move {
+                (question, HostReply::Approval(session.approve(request).await))
+            }));
         }
-        if matches!(state, ProcessPhase::Finishing { .. }) {
-            return state;
+        for (number, question) in step.questions.drain(..) {
+            self.asks.push(Box::pin(async move {
+                (number, HostReply::Question(session.question(question).await))
+            }));
+        }
+        match state {
+            ProcessPhase::Closing { decision, .. } if is_closing => return self.exiting(decision),
+            ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } => return state,
+            _ => {}
         }
         let outcome = step.outcome.take();
         if let ProcessPhase::Stopping { decision, asked, until } = state {
@@ -351,7 +381,19 @@ impl Drive<'_> {
         }
     }
 
-    fn finishing(&self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+    fn finishing(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+        let mut step = Step::default();
+        let waits = self.translator.closing(&mut step);
+        self.absorb(&mut step);
+        self.write(&mut step);
+        if waits {
+            return ProcessPhase::Closing { decision, until: Instant::now() + FAREWELL };
+        }
+        self.exiting(decision)
+    }
+
+    /// Closes the input of a process that should exit by itself.
+    fn exiting(&self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         self.process.stdin().close();
         ProcessPhase::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
     }
@@ -471,7 +513,9 @@ impl Drive<'_> {
         self.turn.log.process = Some(report);
 
         let ended = match state {
-            ProcessPhase::Stopping { decision, .. } | ProcessPhase::Finishing { decision, .. } => decision,
+            ProcessPhase::Closing { decision, .. }
+            | ProcessPhase::Stopping { decision, .. }
+            | ProcessPhase::Finishing { decision, .. } => decision,
             ProcessPhase::Running => self.judge(outcome, status),
         };
         ended.map_err(|failure| of_want(failure, &stderr_tail))
@@ -485,7 +529,10 @@ impl Drive<'_> {
                 Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
             }
             ProcessPhase::Stopping { asked: StopRequest::Signals, .. } => Stop::new(),
-            ProcessPhase::Running | ProcessPhase::Finishing { .. } => {
+            ProcessPhase::Running | ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } => {
+                if let ProcessPhase::Closing { .. } = state {
+                    process.stdin().close();
+                }
                 let grace = match state {
                     ProcessPhase::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
                     _ => self.translator.exit_grace(),

@@ -7,8 +7,8 @@ use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{
-    AppliedEffort, ApprovalRequest, Cost, Denial, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle,
-    TurnEvent, Usage,
+    AgentQuestion, AppliedEffort, ApprovalRequest, Cost, Denial, FinishReason, ModelId, Phase, ProcessExit,
+    QuestionReply, ResumeHandle, TurnEvent, Usage,
     harness::{Failure, ModelCall},
     lenient_json::{self, Halves, Repaired, Repairs},
     turn::{RepairedLine, Unrecognized},
@@ -79,6 +79,24 @@ pub trait Translator: std::fmt::Debug + Send {
     /// Default: the translator never asks.
     fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
         let _ = (question, answer, step);
+    }
+
+    /// Handles the host's answer to a question of [`Step::question`]. As with [`Translator::approved`], a question that is
+    /// open when the turn stops never gets an answer.
+    ///
+    /// Default: the translator never asks.
+    fn replied(&mut self, question: u64, reply: QuestionReply, step: &mut Step) {
+        let _ = (question, reply, step);
+    }
+
+    /// Handles the end of the turn, after its answer or failure and before the input of the process is closed. Writes the
+    /// last requests to the process. Returns true if the process should answer them first: a later step then sets
+    /// [`Step::close_stdin`].
+    ///
+    /// Default: there are none.
+    fn closing(&mut self, step: &mut Step) -> bool {
+        let _ = step;
+        false
     }
 
     /// Handles a change of the caller's tools: they were listed, or a call began or ended.
@@ -211,6 +229,8 @@ pub struct Step {
     pub retry_delay: Option<Duration>,
     /// Calls of the program's own tools that need the host's approval, each with the number of its answer.
     pub asks: Vec<(u64, ApprovalRequest)>,
+    /// Questions of the program to the host, each with the number of its answer.
+    pub questions: Vec<(u64, AgentQuestion)>,
     /// Inputs that the process has taken: its next request to the model contains them.
     pub delivered: Vec<u64>,
     /// Inputs that the process did not take.
@@ -235,6 +255,11 @@ impl Step {
     /// Requests the host's approval of a call. [`Translator::approved`] gets the answer under the same number.
     pub fn ask(&mut self, question: u64, request: ApprovalRequest) {
         self.asks.push((question, request));
+    }
+
+    /// Puts a question to the host. [`Translator::replied`] gets the answer under the same number.
+    pub fn question(&mut self, number: u64, question: AgentQuestion) {
+        self.questions.push((number, question));
     }
 
     /// Ends the turn with an answer.

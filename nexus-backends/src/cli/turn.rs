@@ -7,8 +7,8 @@ use std::{
 };
 
 use nexus_core::{
-    AppliedEffort, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
-    SteeredTurn, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    AppliedEffort, Approver, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit,
+    OnLost, SteeredTurn, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     TurnSession,
     harness::{Failure, TurnSpan, is_submitted, sleep_until, with_submission},
     turn::{MessageVoided, VoidCause},
@@ -54,6 +54,7 @@ pub(super) struct TurnRunner<'a, C> {
     session: TurnSession,
     trace_context: Option<TraceContext>,
     has_approver: bool,
+    takes_questions: bool,
     steered: SteeredTurn,
     is_steered: bool,
     state: TurnState,
@@ -85,6 +86,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         }
         state.log.redact_with(with_key_prefixes(session.redactor()));
         let (has_approver, is_steered) = (host.approver.is_some(), host.steering.is_some());
+        let takes_questions = host.approver.as_ref().is_some_and(Approver::takes_questions);
         let trace_context = host.trace_context;
         Self {
             backend,
@@ -95,6 +97,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             session,
             trace_context,
             has_approver,
+            takes_questions,
             steered,
             is_steered,
             state,
@@ -156,6 +159,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
         };
         let mut plan = TurnPlan {
             has_approver: self.has_approver,
+            takes_questions: self.takes_questions,
             is_steered: self.is_steered,
             backend: self.backend.clone(),
             run,

@@ -28,7 +28,7 @@ fn surplus(bytes: usize, tokens: u64, window: u64) -> usize {
 
 impl TurnLoop<'_> {
     /// Returns the size of the model's context in tokens, if it is known.
-    fn context_window(&self, setup: &TurnSetup) -> Option<u64> {
+    pub(super) fn context_window(&self, setup: &TurnSetup) -> Option<u64> {
         self.backend.context_window.or(setup.plan.context_window).filter(|window| *window > 0)
     }
 

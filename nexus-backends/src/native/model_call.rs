@@ -6,7 +6,7 @@ use http::{StatusCode, header::HeaderMap};
 use nexus_core::{
     ErrorKind, EventSink, MessageId, ModelId, Phase, Retry, TurnEvent,
     harness::Failure,
-    turn::{MessageVoided, Retrying, VoidCause},
+    turn::{ContextUsage, MessageVoided, Retrying, VoidCause},
 };
 
 use super::call_route::StreamFraming;
@@ -162,6 +162,9 @@ impl TurnLoop<'_> {
         let reply = self.end(end, reader, calls_before, &setup.plan.model);
         if let Ok(ModelReply { usage: Some(usage), .. }) = &reply {
             self.context_fill = ContextFill::reported(usage, request_bytes);
+            if let (Some(used), Some(window)) = (usage.total_tokens(), self.context_window(setup)) {
+                self.context.log.event(ContextUsage::new(used, Some(window)));
+            }
         }
         Ok(reply)
     }

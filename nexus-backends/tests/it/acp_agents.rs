@@ -14,8 +14,9 @@ use std::{
 };
 
 use nexus_core::{
-    Approval, ApprovalAction, ApprovalRequest, Approver, BackendKind, BuildContext, ErrorKind, EventEnvelope,
-    ExecutionBackend, ToolAccess, ToolCallStatus, TurnError, TurnHost, TurnRequest, TurnResult,
+    Approval, ApprovalAction, ApprovalRequest, Approver, BackendKind, BuildContext, ConversationMode,
+    ErrorKind, EventEnvelope, ExecutionBackend, OnLost, ToolAccess, ToolCallStatus, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult,
 };
 use nexus_testkit::{
     real,
@@ -164,11 +165,10 @@ async fn any_other_program_is_run_as_its_user_would() {
     let written = fs::read_to_string(stage.path("work/made.txt")).unwrap();
     assert_eq!(written.trim_end(), "by an agent that is not known");
 
-    for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite] {
-        let kept = TurnRequest::new("Write it.").with_tool_access(access);
-        let error = stage.run(kept, TurnHost::new()).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{access:?}");
-    }
+    // The sandbox enforces the levels between, but cannot take the agent's own tools away.
+    let without_tools = TurnRequest::new("Write it.").with_tool_access(ToolAccess::ScopedOnly);
+    let error = stage.run(without_tools, TurnHost::new()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 /// The level is the mode's, so a turn without it is none.
@@ -219,4 +219,49 @@ async fn the_logins_are_closed_to_claudes_tools() {
         assert!(seen.contains("this-can-be-read"), "{access:?}: {seen}");
         assert!(!seen.contains("canary-of-a-login"), "{access:?}: {seen}");
     }
+}
+
+/// The agent is asked to close its session, and answers before its input is closed; another process resumes the conversation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the real agents; run by .ci/deep"]
+async fn a_stored_session_is_closed_and_resumed_in_another_process() {
+    let mut stage =
+        Stage::known("codex-acp", "NEXUS_REAL_CODEX_ACP", Dialect::Responses, Reply::text("Noted."));
+    let record = stage.path("record");
+    stage.settings["record"] = json!(record);
+    let ask = |prompt: &str| request(prompt, "gpt-5.5", ToolAccess::ReadOnly);
+    let mut first = ask("Remember 4711.");
+    first.conversation = ConversationMode::Keep;
+    let contexts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&contexts);
+    let mut events = move |envelope: EventEnvelope| {
+        if let TurnEvent::ContextUsage(context) = envelope.event {
+            seen.lock().unwrap().push(context);
+        }
+    };
+    let backend = stage.backend();
+    let first = first.in_directory(stage.path("work"));
+    let result = backend.run_turn(first, TurnHost::new(), &mut events).await.unwrap();
+    let contexts = contexts.lock().unwrap().clone();
+    assert!(contexts.iter().any(|context| context.window_tokens.is_some()), "{contexts:?}");
+    assert_eq!(result.usage.total_tokens(), None, "how full the context is counts as no usage");
+
+    let mut second = ask("Which number?");
+    second.conversation = ConversationMode::Resume { handle: result.resume.unwrap(), on_lost: OnLost::Fail };
+    stage.run(second, TurnHost::new()).await.unwrap();
+    let told = stage.sim.main_calls().pop().unwrap().conversation.user_texts().join("\n");
+    assert!(told.contains("Remember 4711.") && told.contains("Which number?"), "{told}");
+
+    let answers = fs::read_dir(&record).unwrap().flatten().flat_map(|entry| {
+        let files = if entry.path().is_dir() {
+            fs::read_dir(entry.path()).unwrap().flatten().map(|file| file.path()).collect()
+        } else {
+            vec![entry.path()]
+        };
+        files.into_iter().map(|file| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned())
+    });
+    // Each process answers `initialize`, the session, its mode, the prompt, and last `session/close`.
+    let closed =
+        answers.filter(|text| text.lines().last().is_some_and(|line| line.contains(r#""result":{}"#)));
+    assert_eq!(closed.count(), 2);
 }

@@ -2,6 +2,7 @@
 //! vendor's real program are ignored by default; each module says what its tests need.
 
 mod acp_agents;
+mod acp_questions;
 mod claude_first_turns;
 mod claude_real;
 mod claude_transcripts;

@@ -205,6 +205,7 @@ impl Redaction {
             TurnEvent::RateLimit(limit) => limit.window.iter_mut().for_each(|window| words(window, vendors)),
             TurnEvent::Retrying(retrying) => words(&mut retrying.reason, vendors),
             TurnEvent::Fallback(fallback) => words(&mut fallback.skipped.reason, vendors),
+            TurnEvent::QuestionCompleted(completed) => words(&mut completed.question, vendors),
             TurnEvent::Warning(warning) => words(&mut warning.text, vendors),
             TurnEvent::Unrecognized(unknown) => {
                 unknown.name.iter_mut().for_each(|name| words(name, vendors));
@@ -213,6 +214,7 @@ impl Redaction {
             TurnEvent::Repaired(repaired) => words(&mut repaired.raw, vendors),
             TurnEvent::Queued(_)
             | TurnEvent::Compacted(_)
+            | TurnEvent::ContextUsage(_)
             | TurnEvent::TextDelta(_)
             | TurnEvent::ThinkingDelta(_) => {}
         }

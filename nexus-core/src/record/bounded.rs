@@ -171,7 +171,8 @@ impl<'a> Bounded<'a> {
                 self.text("text", &mut ended.text);
                 ended.finish.iter_mut().for_each(|finish| self.finish(finish));
             }
-            TurnEvent::Compacted(_) => {}
+            TurnEvent::Compacted(_) | TurnEvent::ContextUsage(_) => {}
+            TurnEvent::QuestionCompleted(completed) => self.text("question", &mut completed.question),
             TurnEvent::MessageVoided(voided) => self.id("message", &mut voided.message),
             TurnEvent::RateLimit(limit) => {
                 self.texts("window", &mut limit.window);

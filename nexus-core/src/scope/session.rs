@@ -22,6 +22,7 @@ use super::{
 use crate::approval::{ApprovalAction, ApprovalRequest, Approver, NotApproved};
 use crate::id::{CallId, ParticipantId};
 use crate::lenient_json;
+use crate::question::{AgentQuestion, QuestionReply};
 use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use crate::turn::{Effects, ToolOrigin};
@@ -576,6 +577,29 @@ impl Session {
         })?;
         let answer = self.ask(request).await;
         self.audit_log.settle_approval(&outcome, answer, Effects::None)
+    }
+
+    /// Puts a question of the running program to the host, and returns the answer. Values of an answer fit the question's
+    /// fields. No answer is recorded.
+    ///
+    /// A question that nobody can answer is declined: one without a handler ([`Approver::with_questions`]), one with a
+    /// faulty form, and one of a [remote session](Session::remote), which carries no questions.
+    pub async fn question(&self, mut question: AgentQuestion) -> QuestionReply {
+        question.participant = self.participant.clone();
+        if let Err(problem) = question.check() {
+            return QuestionReply::declined(problem);
+        }
+        if self.is_closed() {
+            return QuestionReply::Cancelled;
+        }
+        if self.remote_session().is_some() {
+            return QuestionReply::declined("a turn on another machine cannot ask its caller");
+        }
+        question.redact(&self.redactor);
+        match &self.approver {
+            Some(approver) => approver.question(question).await,
+            None => QuestionReply::declined("the host has no approver to ask"),
+        }
     }
 
     async fn ask(&self, request: ApprovalRequest) -> Result<(), Denial> {

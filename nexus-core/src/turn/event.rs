@@ -61,6 +61,10 @@ pub enum TurnEvent {
     InputReceived(InputReceived),
     /// Older parts of the conversation were dropped, so that the rest fits into the model's context.
     Compacted(ConversationCompacted),
+    /// The vendor reported how full the model's context is.
+    ContextUsage(ContextUsage),
+    /// The person's action on a page of a question is complete.
+    QuestionCompleted(QuestionCompleted),
     /// A message is complete.
     MessageEnded(MessageEnded),
     /// A message was withdrawn. Discard its deltas.
@@ -104,7 +108,8 @@ macro_rules! into_event {
 into_event! {
     Queued(Queued), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
-    ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), Compacted(ConversationCompacted), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
+    ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), Compacted(ConversationCompacted),
+    ContextUsage(ContextUsage), QuestionCompleted(QuestionCompleted), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
     RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
     Unrecognized(Unrecognized), Repaired(RepairedLine),
 }
@@ -329,6 +334,39 @@ impl ConversationCompacted {
     pub fn with_bytes(mut self, bytes: Option<u64>) -> Self {
         self.bytes = bytes;
         self
+    }
+}
+
+/// Fill of the model's context: the conversation as the model last saw it. It is no count of billed tokens.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextUsage {
+    /// Tokens in the context.
+    pub used_tokens: u64,
+    /// Size of the context in tokens, if it is known.
+    pub window_tokens: Option<u64>,
+}
+
+impl ContextUsage {
+    /// Creates the event. A window of 0 tokens is an unknown one.
+    pub fn new(used_tokens: u64, window_tokens: Option<u64>) -> Self {
+        Self { used_tokens, window_tokens: window_tokens.filter(|tokens| *tokens > 0) }
+    }
+}
+
+/// The person's action on a page is complete, so the page need not stay open. See
+/// [`QuestionSubject::Page`](crate::QuestionSubject::Page).
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionCompleted {
+    /// The program's id of the question.
+    pub question: String,
+}
+
+impl QuestionCompleted {
+    /// Creates the event of a question.
+    pub fn new(question: impl Into<String>) -> Self {
+        Self { question: question.into() }
     }
 }
 

@@ -18,9 +18,10 @@ pub use cost::{Cost, CostSource, Usd};
 pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
 pub use event::{
-    ConversationCompacted, EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided, Queued,
-    RateLimitNotification, RateLimitStatus, RepairedLine, Retrying, Started, TextDelta, ThinkingDelta,
-    ToolCallArguments, ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
+    ContextUsage, ConversationCompacted, EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided,
+    QuestionCompleted, Queued, RateLimitNotification, RateLimitStatus, RepairedLine, Retrying, Started,
+    TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized,
+    VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 #[cfg(feature = "schema")]

@@ -44,7 +44,7 @@ foreign! {
                 "type": "object",
                 "properties": { "type": { "enum": [
                     "queued", "started", "text_delta", "thinking_delta", "tool_call_started", "tool_call_arguments",
-                    "tool_call_finished", "input_received", "message_ended", "message_voided", "rate_limit", "retrying", "fallback",
+                    "tool_call_finished", "input_received", "compacted", "context_usage", "question_completed", "message_ended", "message_voided", "rate_limit", "retrying", "fallback",
                     "warning", "unrecognized", "repaired",
                 ] } },
                 "required": ["type"],

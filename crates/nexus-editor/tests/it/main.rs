@@ -6,5 +6,6 @@ mod configuration;
 mod hostile;
 mod permissions;
 mod prompts;
+mod questions;
 mod servers;
 mod sessions;

@@ -36,7 +36,10 @@ impl CodexAcp {
             let result = match line["method"].as_str() {
                 Some("initialize") => json!({
                     "protocolVersion": 1,
-                    "agentCapabilities": { "loadSession": true, "mcpCapabilities": { "http": true } },
+                    "agentCapabilities": {
+                        "loadSession": true, "mcpCapabilities": { "http": true },
+                        "sessionCapabilities": { "list": {}, "resume": {}, "close": {} },
+                    },
                     "agentInfo": { "name": "codex-acp", "version": "0.16.0" },
                 }),
                 Some("session/new") => {
@@ -166,6 +169,10 @@ impl Imitation for CodexAcp {
     }
 
     fn close(&mut self, ending: Ending, stage: &mut Stage) -> Next {
+        // How full the context is. This agent reports no usage of a turn.
+        let update = json!({ "sessionUpdate": "usage_update", "used": 1_200, "size": 258_400 });
+        let params = json!({ "sessionId": SESSION, "update": update });
+        stage.line(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
         let mut answer = json!({ "jsonrpc": "2.0", "id": self.prompt });
         match (ending, self.failure.take()) {
             (Ending::Failed, Some(message)) => {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use nexus_core::{ApprovalRequest, ErrorKind, FinishReason, TurnEvent};
+use nexus_core::{AgentQuestion, ApprovalRequest, ErrorKind, FinishReason, TurnEvent};
 use serde_json::Value;
 use tokio::sync::{Barrier, Semaphore};
 
@@ -17,6 +17,8 @@ pub enum Act {
     Call(&'static str, Value),
     /// Requests an approval. If it is denied, the acts up to the end of the call `c1` are skipped, and the call ends as denied.
     Ask(ApprovalRequest),
+    /// Puts a question to the host, and says the reply as a message.
+    Question(AgentQuestion),
     /// Performs the acts that this computes from the results of the turn's calls.
     Then(Arc<ByAnswers>),
     /// Performs a side effect outside of any tool.

@@ -183,6 +183,11 @@ impl ScriptedTurn<'_> {
                         self.tell(denied).await?;
                     }
                 }
+                Act::Question(question) => {
+                    let session = self.running.session.share();
+                    let reply = self.running.wait(Phase::Tool, session.question(question)).await?;
+                    self.say(format!("{reply:?}"));
+                }
                 Act::Then(compute) => {
                     compute(&self.answered).into_iter().rev().for_each(|act| acts.push_front(act));
                 }

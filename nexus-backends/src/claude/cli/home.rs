@@ -295,6 +295,7 @@ mod tests {
                 None => (run.home().unwrap().path().to_owned(), true),
             };
             TurnPlan {
+                takes_questions: false,
                 has_approver: false,
                 is_steered: false,
                 backend: "claude-cli".into(),

@@ -88,15 +88,15 @@ mod tests {
         }
     }
 
+    fn usage(total: Tokens) -> ThreadUsage {
+        ThreadUsage { total, last: tokens(120, 40, 30, 10), model_context_window: None }
+    }
+
     #[test]
     fn a_resumed_conversation_counts_from_where_it_stood() {
         let mut totals = UsageTotals::default();
-        totals
-            .take("t".into(), &ThreadUsage { total: tokens(240, 80, 60, 20), last: tokens(120, 40, 30, 10) });
-        totals.take(
-            "t".into(),
-            &ThreadUsage { total: tokens(360, 120, 90, 30), last: tokens(120, 40, 30, 10) },
-        );
+        totals.take("t".into(), &usage(tokens(240, 80, 60, 20)));
+        totals.take("t".into(), &usage(tokens(360, 120, 90, 30)));
         let usage = totals.usage();
         assert_eq!(usage.input_tokens, Some(160));
         assert_eq!(usage.cache_read_tokens, Some(80));

@@ -204,9 +204,12 @@ pub(super) struct UsageNotification {
 
 /// Tokens of the whole conversation, and of its last model call.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct ThreadUsage {
     pub(super) total: Tokens,
     pub(super) last: Tokens,
+    #[serde(default)]
+    pub(super) model_context_window: Option<u64>,
 }
 
 /// Tokens as the vendor counts them: input includes cached tokens, output includes reasoning.

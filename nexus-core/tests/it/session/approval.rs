@@ -10,9 +10,10 @@ use std::{
 };
 
 use nexus_core::{
-    Approval, ApprovalAction, ApprovalRequest, Approver, Brief, DecisionOutcome, Denial, Effects,
-    NotApproved, ParticipantScope, PathAccess, Session, Tool, ToolPattern, Toolbox, TurnHost, TurnRequest,
-    TurnSession, turn::ToolOrigin,
+    AgentQuestion, Approval, ApprovalAction, ApprovalRequest, Approver, Brief, DecisionOutcome, Denial,
+    Effects, FieldInput, NotApproved, ParticipantScope, PathAccess, QuestionField, QuestionReply,
+    QuestionSubject, Session, Tool, ToolPattern, Toolbox, TurnHost, TurnRequest, TurnSession,
+    turn::ToolOrigin,
 };
 use serde_json::{Value, json};
 
@@ -252,4 +253,71 @@ async fn a_call_of_a_program_of_its_own_is_decided_on_without_a_budget() {
     assert!(!turn.was_denied("pay", &json!({ "command": "echo canary-of-the-turn" })));
     turn.close();
     assert_eq!(ask(ApprovalAction::Execute).await, Err(Denial::Closed));
+}
+
+fn form() -> AgentQuestion {
+    let field = QuestionField::new("name", FieldInput::text()).required(true);
+    AgentQuestion::new("Which? secret-word", QuestionSubject::Form { fields: vec![field] })
+}
+
+fn replies(reply: QuestionReply) -> Approver {
+    says(Approval::Granted).with_questions(move |_| {
+        let reply = reply.clone();
+        async move { reply }
+    })
+}
+
+fn values(values: Value) -> QuestionReply {
+    QuestionReply::Answered { values: values.as_object().unwrap().clone() }
+}
+
+#[tokio::test]
+async fn a_question_gets_an_answer_that_fits_it_or_none() {
+    let panics = says(Approval::Granted).with_questions(|_| async { panic!("as it should") });
+    let is_silent =
+        says(Approval::Granted).with_questions(|_| pending()).with_time_limit(Duration::from_millis(20));
+    let declined = |reason: &str| QuestionReply::declined(reason);
+    for (approver, expected) in [
+        (Some(replies(values(json!({ "name": "Ada" })))), values(json!({ "name": "Ada" }))),
+        (Some(replies(values(json!({})))), declined(r#"the answer does not fit: "name" needs a value"#)),
+        (
+            Some(replies(values(json!({ "name": "x", "more": 1 })))),
+            declined(r#"the answer does not fit: the form has no field "more""#),
+        ),
+        (Some(replies(declined("no"))), declined("no")),
+        (Some(replies(QuestionReply::Cancelled)), QuestionReply::Cancelled),
+        (Some(panics), declined("the approver failed")),
+        (Some(is_silent), QuestionReply::Cancelled),
+        (Some(says(Approval::Granted)), declined("the host answers no questions")),
+        (None, declined("the host has no approver to ask")),
+    ] {
+        let scene = Scene::new();
+        let turn = scene.turn(approver);
+        assert_eq!(turn.question(form()).await, expected);
+        assert!(scene.session.decisions().is_empty(), "no call was decided");
+        turn.close();
+        assert_eq!(turn.question(form()).await, QuestionReply::Cancelled);
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_shown_without_secrets_and_a_faulty_one_is_not_shown() {
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let kept = Arc::clone(&seen);
+    let approver = says(Approval::Granted).with_questions(move |question| {
+        kept.lock().unwrap().push(question);
+        async { QuestionReply::Cancelled }
+    });
+    let scene = Scene::new();
+    let turn = scene.turn(Some(approver));
+    turn.redactor().learn("secret-word");
+    turn.question(form()).await;
+    let faulty = FieldInput::Choice { choices: Vec::new() };
+    let fields = vec![QuestionField::new("x", faulty)];
+    let reply = turn.question(AgentQuestion::new("?", QuestionSubject::Form { fields })).await;
+    assert_eq!(reply, QuestionReply::declined(r#""x": it has no choices"#));
+    let seen = seen.lock().unwrap();
+    let [question] = &seen[..] else { panic!("{seen:?}") };
+    assert!(!question.message.contains("secret-word"), "{}", question.message);
+    assert_eq!(question.participant.as_str(), "clerk");
 }

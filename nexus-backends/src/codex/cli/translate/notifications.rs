@@ -5,7 +5,7 @@ use std::mem;
 use nexus_core::{
     CallId, ErrorKind, FinishReason, Phase, TurnEvent,
     harness::{Failure, ModelCall},
-    turn::{ConversationCompacted, Retrying, Unrecognized},
+    turn::{ContextUsage, ConversationCompacted, Retrying, Unrecognized},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -222,6 +222,12 @@ impl AppServer {
             return;
         }
         let parent = self.parent(notification.thread_id.as_deref());
+        let (last, window) = (notification.token_usage.last, notification.token_usage.model_context_window);
+        // A sub-agent has a context of its own.
+        if parent.is_none() && window.is_some() {
+            let used = last.input_tokens.saturating_add(last.output_tokens);
+            step.event(ContextUsage::new(used, window));
+        }
         let thread = notification.thread_id.unwrap_or_default();
         if let Some(messages) = self.messages.get_mut(&thread) {
             step.events.extend(messages.call_ended(parent.as_ref()));

@@ -1,0 +1,84 @@
+//! Questions of an agent to the person.
+
+use std::mem;
+
+use nexus_core::{QuestionReply, QuestionSubject, TurnEvent, turn::Unrecognized};
+use serde_json::{Value, json};
+
+use super::{AcpTranslator, write};
+use crate::acp::elicitation::{self, Elicitation, ElicitationFault};
+use crate::cli::Step;
+
+/// Question to the person.
+#[derive(Debug)]
+pub(super) struct OpenElicitation {
+    id: Value,
+    /// True if an answer has values.
+    has_values: bool,
+}
+
+impl AcpTranslator {
+    /// Passes a question to the host.
+    pub(super) fn elicit(&mut self, id: Value, params: Value, step: &mut Step) {
+        let read = match Elicitation::read(&params) {
+            Ok(read) if read.session.is_none() || read.session == self.session => read,
+            Err(ElicitationFault::Unknown(reason)) => return decline(&id, &reason, step),
+            _ => {
+                let error = json!({ "code": -32602, "message": "the question cannot be read" });
+                write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                return step
+                    .event(Unrecognized::new(Some("elicitation/create".to_owned()), params).harmless());
+            }
+        };
+        if self.is_stopping {
+            return reply(&id, &QuestionReply::Cancelled, false, step);
+        }
+        if !self.script.takes_questions {
+            return decline(&id, "the host answers no questions of an agent", step);
+        }
+        if !read.left_out.is_empty() {
+            let names = read.left_out.join(", ");
+            step.event(TurnEvent::warning(format!(
+                "the agent's question has fields of unknown types: {names}"
+            )));
+        }
+        self.end_message(step);
+        let question = self.next_question;
+        self.next_question += 1;
+        let has_values = matches!(read.question.subject, QuestionSubject::Form { .. });
+        self.elicitations.insert(question, OpenElicitation { id, has_values });
+        step.question(question, read.question);
+    }
+
+    /// Passes the host's answer to the agent.
+    pub(super) fn question_answered(&mut self, question: u64, answer: &QuestionReply, step: &mut Step) {
+        let Some(OpenElicitation { id, has_values }) = self.elicitations.remove(&question) else { return };
+        if let QuestionReply::Declined { reason } = answer {
+            warn_of_declined(reason, step);
+        }
+        reply(&id, answer, has_values, step);
+    }
+
+    /// Answers the open questions, because the turn stops.
+    pub(super) fn cancel_questions(&mut self, step: &mut Step) {
+        for (_, open) in mem::take(&mut self.elicitations) {
+            reply(&open.id, &QuestionReply::Cancelled, false, step);
+        }
+    }
+}
+
+/// Answers a question of the agent.
+fn reply(id: &Value, answer: &QuestionReply, has_values: bool, step: &mut Step) {
+    let result = elicitation::answer(answer, has_values);
+    write(step, &json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+}
+
+/// Declines a question that no person sees.
+fn decline(id: &Value, reason: &str, step: &mut Step) {
+    warn_of_declined(reason, step);
+    reply(id, &QuestionReply::declined(reason), false, step);
+}
+
+fn warn_of_declined(reason: &str, step: &mut Step) {
+    step.event(TurnEvent::warning(format!("a question of the agent was declined: {reason}")));
+}
