@@ -268,7 +268,9 @@ mod pages {
 }
 
 #[cfg(feature = "acp")]
-pub use nexus_backends::acp::{AgentFactsEvidence, KnownAgentSummary, agents};
+pub use nexus_backends::acp::{
+    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, AgentList, JudgedCase, JudgedLevel, KnownAgentSummary, agents,
+};
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
 #[cfg(feature = "mcp-server")]

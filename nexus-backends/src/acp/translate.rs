@@ -44,11 +44,11 @@ pub(super) struct Script {
     /// Value of `_meta` in the request that opens the session.
     pub(super) meta: Option<Value>,
     /// Method of `authenticate` before the session.
-    pub(super) authentication: Option<&'static str>,
+    pub(super) authentication: Option<String>,
     /// Mode that the access level needs.
     pub(super) mode: Option<&'static str>,
     /// Beginnings of the names of the agent's own methods, if they lack the protocol's prefix for extensions.
-    pub(super) extensions: &'static [String],
+    pub(super) extensions: Vec<String>,
     /// Model, if the session sets it.
     pub(super) model: Option<String>,
     pub(super) tools: Option<CallerTools>,
