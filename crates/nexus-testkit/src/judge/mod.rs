@@ -4,6 +4,8 @@
 //! results are stored in `versions.json` beside the vendor's code, where the backend reads them. `nexus status`,
 //! `nexus check` and a turn's warnings are based on them.
 
+mod agent;
+mod judged_agents;
 mod page;
 mod program;
 mod table;
@@ -12,8 +14,10 @@ use std::path::Path;
 
 use futures::{StreamExt as _, stream};
 
+pub use agent::{AGENT_PARTS, AgentUnderTest, judge_agent};
 pub use page::page;
 pub use program::Program;
+pub use judged_agents::JudgedAgents;
 pub use table::{Row, Table, repository};
 
 use crate::conformance::{Outcome, Subject, run_case};
@@ -138,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_scenario_is_a_case_of_the_suite() {
-        for case in PARTS.iter().flat_map(|part| part.cases) {
+        for case in PARTS.iter().chain(AGENT_PARTS).flat_map(|part| part.cases) {
             assert!(CASES.iter().any(|known| known.name == *case), "{case}");
         }
     }
