@@ -269,7 +269,8 @@ mod pages {
 
 #[cfg(feature = "acp")]
 pub use nexus_backends::acp::{
-    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, AgentList, JudgedCase, JudgedLevel, KnownAgentSummary, agents,
+    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, AgentList, JudgedCase, JudgedLevel,
+    KnownAgentSummary, agents,
 };
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Judgement of an agent's program before a simulated model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentJudgement {
     /// Version of the program, as it reports it.
@@ -20,7 +21,7 @@ pub struct AgentJudgement {
 }
 
 /// Outcome of one case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JudgedCase {
     /// The promise holds.
@@ -34,7 +35,7 @@ pub enum JudgedCase {
 }
 
 /// Judgement of one access level.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgedLevel {
     /// Enforcer of the level: program, sandbox, none where nothing has to be enforced, or no: such a turn is rejected.
@@ -62,6 +63,12 @@ impl AgentJudgement {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         let (passed, run) = self.score();
-        passed == run && self.levels.values().all(|level| level.succeeded.is_empty() && level.fault.is_none())
+        passed == run && self.is_enclosed()
+    }
+
+    /// Returns true if no attempt to escape succeeded, at any level.
+    #[must_use]
+    pub fn is_enclosed(&self) -> bool {
+        self.levels.values().all(|level| level.succeeded.is_empty() && level.fault.is_none())
     }
 }

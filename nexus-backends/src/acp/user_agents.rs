@@ -93,7 +93,8 @@ impl AgentFiles {
         if is_replacing {
             return self.replaced(name, &bytes).map(|()| true);
         }
-        let is_created = create_once(&self.path(name), &bytes).map_err(|error| self.unwritten(name, &error))?;
+        let is_created =
+            create_once(&self.path(name), &bytes).map_err(|error| self.unwritten(name, &error))?;
         if is_created {
             return Ok(true);
         }
@@ -111,7 +112,8 @@ impl AgentFiles {
     /// The file cannot be read or written.
     pub fn record(&self, name: &str, judgement: &AgentJudgement) -> Result<(), AgentFileError> {
         let mut content = self.content(name)?.unwrap_or_default();
-        let judged = serde_json::to_value(judgement).map_err(|error| self.fault(name, JUDGED, error.to_string()))?;
+        let judged =
+            serde_json::to_value(judgement).map_err(|error| self.fault(name, JUDGED, error.to_string()))?;
         content.insert(JUDGED.to_owned(), judged);
         self.replaced(name, &text_of_file(&content))
     }
@@ -172,14 +174,12 @@ impl AgentFiles {
     }
 
     fn content(&self, name: &str) -> Result<Option<Map<String, Value>>, AgentFileError> {
-        let bytes = read_bounded(&self.path(name), MAX_BYTES).map_err(|error| {
-            self.fault(name, "", format!("it cannot be read: {error}"))
-        })?;
+        let bytes = read_bounded(&self.path(name), MAX_BYTES)
+            .map_err(|error| self.fault(name, "", format!("it cannot be read: {error}")))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let text = text_of(bytes).map_err(|error| self.fault(name, "", error.to_string()))?;
-        let content = serde_json::from_str(&text).map_err(|error| {
-            self.fault(name, "", format!("it must be an object of JSON: {error}"))
-        })?;
+        let content = serde_json::from_str(&text)
+            .map_err(|error| self.fault(name, "", format!("it must be an object of JSON: {error}")))?;
         Ok(Some(content))
     }
 
@@ -205,7 +205,11 @@ impl AgentFiles {
 impl AgentFileError {
     /// The file of an agent that is none of Nexus's, without a program.
     pub(super) fn no_program(home: &Path, name: &str) -> Self {
-        AgentFiles::in_home(home).fault(name, "program", "is missing: write the program that starts the agent")
+        AgentFiles::in_home(home).fault(
+            name,
+            "program",
+            "is missing: write the program that starts the agent",
+        )
     }
 }
 

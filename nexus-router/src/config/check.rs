@@ -479,7 +479,10 @@ impl<'a> FileCheck<'a> {
     fn known_vendors(&self) -> Vec<VendorId> {
         let registry = &self.sources.registry;
         let kinds = registry.names().filter_map(|name| registry.kind(name));
-        kinds.map(|kind| kind.vendor(&Map::new(), &self.context)).chain(self.vendors.values().cloned()).collect()
+        kinds
+            .map(|kind| kind.vendor(&Map::new(), &self.context))
+            .chain(self.vendors.values().cloned())
+            .collect()
     }
 
     /// Returns the binding, if its group exists.

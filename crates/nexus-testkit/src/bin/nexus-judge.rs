@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Parser;
-use nexus_backends::acp::{AgentJudgement, JudgedLevel};
+use nexus_backends::acp::{AgentJudgement, JudgedCase, JudgedLevel};
 use nexus_core::BuildContext;
 use nexus_testkit::judge::{AgentUnderTest, JudgedAgents, Table, judge, judge_agent, page, repository};
 
@@ -110,7 +110,8 @@ async fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 /// Judges an agent.
 async fn run_agent(name: &str, arguments: &Arguments) -> Result<ExitCode, String> {
     let program = arguments.program.as_deref().ok_or("name the program")?;
-    let executable = std::path::absolute(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    let executable =
+        std::path::absolute(program).map_err(|error| format!("{}: {error}", program.display()))?;
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let list = nexus_backends::acp::agents(&BuildContext::in_home(home.path()));
     let agent = list.agents.into_iter().find(|agent| agent.name == name);
@@ -121,7 +122,10 @@ async fn run_agent(name: &str, arguments: &Arguments) -> Result<ExitCode, String
     let judgement = judge_agent(&tested, day, |finding| println!("  {finding}")).await?;
     let (passed, run) = judgement.score();
     let seconds = began.elapsed().as_secs_f64();
-    println!("{name}: {passed} of {run} cases, attempts to escape: {} in {seconds:.0} s", escapes(&judgement));
+    println!(
+        "{name}: {passed} of {run} cases, attempts to escape: {} in {seconds:.0} s",
+        escapes(&judgement)
+    );
     if arguments.write {
         let mut table = JudgedAgents::read(&repository())?;
         table.insert(name, judgement.clone());
@@ -132,10 +136,23 @@ async fn run_agent(name: &str, arguments: &Arguments) -> Result<ExitCode, String
         false => None,
     };
     let is_as_expected = match recorded {
-        Some(recorded) => recorded.cases == judgement.cases && recorded.levels == judgement.levels,
+        Some(recorded) => {
+            let new: Vec<_> =
+                failed(&judgement).filter(|case| failed(&recorded).all(|known| known != *case)).collect();
+            if !new.is_empty() {
+                println!("  not recorded: {}", new.join(", "));
+            }
+            new.is_empty() && recorded.levels == judgement.levels
+        }
         None => judgement.is_clean(),
     };
     Ok(if is_as_expected { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The cases that failed.
+fn failed(judgement: &AgentJudgement) -> impl Iterator<Item = &str> {
+    let is_failed = |(_, case): &(&String, &JudgedCase)| matches!(case, JudgedCase::Failed(_));
+    judgement.cases.iter().filter(is_failed).map(|(name, _)| name.as_str())
 }
 
 fn escapes(judgement: &AgentJudgement) -> String {

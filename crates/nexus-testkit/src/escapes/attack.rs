@@ -2,9 +2,7 @@
 
 use std::{fs, io, path::Path, time::Duration};
 
-use nexus_core::{
-    EventEnvelope, ExecutionBackend, ModelId, ToolAccess, TurnHost, TurnRequest, TurnResult,
-};
+use nexus_core::{EventEnvelope, ExecutionBackend, ModelId, ToolAccess, TurnHost, TurnRequest, TurnResult};
 
 use super::EscapeSite;
 use crate::sim::{Scenario, Sim, ToolCall};

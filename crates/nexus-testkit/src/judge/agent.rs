@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{StreamExt as _, stream};
@@ -15,13 +16,16 @@ use serde_json::{Map, Value, json};
 
 use super::Part;
 use crate::{
-    conformance::{CASES, DelegatedSubject, Outcome, TOKEN_VARIABLE, run_case},
+    conformance::{CASES, DelegatedSubject, Outcome, TOKEN_VARIABLE, Timing, run_case},
     escapes::{Attack, EscapeSite, attack},
     sim::{Dialect, Reply, Sim, ToolCall},
 };
 
 /// Cases that run at once. An agent is a large program, and some cases measure time.
 const AT_ONCE: usize = 2;
+
+/// Upper bound for every turn. Source: our own choice; some agents start for ten seconds, and repeat a refused request for a minute.
+const BOUND: Duration = Duration::from_secs(120);
 
 /// Part whose cases fail on the first finding: a secret that leaks once in many runs has leaked.
 const NEVER_TWICE: &str = "secrets";
@@ -74,6 +78,23 @@ pub const AGENT_PARTS: &[Part] = &[
         ],
     },
 ];
+
+/// Returns the verdict on a part: `yes`, `no` where the row does not declare it, or the cases that do not hold.
+pub fn verdict(part: &Part, judgement: &AgentJudgement) -> String {
+    let outcomes = || part.cases.iter().filter_map(|case| Some((*case, judgement.cases.get(*case)?)));
+    let failed: Vec<_> = outcomes().filter(|(_, case)| matches!(case, JudgedCase::Failed(_))).collect();
+    if !failed.is_empty() {
+        return format!("fails: {}", failed.iter().map(|(case, _)| *case).collect::<Vec<_>>().join(", "));
+    }
+    if outcomes().any(|(_, case)| *case == JudgedCase::Passed) {
+        return "yes".to_owned();
+    }
+    match outcomes().next() {
+        Some((_, JudgedCase::Cannot(reason))) => format!("no: {reason}"),
+        Some(_) => "no".to_owned(),
+        None => "not judged".to_owned(),
+    }
+}
 
 /// An agent, and its program on this machine.
 #[derive(Clone, Debug)]
@@ -149,10 +170,12 @@ impl AgentUnderTest {
         let kind = Arc::new(Acp::new().with_agents_of(&self.home));
         let mut subject = DelegatedSubject::real(name, kind, &self.executable, self.dialect()?)
             .with_setting("agent", json!(self.agent.name))
-            .with_model(self.model());
+            .with_model(self.model())
+            .with_timing(Timing { bound: BOUND, ..Timing::default() });
         for (case, reason) in &self.agent.cannot {
             let known = CASES.iter().find(|known| known.name == case);
-            let known = known.ok_or_else(|| format!("`cannot` of its row: {case} is no case of the suite"))?;
+            let known =
+                known.ok_or_else(|| format!("`cannot` of its row: {case} is no case of the suite"))?;
             subject = subject.not_staging(known.name, reason);
         }
         if !self.agent.reports_usage {
@@ -161,9 +184,8 @@ impl AgentUnderTest {
             }
         }
         if self.agent.hides_caller_tools {
-            subject = subject.naming_tools(|tool, arguments| {
-                ToolCall::function(format!("mcp__nexus__{tool}"), arguments)
-            });
+            subject = subject
+                .naming_tools(|tool, arguments| ToolCall::function(format!("mcp__nexus__{tool}"), arguments));
         }
         Ok(subject)
     }
@@ -191,7 +213,10 @@ impl AgentUnderTest {
         let is_attacked = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite)
             && support != AccessSupport::Unsupported;
         let attack = match is_attacked {
-            true => self.attacked(access).await.unwrap_or_else(|fault| Attack { fault: Some(fault), ..Attack::default() }),
+            true => self
+                .attacked(access)
+                .await
+                .unwrap_or_else(|fault| Attack { fault: Some(fault), ..Attack::default() }),
             false => Attack::default(),
         };
         let Attack { attempts, succeeded, fault, version } = attack;

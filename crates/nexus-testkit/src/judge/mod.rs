@@ -14,10 +14,10 @@ use std::path::Path;
 
 use futures::{StreamExt as _, stream};
 
-pub use agent::{AGENT_PARTS, AgentUnderTest, judge_agent};
+pub use agent::{AGENT_PARTS, AgentUnderTest, judge_agent, verdict};
+pub use judged_agents::JudgedAgents;
 pub use page::page;
 pub use program::Program;
-pub use judged_agents::JudgedAgents;
 pub use table::{Row, Table, repository};
 
 use crate::conformance::{Outcome, Subject, run_case};

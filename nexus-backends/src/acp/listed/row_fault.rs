@@ -34,7 +34,10 @@ impl ListedAgent {
                 return Err(SettingsError::new("wire", reason));
             }
             (None, Some(_)) => {
-                return Err(SettingsError::new("wire", "applies only with `with_server`: add that, or remove it"));
+                return Err(SettingsError::new(
+                    "wire",
+                    "applies only with `with_server`: add that, or remove it",
+                ));
             }
         }
         self.parts().try_for_each(|(key, part)| check_part(key, part))
@@ -59,5 +62,7 @@ fn check_part(key: &str, part: &ProcessPart) -> Result<(), SettingsError> {
 
 fn is_below_home(path: &str) -> bool {
     let parts = Path::new(path).components();
-    !path.is_empty() && !path.contains('\0') && parts.into_iter().all(|part| matches!(part, Component::Normal(_)))
+    !path.is_empty()
+        && !path.contains('\0')
+        && parts.into_iter().all(|part| matches!(part, Component::Normal(_)))
 }

@@ -82,7 +82,8 @@ fn a_name_never_leads_out_of_the_folder() {
         assert!(AgentFiles::in_home(home.path()).write_row(name, &row, true).is_err(), "{name}");
     }
     // A link leads elsewhere, for example into a project.
-    std::os::unix::fs::symlink(home.path().join("outside.json"), home.path().join("agents/link.json")).unwrap();
+    std::os::unix::fs::symlink(home.path().join("outside.json"), home.path().join("agents/link.json"))
+        .unwrap();
     assert!(built(home.path(), "link").unwrap_err().reason.contains("regular"));
 }
 

@@ -97,7 +97,9 @@ fn the_vendor_is_who_answers() {
 
 #[test]
 fn one_server_is_one_vendor_however_its_url_is_written() {
-    let vendor = |url: &str| Responses.vendor(&map(json!({ "base_url": url })), &BuildContext::in_home("home")).to_string();
+    let vendor = |url: &str| {
+        Responses.vendor(&map(json!({ "base_url": url })), &BuildContext::in_home("home")).to_string()
+    };
     let loopback = [
         "http://localhost:8080/v1",
         "http://LOCALHOST:8080",
