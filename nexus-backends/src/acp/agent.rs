@@ -90,6 +90,8 @@ pub(crate) struct CallNames {
 pub(crate) enum UsageReport {
     /// In `usage` of the response to the prompt. The input excludes cached tokens.
     Answer,
+    /// In `usage` of that response. The input includes cached tokens.
+    AnswerWithCached,
     /// In `_meta.usage` of that response. The input includes cached tokens.
     MetaWithCached,
     /// The agent reports no usage, or incomplete usage.

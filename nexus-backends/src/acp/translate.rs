@@ -352,6 +352,7 @@ impl AcpTranslator {
         let Some(answer) = read::<PromptResponse>(result.clone(), "session/prompt", step) else { return };
         let usage = match self.script.usage {
             UsageReport::Answer => result.get("usage").and_then(usage_of),
+            UsageReport::AnswerWithCached => result.get("usage").and_then(usage_with_cached),
             UsageReport::MetaWithCached => meta_usage.as_ref().and_then(usage_with_cached),
             UsageReport::None => None,
         };

@@ -100,6 +100,8 @@ pub(crate) enum ListedUsage {
     /// In `usage` of the response to the prompt, without cached tokens.
     #[default]
     Answer,
+    /// In `usage` of that response, with cached tokens.
+    AnswerWithCached,
     /// In `_meta.usage` of that response, with cached tokens.
     MetaWithCached,
     /// Not at all.
@@ -110,6 +112,7 @@ impl From<ListedUsage> for UsageReport {
     fn from(usage: ListedUsage) -> Self {
         match usage {
             ListedUsage::Answer => Self::Answer,
+            ListedUsage::AnswerWithCached => Self::AnswerWithCached,
             ListedUsage::MetaWithCached => Self::MetaWithCached,
             ListedUsage::None => Self::None,
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::acp::agent::Furnishing;
 use crate::acp::evidence::AgentFactsEvidence;
+use crate::acp::judgement::JudgedCase;
 
 const INPUTS: ListedInputs<'static> = ListedInputs {
     base_url: Some("http://127.0.0.1:8080/v1"),
@@ -34,6 +35,20 @@ fn the_table_is_readable_and_its_rows_are_complete() {
         }
         assert_eq!(row.check_row(), Ok(()), "{name}");
         assert_eq!(row.checked == AgentFactsEvidence::RealProgram, row.version.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_judgements_are_readable_and_of_the_tested_versions() {
+    let judged: BTreeMap<String, AgentJudgement> = serde_json::from_str(include_str!("judged.json")).unwrap();
+    for (name, judgement) in &judged {
+        assert!(!judgement.cases.is_empty() && judgement.levels.len() == 4, "{name}");
+        if let Some(row) = agent(name) {
+            assert_eq!(judgement.version, row.version, "{name}");
+            let declared: Vec<_> = judgement.cases.keys().filter(|case| row.cannot.contains_key(*case)).collect();
+            let is_run = |case: &&&String| !matches!(judgement.cases[**case], JudgedCase::Cannot(_));
+            assert_eq!(declared.iter().find(is_run), None, "{name}");
+        }
     }
 }
 
