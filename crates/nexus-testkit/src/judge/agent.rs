@@ -79,20 +79,28 @@ pub const AGENT_PARTS: &[Part] = &[
     },
 ];
 
-/// Returns the verdict on a part: `yes`, `no` where the row does not declare it, or the cases that do not hold.
+/// Returns the verdict on a part: `yes`, perhaps with what the agent cannot do; `no` where the row does not declare it; or the cases that
+/// do not hold.
 pub fn verdict(part: &Part, judgement: &AgentJudgement) -> String {
     let outcomes = || part.cases.iter().filter_map(|case| Some((*case, judgement.cases.get(*case)?)));
     let failed: Vec<_> = outcomes().filter(|(_, case)| matches!(case, JudgedCase::Failed(_))).collect();
     if !failed.is_empty() {
         return format!("fails: {}", failed.iter().map(|(case, _)| *case).collect::<Vec<_>>().join(", "));
     }
-    if outcomes().any(|(_, case)| *case == JudgedCase::Passed) {
-        return "yes".to_owned();
+    let mut reasons: Vec<&str> = Vec::new();
+    for (_, case) in outcomes() {
+        match case {
+            JudgedCase::Cannot(reason) if !reasons.contains(&reason.as_str()) => reasons.push(reason),
+            _ => {}
+        }
     }
-    match outcomes().next() {
-        Some((_, JudgedCase::Cannot(reason))) => format!("no: {reason}"),
-        Some(_) => "no".to_owned(),
-        None => "not judged".to_owned(),
+    let reasons = reasons.join("; ");
+    match (outcomes().any(|(_, case)| *case == JudgedCase::Passed), reasons.is_empty()) {
+        (true, true) => "yes".to_owned(),
+        (true, false) => format!("yes, but {reasons}"),
+        (false, false) => format!("no: {reasons}"),
+        (false, true) if outcomes().next().is_some() => "no".to_owned(),
+        (false, true) => "not judged".to_owned(),
     }
 }
 
@@ -180,7 +188,7 @@ impl AgentUnderTest {
         }
         if !self.agent.reports_usage {
             for case in USAGE {
-                subject = subject.not_staging(case, "its row says that it reports no usage");
+                subject = subject.not_staging(case, "it reports no usage");
             }
         }
         if self.agent.hides_caller_tools {
