@@ -150,7 +150,9 @@ mod tests {
     #[test]
     fn what_an_agent_cannot_do_is_a_case_of_its_judgement() {
         let agents = nexus_backends::acp::agents(&nexus_core::BuildContext::in_home("no-home")).agents;
-        for (case, agent) in agents.iter().flat_map(|agent| agent.cannot.keys().map(|case| (case, &agent.name))) {
+        for (case, agent) in
+            agents.iter().flat_map(|agent| agent.cannot.keys().map(|case| (case, &agent.name)))
+        {
             let mut cases = AGENT_PARTS.iter().flat_map(|part| part.cases);
             assert!(cases.any(|known| known == case), "{agent}: {case}");
         }

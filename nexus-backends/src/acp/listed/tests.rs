@@ -45,7 +45,8 @@ fn the_judgements_are_readable_and_of_the_tested_versions() {
         assert!(!judgement.cases.is_empty() && judgement.levels.len() == 4, "{name}");
         if let Some(row) = agent(name) {
             assert_eq!(judgement.version, row.version, "{name}");
-            let declared: Vec<_> = judgement.cases.keys().filter(|case| row.cannot.contains_key(*case)).collect();
+            let declared: Vec<_> =
+                judgement.cases.keys().filter(|case| row.cannot.contains_key(*case)).collect();
             let is_run = |case: &&&String| !matches!(judgement.cases[**case], JudgedCase::Cannot(_));
             assert_eq!(declared.iter().find(is_run), None, "{name}");
         }
