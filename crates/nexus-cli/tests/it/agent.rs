@@ -32,7 +32,7 @@ fn refused(folder: &Folder, arguments: &[&str]) -> String {
 
 #[test]
 fn a_command_becomes_a_row_once_and_is_listed_as_yours() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     let row = added(&folder, &["mine", "--command", "my-agent --acp 'a b'"]);
     assert_eq!(row["row"], json!({ "program": "my-agent", "arguments": ["--acp", "a b"] }));
     assert!(row["entry"].as_str().unwrap().contains("mine: { kind: acp, agent: mine }"));
@@ -49,7 +49,7 @@ fn a_command_becomes_a_row_once_and_is_listed_as_yours() {
 
 #[test]
 fn an_entry_of_a_registry_becomes_a_row_and_nothing_is_installed() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     fs::write(folder.path().join("registry.json"), REGISTRY).unwrap();
     let one = added(&folder, &["one", "--registry", "registry.json"]);
     assert_eq!(one["row"]["program"], "one");
@@ -69,7 +69,7 @@ fn an_entry_of_a_registry_becomes_a_row_and_nothing_is_installed() {
 
 #[test]
 fn a_file_that_cannot_be_used_is_named_and_the_others_are_listed() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     added(&folder, &["good", "--command", "good"]);
     fs::write(folder.nexus_home().join("agents/bad.json"), r#"{ "program": "x", "hosts": 5 }"#).unwrap();
     let list = folder.nexus(&["agent", "list"]);
@@ -81,7 +81,7 @@ fn a_file_that_cannot_be_used_is_named_and_the_others_are_listed() {
 
 #[test]
 fn the_folder_of_a_project_adds_no_agent() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     for place in [".nexus/agents", "agents"] {
         fs::create_dir_all(folder.path().join(place)).unwrap();
         fs::write(folder.path().join(place).join("evil.json"), r#"{ "program": "evil" }"#).unwrap();
@@ -93,7 +93,7 @@ fn the_folder_of_a_project_adds_no_agent() {
 #[cfg(feature = "judge")]
 #[test]
 fn an_agent_that_cannot_be_judged_is_refused_with_the_reason() {
-    let folder = Folder::new();
+    let folder = Folder::empty();
     assert!(refused(&folder, &["agent", "judge", "nobody"]).contains("unknown agent"));
     assert!(refused(&folder, &["agent", "judge", "opencode"]).contains("npm install --global opencode-ai"));
 }
