@@ -269,7 +269,7 @@ mod pages {
 
 #[cfg(feature = "acp")]
 pub use nexus_backends::acp::{
-    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, AgentList, JudgedCase, JudgedLevel,
+    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, JudgedCase, JudgedLevel, KnownAgentList,
     KnownAgentSummary, agents,
 };
 #[cfg(any(feature = "login", feature = "responses"))]

@@ -16,9 +16,7 @@ use super::program::AgentProgram;
 use super::user_agents::AgentFiles;
 use crate::cli::CliBackend;
 use crate::cli::settings::Settings;
-use crate::registry::vendors;
 use crate::settings::part;
-use crate::vendor::Vendor;
 
 /// The backend kind `acp`: an agent that speaks the Agent Client Protocol.
 ///
@@ -32,12 +30,6 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// Creates the kind with the agents of this build.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::of(vendors().iter().flat_map(Vendor::agents))
-    }
-
     /// Creates the kind with these known agents.
     pub(crate) fn of(known: impl IntoIterator<Item = &'static KnownAgent>) -> Self {
         Self { known: known.into_iter().collect(), home: None }
@@ -70,12 +62,6 @@ impl Acp {
             names.join(", ")
         );
         Err(SettingsError::new("agent", reason))
-    }
-}
-
-impl Default for Acp {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

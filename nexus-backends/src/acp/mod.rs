@@ -44,7 +44,7 @@ use crate::vendor::Vendor;
 pub use self::evidence::AgentFactsEvidence;
 pub use self::judgement::{AgentJudgement, JudgedCase, JudgedLevel};
 pub use self::kind::Acp;
-pub use self::summary::{AgentList, KnownAgentSummary, agents};
+pub use self::summary::{KnownAgentList, KnownAgentSummary, agents, kind};
 pub use self::user_agents::{AgentFileError, AgentFiles};
 
 /// The backend kind as a vendor. It belongs to no vendor: the vendors' folders define its agents, and the code that

@@ -9,6 +9,7 @@ use super::agent::KnownAgent;
 use super::agent::UsageReport;
 use super::evidence::AgentFactsEvidence;
 use super::judgement::AgentJudgement;
+use super::kind::Acp;
 use super::listed;
 use super::listed::ListedAgent;
 use super::program::AgentProgram;
@@ -67,7 +68,7 @@ pub struct KnownAgentSummary {
 /// Agents that the kind `acp` knows.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default)]
-pub struct AgentList {
+pub struct KnownAgentList {
     /// The agents, by name.
     pub agents: Vec<KnownAgentSummary>,
     /// Files of the home that cannot be used. The other agents are not affected.
@@ -77,7 +78,7 @@ pub struct AgentList {
 /// Returns the agents that the kind `acp` knows: those of Nexus, and those of the context's home, which replace others of the same
 /// name.
 #[must_use]
-pub fn agents(context: &BuildContext) -> AgentList {
+pub fn agents(context: &BuildContext) -> KnownAgentList {
     let known = vendors().iter().flat_map(Vendor::agents).map(of_known);
     let shipped = known.chain(listed::table().values().map(of_listed));
     let mut agents: BTreeMap<String, KnownAgentSummary> =
@@ -98,7 +99,13 @@ pub fn agents(context: &BuildContext) -> AgentList {
             (Some(_), None) => {}
         }
     }
-    AgentList { agents: agents.into_values().collect(), faults }
+    KnownAgentList { agents: agents.into_values().collect(), faults }
+}
+
+/// Returns the kind with the agents of this build.
+#[must_use]
+pub fn kind() -> Acp {
+    Acp::of(vendors().iter().flat_map(Vendor::agents))
 }
 
 fn of_known(agent: &'static KnownAgent) -> KnownAgentSummary {

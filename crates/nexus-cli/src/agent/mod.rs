@@ -8,7 +8,7 @@ mod registry_file;
 
 use std::process::ExitCode;
 
-use nexus::{AgentFileError, AgentList, BuildContext, KnownAgentSummary, agents};
+use nexus::{AgentFileError, BuildContext, KnownAgentList, KnownAgentSummary, agents};
 
 pub(crate) use self::add::AddedAgent;
 #[cfg(feature = "judge")]
@@ -33,7 +33,7 @@ pub(crate) async fn agent(out: AnswerWriter, command: &AgentCommand) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(out: AnswerWriter, list: AgentList) {
+fn list(out: AnswerWriter, list: KnownAgentList) {
     let agents: Vec<ListedAgent> = list.agents.into_iter().map(ListedAgent::of).collect();
     let columns = Columns::of(&agents);
     for agent in &agents {
@@ -50,7 +50,7 @@ fn show(out: AnswerWriter, context: &BuildContext, name: &str) -> Result<(), Com
 
 /// Finds an agent by its name. The error names the known ones.
 fn find(context: &BuildContext, name: &str) -> Result<KnownAgentSummary, CommandError> {
-    let AgentList { agents, faults, .. } = agents(context);
+    let KnownAgentList { agents, faults, .. } = agents(context);
     if let Some(fault) = faults.into_iter().find(|fault| fault.agent == name) {
         return Err(unusable(&fault));
     }

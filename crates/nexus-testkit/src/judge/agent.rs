@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream};
-use nexus_backends::acp::{Acp, AgentJudgement, JudgedCase, JudgedLevel, KnownAgentSummary};
+use nexus_backends::acp::{AgentJudgement, JudgedCase, JudgedLevel, KnownAgentSummary, kind};
 use nexus_core::{
     AccessEnforcer, AccessSupport, BackendKind as _, BuildContext, ExecutionBackend, ToolAccess,
 };
@@ -175,8 +175,8 @@ impl AgentUnderTest {
 
     fn subject(&self) -> Result<DelegatedSubject, String> {
         let name = format!("acp {}", self.agent.name);
-        let kind = Arc::new(Acp::new().with_agents_of(&self.home));
-        let mut subject = DelegatedSubject::real(name, kind, &self.executable, self.dialect()?)
+        let acp = Arc::new(kind().with_agents_of(&self.home));
+        let mut subject = DelegatedSubject::real(name, acp, &self.executable, self.dialect()?)
             .with_setting("agent", json!(self.agent.name))
             .with_model(self.model())
             .with_timing(Timing { bound: BOUND, ..Timing::default() });
@@ -258,8 +258,8 @@ impl AgentUnderTest {
             std::fs::create_dir(folder).map_err(|error| error.to_string())?;
         }
         let context = BuildContext::in_home(home).with_environment(environment);
-        let kind = Acp::new().with_agents_of(&self.home);
-        kind.build("agent".into(), &settings, &context).map_err(|error| error.to_string())
+        let acp = kind().with_agents_of(&self.home);
+        acp.build("agent".into(), &settings, &context).map_err(|error| error.to_string())
     }
 }
 
