@@ -268,7 +268,10 @@ mod pages {
 }
 
 #[cfg(feature = "acp")]
-pub use nexus_backends::acp::{AgentFactsEvidence, KnownAgentSummary, agents};
+pub use nexus_backends::acp::{
+    AgentFactsEvidence, AgentFileError, AgentFiles, AgentJudgement, JudgedCase, JudgedLevel, KnownAgentList,
+    KnownAgentSummary, agents,
+};
 #[cfg(any(feature = "login", feature = "responses"))]
 pub use nexus_backends::http;
 #[cfg(feature = "mcp-server")]

@@ -36,10 +36,8 @@ pub fn registry() -> Registry {
     let kinds = vendors().iter().flat_map(Vendor::kinds);
     let registry = kinds.fold(Registry::new(), Registry::with);
     #[cfg(feature = "acp")]
-    let registry = registry.with({
-        let agents = vendors().iter().flat_map(Vendor::agents);
-        std::sync::Arc::new(crate::acp::Acp::of(agents))
-    });
+    let registry =
+        registry.with(std::sync::Arc::new(crate::acp::Acp::of(vendors().iter().flat_map(Vendor::agents))));
     #[cfg(feature = "responses")]
     let registry = registry.with_providers(std::sync::Arc::new(
         crate::generic::providers::ProviderRows::new(crate::generic::VENDOR.kinds()),

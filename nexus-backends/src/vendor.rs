@@ -111,7 +111,11 @@ macro_rules! backend_kind {
                 $name
             }
 
-            fn vendor(&self, _: &serde_json::Map<String, serde_json::Value>) -> nexus_core::VendorId {
+            fn vendor(
+                &self,
+                _: &serde_json::Map<String, serde_json::Value>,
+                _: &nexus_core::BuildContext,
+            ) -> nexus_core::VendorId {
                 $vendor.into()
             }
 

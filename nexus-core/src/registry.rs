@@ -21,8 +21,8 @@ pub trait BackendKind: fmt::Debug + Send + Sync + 'static {
     /// Returns the name of the kind.
     fn name(&self) -> &str;
 
-    /// Returns the vendor of a backend with these settings.
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId;
+    /// Returns the vendor of a backend with these settings. Reads at most the files that the settings name.
+    fn vendor(&self, settings: &Map<String, Value>, context: &BuildContext) -> VendorId;
 
     /// JSON Schema of the settings: an object that allows no further properties. It completes the schema of
     /// `nexus.yaml` for editors.

@@ -69,7 +69,7 @@ impl DetectedConfig {
     /// [`NothingDetected`], with what was found and cannot be used. A registry without a machine detects nothing.
     pub async fn look(registry: &Registry, context: &BuildContext) -> Result<Self, NothingDetected> {
         match registry.machine(context) {
-            Some(machine) => Self::look_at(&*machine, registry).await,
+            Some(machine) => Self::look_at(&*machine, registry, context).await,
             None => Err(NothingDetected { unused: Vec::new(), ways: Vec::new() }),
         }
     }
@@ -79,7 +79,11 @@ impl DetectedConfig {
     /// # Errors
     ///
     /// [`NothingDetected`].
-    pub async fn look_at(machine: &dyn Machine, registry: &Registry) -> Result<Self, NothingDetected> {
+    pub async fn look_at(
+        machine: &dyn Machine,
+        registry: &Registry,
+        context: &BuildContext,
+    ) -> Result<Self, NothingDetected> {
         let Detection { mut backends, mut unused, ways } = registry.detect(machine).await;
         backends.retain(|backend| registry.kind(&backend.kind).is_some());
         // A plan before a local server; of equals, the order of the vendors.
@@ -97,7 +101,7 @@ impl DetectedConfig {
         if used.is_empty() {
             return Err(NothingDetected { unused, ways });
         }
-        let groups = groups(&used, registry);
+        let groups = groups(&used, registry, context);
         let entries = used.iter().filter_map(|backend| {
             let is_in =
                 |group: &&VendorGroup<'_>| group.members.iter().any(|member| member.name == backend.name);
@@ -198,11 +202,15 @@ struct VendorGroup<'a> {
     members: Vec<&'a DetectedBackend>,
 }
 
-fn groups<'a>(used: &'a [DetectedBackend], registry: &Registry) -> Vec<VendorGroup<'a>> {
+fn groups<'a>(
+    used: &'a [DetectedBackend],
+    registry: &Registry,
+    context: &BuildContext,
+) -> Vec<VendorGroup<'a>> {
     let mut groups: Vec<VendorGroup<'a>> = Vec::new();
     for backend in used {
         let Some(kind) = registry.kind(&backend.kind) else { continue };
-        let vendor = kind.vendor(&backend.settings);
+        let vendor = kind.vendor(&backend.settings, context);
         let vendor = vendor.as_str();
         match groups.iter_mut().find(|group| group.vendor == vendor) {
             Some(group) => group.members.push(backend),

@@ -242,7 +242,7 @@ async fn run(
         Command::Diff(args) => undo::diff(out, &args).await,
         Command::Show { file } => show::show(out, &file),
         Command::Forget { file } => forget::forget(out, config, &file).await,
-        Command::Agent(command) => agent::agent(out, &command),
+        Command::Agent(command) => agent::agent(out, &command).await,
         Command::Hold(command) => hold::hold(out, config, command).await,
         Command::Explain { kind, watch } => explain::explain(out, config, kind.as_deref(), watch).await,
         Command::Conversation(command) => conversation::conversation(out, config, command).await,

@@ -23,7 +23,8 @@ const RECEIPT: &str = "share/nexus/installed";
 /// Longest receipt, in bytes.
 const MAX_RECEIPT_BYTES: u64 = 1 << 20;
 /// Files and folders of which the usual home has at least one, once a command has used it.
-const HOME_MARKS: [&str; 11] = [
+const HOME_MARKS: [&str; 12] = [
+    "agents",
     "auth",
     "broker",
     "conversations",

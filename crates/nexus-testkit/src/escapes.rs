@@ -1,6 +1,8 @@
 //! Forty ways out of the working directory, for tests of what encloses a program. None succeeds in a sandbox, and nearly all
 //! succeed without one.
 
+mod attack;
+
 use std::{
     fs,
     io::Write as _,
@@ -8,6 +10,8 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
+
+pub use attack::{Attack, attack};
 
 /// Reads that print the word `canary` if they succeed. `$O` is a folder outside, `$H` a home, `$P` a process, `$S` a port.
 const READS: [&str; 28] = [
@@ -152,19 +156,23 @@ impl EscapeSite {
     ///
     /// If the output is not that of the whole script.
     pub fn succeeded(&self, output: &str) -> Vec<usize> {
-        let mut found = Vec::new();
-        let mut parts = 0;
-        for (number, part) in output.split("\n== ").skip(1).enumerate() {
-            assert!(part.starts_with(&format!("{number}\n")), "{part}");
-            if part.contains("canary") {
-                found.push(number);
-            }
-            parts += 1;
-        }
-        assert_eq!(parts, READS.len(), "{output}");
+        let found = self.reads(output).unwrap_or_else(|| panic!("not the whole output: {output}"));
+        found.into_iter().chain(self.writes()).collect()
+    }
+
+    /// Returns the numbers of the reads that succeeded. `None` if the output is not that of the whole script.
+    fn reads(&self, output: &str) -> Option<Vec<usize>> {
+        let parts: Vec<_> = output.split("\n== ").skip(1).enumerate().collect();
+        let is_whole = parts.len() == READS.len()
+            && parts.iter().all(|(number, part)| part.starts_with(&format!("{number}\n")));
+        let succeeded = parts.into_iter().filter(|(_, part)| part.contains("canary"));
+        is_whole.then(|| succeeded.map(|(number, _)| number).collect())
+    }
+
+    /// Returns the numbers of the writes that succeeded.
+    fn writes(&self) -> Vec<usize> {
         let left = |number: &usize| self.written.join(number.to_string()).symlink_metadata().is_ok();
-        found.extend((0..WRITES.len()).filter(left).map(|number| READS.len() + number));
-        found
+        (0..WRITES.len()).filter(left).map(|number| READS.len() + number).collect()
     }
 
     /// Checks that nothing outside was changed.
@@ -173,9 +181,15 @@ impl EscapeSite {
     ///
     /// If something was.
     pub fn assert_untouched(&mut self) {
-        assert!(self.watched.is_running() && self.victim.is_running());
-        assert_eq!(fs::read_to_string(self.outside.join("victim")).unwrap(), "canary\n");
+        assert!(self.is_untouched(), "something outside was changed, or its process was ended");
+    }
+
+    fn is_untouched(&mut self) -> bool {
         let git = self.project.join(".git");
-        assert!(!git.join("hooks/pre-commit").exists() && !git.join("config").exists());
+        self.watched.is_running()
+            && self.victim.is_running()
+            && fs::read_to_string(self.outside.join("victim")).is_ok_and(|text| text == "canary\n")
+            && !git.join("hooks/pre-commit").exists()
+            && !git.join("config").exists()
     }
 }

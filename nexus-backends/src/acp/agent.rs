@@ -88,6 +88,8 @@ pub(crate) struct CallNames {
 pub(crate) enum UsageReport {
     /// In `usage` of the response to the prompt. The input excludes cached tokens.
     Answer,
+    /// In `usage` of that response. The input includes cached tokens.
+    AnswerWithCached,
     /// In `_meta.usage` of that response. The input includes cached tokens.
     MetaWithCached,
     /// The agent reports no usage, or incomplete usage.
@@ -160,7 +162,7 @@ pub(crate) struct Furnishing {
     /// Value of `_meta` in the request that opens the session.
     pub(crate) meta: Option<Value>,
     /// Method of `authenticate` before the session.
-    pub(crate) authentication: Option<&'static str>,
+    pub(crate) authentication: Option<String>,
     /// True if the arguments, variables and files name the requested model.
     pub(crate) sets_model: bool,
     /// Name of the model in the session, if it differs from the requested one.

@@ -1,6 +1,6 @@
 //! The backend kind `acp`, from its settings in `nexus.yaml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nexus_core::{
@@ -13,6 +13,7 @@ use super::listed;
 use super::local_agent::LocalAgent;
 use super::own_settings::{CheckedAgentSettings, OwnSettings};
 use super::program::AgentProgram;
+use super::user_agents::AgentFiles;
 use crate::cli::CliBackend;
 use crate::cli::settings::Settings;
 use crate::settings::part;
@@ -24,15 +25,29 @@ use crate::settings::part;
 #[derive(Clone, Debug)]
 pub struct Acp {
     known: Arc<[&'static KnownAgent]>,
+    /// Home with the user's agents, in place of the context's.
+    home: Option<PathBuf>,
 }
 
 impl Acp {
     /// Creates the kind with these known agents.
     pub(crate) fn of(known: impl IntoIterator<Item = &'static KnownAgent>) -> Self {
-        Self { known: known.into_iter().collect() }
+        Self { known: known.into_iter().collect(), home: None }
     }
 
-    fn find(&self, name: &str) -> Result<AgentProgram, SettingsError> {
+    /// Takes the user's agents from this home, in place of the home of the context in which a backend is built.
+    #[must_use]
+    pub fn with_agents_of(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    fn find(&self, name: &str, context: &BuildContext) -> Result<AgentProgram, SettingsError> {
+        let files = AgentFiles::in_home(self.home.as_ref().unwrap_or(&context.home));
+        let own = files.read(name).map_err(|error| SettingsError::new("agent", error.to_string()))?;
+        if let Some(row) = own.and_then(|file| file.row) {
+            return Ok(AgentProgram::Listed(row));
+        }
         if let Some(agent) = self.known.iter().find(|agent| agent.name == name) {
             return Ok(AgentProgram::Known(agent));
         }
@@ -40,9 +55,10 @@ impl Acp {
             return Ok(AgentProgram::Listed(agent));
         }
         let known = self.known.iter().map(|agent| agent.name);
-        let names: Vec<_> = known.chain(listed::names()).collect();
+        let mut names: Vec<String> = known.chain(listed::names()).map(str::to_owned).collect();
+        names.extend(files.names());
         let reason = format!(
-            "is not a known agent; write {}, or name another program with `command`",
+            "is not a known agent; write {}, add a file for it with `nexus agent add`, or name another program with `command`",
             names.join(", ")
         );
         Err(SettingsError::new("agent", reason))
@@ -54,9 +70,9 @@ impl BackendKind for Acp {
         "acp"
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, settings: &Map<String, Value>, context: &BuildContext) -> VendorId {
         let text = |key: &str| settings.get(key).and_then(Value::as_str);
-        let known = || self.find(text("agent")?).ok()?.vendor().map(str::to_owned);
+        let known = || self.find(text("agent")?, context).ok()?.vendor().map(str::to_owned);
         let program = || {
             let program = Path::new(settings.get("command")?.get(0)?.as_str()?);
             Some(program.file_stem()?.to_string_lossy().into_owned())
@@ -77,7 +93,7 @@ impl BackendKind for Acp {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (own, shared) = part::<OwnSettings>(settings)?;
         let program = match (&own.agent, &own.command) {
-            (Some(name), None) => self.find(name)?,
+            (Some(name), None) => self.find(name, context)?,
             (None, Some(command)) => match command.split_first() {
                 Some((program, arguments)) if !program.is_empty() => {
                     AgentProgram::Any { program: program.into(), arguments: arguments.to_vec() }

@@ -352,7 +352,7 @@ impl Cli for LocalAgent {
             prompt: prompt(request, self.program.known().map_or(request.system.as_deref(), |_| None)),
             meta: furnishing.meta,
             authentication: furnishing.authentication,
-            extensions: self.program.listed().map(|agent| agent.extensions.as_slice()).unwrap_or_default(),
+            extensions: self.program.listed().map(|agent| agent.extensions.clone()).unwrap_or_default(),
             mode: enforcement.mode,
             model,
             tools: plan.tools.clone(),

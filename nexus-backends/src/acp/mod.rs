@@ -30,6 +30,7 @@ mod elicitation;
 mod evidence;
 mod failure;
 mod home;
+mod judgement;
 mod kind;
 pub(crate) mod listed;
 mod local_agent;
@@ -45,12 +46,15 @@ mod summary;
 mod tests;
 mod tool_calls;
 mod translate;
+mod user_agents;
 
 use crate::vendor::Vendor;
 
 pub use self::evidence::AgentFactsEvidence;
+pub use self::judgement::{AgentJudgement, JudgedCase, JudgedLevel};
 pub use self::kind::Acp;
-pub use self::summary::{KnownAgentSummary, agents};
+pub use self::summary::{KnownAgentList, KnownAgentSummary, agents, kind};
+pub use self::user_agents::{AgentFileError, AgentFiles};
 
 /// The backend kind as a vendor. It belongs to no vendor: the vendors' folders define its agents, and the code that
 /// collects these creates the kind.

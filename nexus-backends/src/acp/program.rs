@@ -1,6 +1,7 @@
 //! Program of an agent, and the enforcement of each access level on it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nexus_core::{AccessEnforcer, AccessSupport, CostReport, PromptBlock, ToolAccess};
@@ -20,7 +21,7 @@ pub(super) enum AgentProgram {
     /// An agent whose access levels were measured.
     Known(&'static KnownAgent),
     /// An agent of the table, which says how it is started and what it reads.
-    Listed(&'static ListedAgent),
+    Listed(Arc<ListedAgent>),
     /// Any other program.
     Any { program: PathBuf, arguments: Vec<String> },
 }
@@ -87,7 +88,7 @@ impl AgentProgram {
     }
 
     /// Returns the agent of the table.
-    pub(super) fn listed(&self) -> Option<&'static ListedAgent> {
+    pub(super) fn listed(&self) -> Option<&ListedAgent> {
         match self {
             Self::Listed(agent) => Some(agent),
             _ => None,

@@ -36,7 +36,7 @@ impl Exchange {
             working_directory: "/work".into(),
             prompt: vec![json!({ "type": "text", "text": "Go." })],
             authentication: None,
-            extensions: &[],
+            extensions: Vec::new(),
             meta: None,
             mode,
             model: None,

@@ -49,11 +49,11 @@ pub(super) struct Script {
     /// Value of `_meta` in the request that opens the session.
     pub(super) meta: Option<Value>,
     /// Method of `authenticate` before the session.
-    pub(super) authentication: Option<&'static str>,
+    pub(super) authentication: Option<String>,
     /// Mode that the access level needs.
     pub(super) mode: Option<&'static str>,
     /// Beginnings of the names of the agent's own methods, if they lack the protocol's prefix for extensions.
-    pub(super) extensions: &'static [String],
+    pub(super) extensions: Vec<String>,
     /// Model, if the session sets it.
     pub(super) model: Option<String>,
     pub(super) tools: Option<CallerTools>,
@@ -375,6 +375,7 @@ impl AcpTranslator {
         let Some(answer) = read::<PromptResponse>(result.clone(), "session/prompt", step) else { return };
         let usage = match self.script.usage {
             UsageReport::Answer => result.get("usage").and_then(usage_of),
+            UsageReport::AnswerWithCached => result.get("usage").and_then(usage_with_cached),
             UsageReport::MetaWithCached => meta_usage.as_ref().and_then(usage_with_cached),
             UsageReport::None => None,
         };

@@ -65,7 +65,7 @@ impl BackendKind for ChatCompletions {
         "chat"
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, settings: &Map<String, Value>, _: &BuildContext) -> VendorId {
         any_server::vendor(self.name(), settings)
     }
 
@@ -95,7 +95,7 @@ impl BackendKind for ChatCompletions {
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut server = ChatServer::new(&own, &settings);
         (server.route, server.scope) = (call.route(), call.scope());
-        server.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared));
+        server.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared, context));
         kind::build(id, Arc::new(server), credential, &settings, context)
     }
 }

@@ -69,7 +69,7 @@ impl BackendKind for MessagesApi {
         NAME
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, settings: &Map<String, Value>, _: &BuildContext) -> VendorId {
         match settings.contains_key("base_url") || settings.contains_key("vendor") {
             true => any_server::vendor(self.name(), settings),
             false => VendorId::from("anthropic"),

@@ -19,7 +19,7 @@ use nexus_core::{
     ExecutionBackend, Forgotten, Tool, ToolAccess, Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use nexus_testkit::{
-    escapes::EscapeSite,
+    escapes::{EscapeSite, attack},
     sim::{Dialect, Reply, Scenario, Sim, ToolCall},
 };
 use serde_json::{Value, json};
@@ -332,24 +332,29 @@ const REAL_AGENTS: [RealAgent; 5] = [
     ("qwen-code", ".bin/qwen", Dialect::Chat),
 ];
 
+/// Settings of a real agent before a simulated model.
+fn real_settings((name, program, _): RealAgent, sim: &Sim) -> Value {
+    let program = packages().expect("NEXUS_REAL_AGENTS").join(program);
+    json!({
+        "agent": name, "executable": program, "base_url": sim.base_url(), "credential": { "env": "TOKEN" },
+    })
+}
+
 /// Runs a real agent before a simulated model.
 async fn run_real(
     machine: &Machine,
-    (name, program, dialect): RealAgent,
+    agent: RealAgent,
     access: ToolAccess,
     scenario: impl Into<Scenario>,
     tools: Toolbox,
 ) -> (Result<TurnResult, TurnError>, Sim) {
-    let sim = Sim::start(dialect, scenario).unwrap();
-    let program = packages().expect("NEXUS_REAL_AGENTS").join(program);
-    let settings = json!({
-        "agent": name, "executable": program, "base_url": sim.base_url(), "credential": { "env": "TOKEN" },
-    });
+    let sim = Sim::start(agent.2, scenario).unwrap();
     let mut request = TurnRequest::new("Go.").with_tool_access(access).in_directory(machine.path("project"));
     request.model = Some("m1".into());
     request.limits.deadline = Some(Duration::from_secs(120));
     let host = TurnHost::new().with_tools(Arc::new(tools));
-    let result = machine.backend(settings).run_turn(request, host, &mut |_: EventEnvelope| {}).await;
+    let result =
+        machine.backend(real_settings(agent, &sim)).run_turn(request, host, &mut |_: EventEnvelope| {}).await;
     (result, sim)
 }
 
@@ -360,26 +365,11 @@ async fn no_real_agent_gets_out_of_its_working_directory() {
     for agent in REAL_AGENTS {
         for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite] {
             let machine = Machine::new();
-            let mut site = EscapeSite::beside(&machine.path("project"));
-            fs::write(machine.path("project/task.sh"), site.script()).unwrap();
-            let output = match access {
-                ToolAccess::ReadOnly => "",
-                _ => " > output.txt 2>&1",
-            };
-            let call = ToolCall::shell(format!("bash task.sh{output}"));
-            let scenario = Scenario::tool_then_text(call, "Done.");
-            let (result, sim) = run_real(&machine, agent, access, scenario, Toolbox::new()).await;
-            let result = result.unwrap_or_else(|error| panic!("{} {access:?}: {error:?}", agent.0));
-            assert_eq!(result.text, "Done.", "{} {access:?}", agent.0);
-            site.assert_untouched();
-            if access == ToolAccess::WorkspaceWrite {
-                let output = fs::read_to_string(machine.path("project/output.txt")).unwrap();
-                assert_eq!(site.succeeded(&output), Vec::<usize>::new(), "{}", agent.0);
-            } else {
-                let told = format!("{:?}", sim.main_calls());
-                // The model sees the output, perhaps cut. The prompt and the script do not appear in it.
-                assert!(!told.contains("canary\\n"), "{}", agent.0);
-            }
+            let sim = Sim::start(agent.2, Reply::text("Here.")).unwrap();
+            let backend = machine.backend(real_settings(agent, &sim));
+            let made = attack(&sim, &*backend, &machine.path("."), access, Some("m1".into())).await;
+            assert_eq!(made.attempts, EscapeSite::TRIES, "{} {access:?}: {made:?}", agent.0);
+            assert_eq!((made.succeeded, made.fault), (Vec::new(), None), "{} {access:?}", agent.0);
         }
     }
 }

@@ -243,7 +243,7 @@ impl<'a> FileCheck<'a> {
         }
         let context = self.context.clone();
         let built_from = self.built_from(Some(kind_name), settings, written.map(|(_, written)| written));
-        let vendor = kind.vendor(settings);
+        let vendor = kind.vendor(settings, &context);
         let vendor = Some(self.vendor(vendor));
         let backend = self.built(id, &built_from, written, || kind.build(id.clone(), settings, &context))?;
         Some(entry(EntryState::Built(backend), vendor, Some(built_from)))
@@ -479,7 +479,10 @@ impl<'a> FileCheck<'a> {
     fn known_vendors(&self) -> Vec<VendorId> {
         let registry = &self.sources.registry;
         let kinds = registry.names().filter_map(|name| registry.kind(name));
-        kinds.map(|kind| kind.vendor(&Map::new())).chain(self.vendors.values().cloned()).collect()
+        kinds
+            .map(|kind| kind.vendor(&Map::new(), &self.context))
+            .chain(self.vendors.values().cloned())
+            .collect()
     }
 
     /// Returns the binding, if its group exists.

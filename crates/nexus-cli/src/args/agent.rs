@@ -1,6 +1,8 @@
 //! The command line of `nexus agent`.
 
-use clap::Subcommand;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
@@ -12,4 +14,42 @@ pub(crate) enum AgentCommand {
         #[arg(value_name = "AGENT")]
         name: String,
     },
+    /// Add an agent of your own: a row in the home of Nexus. Installs nothing and starts nothing
+    Add(AgentAddArgs),
+    /// Run an installed agent before a simulated model on this machine, and record what it can do and what encloses it
+    #[cfg(feature = "judge")]
+    Judge(AgentJudgeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentAddArgs {
+    /// Name of the agent: its id in the registry, or any name with --command
+    #[arg(value_name = "AGENT")]
+    pub(crate) name: String,
+    /// File of an agent registry, such as registry.json of the Agent Client Protocol
+    #[arg(long, value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
+    pub(crate) registry: Option<PathBuf>,
+    /// Program and arguments that start the agent, for one that is in no registry
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Name or absolute path of the installed program, if it differs from that of the registry
+    #[arg(long, value_name = "PROGRAM", requires = "registry")]
+    pub(crate) program: Option<String>,
+    /// Replace a row of yours
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[cfg(feature = "judge")]
+#[derive(Debug, Args)]
+pub(crate) struct AgentJudgeArgs {
+    /// Name of the agent
+    #[arg(value_name = "AGENT")]
+    pub(crate) name: String,
+    /// Path of its program. Default: the program of its row, on the PATH
+    #[arg(long, value_name = "PATH")]
+    pub(crate) program: Option<PathBuf>,
+    /// Print the result, and record nothing
+    #[arg(long)]
+    pub(crate) no_record: bool,
 }

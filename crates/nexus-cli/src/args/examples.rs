@@ -151,6 +151,12 @@ const EXAMPLES: &[(&str, [&str; 2])] = &[
     ("logout", ["nexus logout codex", "nexus logout --all"]),
     ("manual", ["nexus manual > nexus.1", "nexus manual | man -l -"]),
     ("agent", ["nexus agent list", "nexus agent show opencode"]),
+    (
+        "agent add",
+        ["nexus agent add goose --registry registry.json", "nexus agent add mine --command 'my-agent --acp'"],
+    ),
+    #[cfg(feature = "judge")]
+    ("agent judge", ["nexus agent judge opencode", "nexus agent judge mine --program /opt/mine/bin/mine"]),
     ("agent list", ["nexus agent list", "nexus agent list --json"]),
     ("agent show", ["nexus agent show opencode", "nexus agent show --json gemini-cli"]),
     ("models", ["nexus models openrouter", "nexus models --providers"]),

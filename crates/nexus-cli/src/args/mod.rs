@@ -43,7 +43,9 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
-pub(crate) use agent::AgentCommand;
+#[cfg(feature = "judge")]
+pub(crate) use agent::AgentJudgeArgs;
+pub(crate) use agent::{AgentAddArgs, AgentCommand};
 #[cfg(feature = "keyring")]
 pub(crate) use api_key::KeyCommand;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
@@ -160,7 +162,7 @@ pub(crate) enum Command {
     /// Manage the backends that are suspended after their vendor refused a turn
     #[command(subcommand)]
     Hold(HoldCommand),
-    /// List the agents of the Agent Client Protocol that a backend can name, and show how to use each
+    /// List, show, add and judge the agents of the Agent Client Protocol that a backend can name
     #[command(subcommand)]
     Agent(AgentCommand),
     /// Check the configuration, and print its contents or its errors

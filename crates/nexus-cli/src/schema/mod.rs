@@ -21,10 +21,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, js
 use serde::Serialize;
 use serde_json::Value;
 
+#[cfg(feature = "judge")]
+use crate::agent::JudgedAgent;
 #[cfg(feature = "keyring")]
 use crate::api_key::{ChangedKey, StoredKey};
 use crate::{
-    agent::ListedAgent,
+    agent::{AddedAgent, ListedAgent},
     args::SchemaCommand,
     artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},
     broker::{BrokerEvent, BrokerState, ChangedAgent, LoggedMessage, MessageReceipt},
@@ -169,6 +171,9 @@ outputs! {
     #[cfg(feature = "login")]
     "logout": List [EndedLogin];
     "manual": Document [ManualPage];
+    "agent add": Document [AddedAgent];
+    #[cfg(feature = "judge")]
+    "agent judge": Document [JudgedAgent];
     "agent list": List [ListedAgent];
     "agent show": Document [ListedAgent];
     "models": List [ListedBackendModel, ListedProvider];

@@ -179,7 +179,7 @@ fn machines() -> Vec<(&'static str, FakeMachine)> {
 async fn each_machine_has_its_configuration_and_each_of_them_loads() {
     for (name, machine) in machines() {
         let registry = nexus::registry();
-        let text = match DetectedConfig::look_at(&machine, &registry).await {
+        let text = match DetectedConfig::look_at(&machine, &registry, &BuildContext::in_home("home")).await {
             Ok(detected) => {
                 let context = BuildContext::in_home("home");
                 let router =

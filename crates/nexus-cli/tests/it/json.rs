@@ -25,6 +25,7 @@ use crate::{
 
 /// Commands that need what is not here, each with whose tests have their lines checked.
 const ELSEWHERE: &[(&str, &str)] = &[
+    ("agent judge", "an installed agent: the lane `agents` of .ci/deep"),
     ("broker clean", "a worker of an agent"),
     ("broker land", "a worker of an agent"),
     ("diff", "a turn that wrote: `chat`"),
@@ -141,6 +142,7 @@ fn turns(seen: &mut Seen) {
             &["check", "--example"],
             &["doctor"],
             &["status"],
+            &["agent", "add", "mine", "--command", "my-agent --acp"],
             &["agent", "list"],
             &["agent", "show", "opencode"],
             &["models"],

@@ -7,6 +7,7 @@ mod acp;
 #[cfg(target_os = "linux")]
 mod acp_real;
 #[cfg(all(unix, feature = "keyring"))]
+mod agent;
 mod api_key;
 mod artifact;
 #[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]

@@ -52,7 +52,7 @@ impl BackendKind for ScriptedKind {
         Self::NAME
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, settings: &Map<String, Value>, _: &BuildContext) -> VendorId {
         let read = SettingsError::reading::<ScriptedSettings>(&Value::Object(settings.clone()));
         read.map_or_else(|_| Self::NAME.into(), |settings| settings.vendor.as_str().into())
     }

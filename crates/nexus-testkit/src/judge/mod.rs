@@ -4,6 +4,8 @@
 //! results are stored in `versions.json` beside the vendor's code, where the backend reads them. `nexus status`,
 //! `nexus check` and a turn's warnings are based on them.
 
+mod agent;
+mod judged_agents;
 mod page;
 mod program;
 mod table;
@@ -12,6 +14,8 @@ use std::path::Path;
 
 use futures::{StreamExt as _, stream};
 
+pub use agent::{AGENT_PARTS, AgentUnderTest, judge_agent, verdict};
+pub use judged_agents::JudgedAgents;
 pub use page::page;
 pub use program::Program;
 pub use table::{Row, Table, repository};
@@ -138,8 +142,19 @@ mod tests {
 
     #[test]
     fn every_scenario_is_a_case_of_the_suite() {
-        for case in PARTS.iter().flat_map(|part| part.cases) {
+        for case in PARTS.iter().chain(AGENT_PARTS).flat_map(|part| part.cases) {
             assert!(CASES.iter().any(|known| known.name == *case), "{case}");
+        }
+    }
+
+    #[test]
+    fn what_an_agent_cannot_do_is_a_case_of_its_judgement() {
+        let agents = nexus_backends::acp::agents(&nexus_core::BuildContext::in_home("no-home")).agents;
+        for (case, agent) in
+            agents.iter().flat_map(|agent| agent.cannot.keys().map(|case| (case, &agent.name)))
+        {
+            let mut cases = AGENT_PARTS.iter().flat_map(|part| part.cases);
+            assert!(cases.any(|known| known == case), "{agent}: {case}");
         }
     }
 

@@ -53,10 +53,14 @@ pub(crate) struct ListedAgent {
     pub(crate) resumes: bool,
     /// True if it cannot use the caller's tools, because it takes no MCP server over HTTP.
     pub(crate) lacks_caller_tools: bool,
+    /// True if it offers the caller's tools through a search, and its model calls them as `mcp__nexus__NAME`.
+    pub(crate) hides_caller_tools: bool,
     /// True if it accepts images.
     pub(crate) has_images: bool,
     /// Form in which it reports usage.
     pub(crate) usage: ListedUsage,
+    /// Promises of the conformance suite that it cannot fulfil by its nature, with the reasons.
+    pub(crate) cannot: BTreeMap<String, String>,
     /// Evidence for the row.
     pub(crate) checked: AgentFactsEvidence,
     /// Version that was checked.
@@ -96,6 +100,8 @@ pub(crate) enum ListedUsage {
     /// In `usage` of the response to the prompt, without cached tokens.
     #[default]
     Answer,
+    /// In `usage` of that response, with cached tokens.
+    AnswerWithCached,
     /// In `_meta.usage` of that response, with cached tokens.
     MetaWithCached,
     /// Not at all.
@@ -106,6 +112,7 @@ impl From<ListedUsage> for UsageReport {
     fn from(usage: ListedUsage) -> Self {
         match usage {
             ListedUsage::Answer => Self::Answer,
+            ListedUsage::AnswerWithCached => Self::AnswerWithCached,
             ListedUsage::MetaWithCached => Self::MetaWithCached,
             ListedUsage::None => Self::None,
         }
@@ -123,6 +130,29 @@ pub(in crate::acp) struct ListedInputs<'a> {
 }
 
 impl ListedAgent {
+    /// Sets the name. A row without a title has its name as the title.
+    pub(in crate::acp) fn named(mut self, name: String) -> Self {
+        if self.title.is_empty() {
+            self.title.clone_from(&name);
+        }
+        if self.install.is_empty() {
+            "install it as its documentation says, or name it as `executable`".clone_into(&mut self.install);
+        }
+        self.name = name;
+        self
+    }
+
+    /// Returns the parts of a process, each with its key.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &ProcessPart)> {
+        let always = [("always", Some(&self.always)), ("with_model", Some(&self.with_model))];
+        let some = [
+            ("with_server", self.with_server.as_ref()),
+            ("with_key", self.with_key.as_ref()),
+            ("without_tools", self.without_tools.as_ref()),
+        ];
+        always.into_iter().chain(some).filter_map(|(key, part)| Some((key, part?)))
+    }
+
     /// Returns the vendor's name.
     pub(crate) fn vendor(&self) -> &str {
         self.vendor.as_deref().unwrap_or(&self.name)
@@ -162,7 +192,7 @@ impl ListedAgent {
     /// # Errors
     ///
     /// The reason and the advice, if the row cannot use the inputs.
-    pub(in crate::acp) fn set_up(&'static self, inputs: &ListedInputs<'_>) -> Result<Furnishing, String> {
+    pub(in crate::acp) fn set_up(&self, inputs: &ListedInputs<'_>) -> Result<Furnishing, String> {
         let mut parts = vec![&self.always];
         parts.extend(match (inputs.base_url, inputs.key) {
             (Some(_), _) => self.with_server.as_ref(),
@@ -194,7 +224,7 @@ impl ListedAgent {
             furnishing
                 .arguments
                 .extend(part.arguments.iter().map(|text| OsString::from(fill_text(text, &values))));
-            furnishing.authentication = part.authenticate.as_deref().or(furnishing.authentication);
+            furnishing.authentication = part.authenticate.clone().or(furnishing.authentication);
             if let Some(model) = &part.session_model {
                 furnishing.session_model = Some(fill_text(model, &values));
             }

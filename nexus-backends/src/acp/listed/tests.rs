@@ -1,14 +1,13 @@
 //! The table of agents, and the set-up of their processes.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path};
 
-use nexus_process::sandbox::AllowedHosts;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::acp::agent::Furnishing;
 use crate::acp::evidence::AgentFactsEvidence;
+use crate::acp::judgement::JudgedCase;
 
 const INPUTS: ListedInputs<'static> = ListedInputs {
     base_url: Some("http://127.0.0.1:8080/v1"),
@@ -34,13 +33,23 @@ fn the_table_is_readable_and_its_rows_are_complete() {
         for text in [&row.title, &row.program, &row.install, &row.source] {
             assert!(!text.trim().is_empty(), "{name}");
         }
-        assert!(AllowedHosts::parse(row.hosts.iter().map(String::as_str)).is_ok(), "{name}: {:?}", row.hosts);
-        for folder in &row.login_folders {
-            let is_plain = Path::new(folder).components().all(|part| matches!(part, Component::Normal(_)));
-            assert!(is_plain && !folder.is_empty(), "{name}: {folder}");
-        }
+        assert_eq!(row.check_row(), Ok(()), "{name}");
         assert_eq!(row.checked == AgentFactsEvidence::RealProgram, row.version.is_some(), "{name}");
-        assert_eq!(row.with_server.is_some(), row.wire.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn the_judgements_are_readable_and_of_the_tested_versions() {
+    let judged: BTreeMap<String, AgentJudgement> = serde_json::from_str(include_str!("judged.json")).unwrap();
+    for (name, judgement) in &judged {
+        assert!(!judgement.cases.is_empty() && judgement.levels.len() == 4, "{name}");
+        if let Some(row) = agent(name) {
+            assert_eq!(judgement.version, row.version, "{name}");
+            let declared: Vec<_> =
+                judgement.cases.keys().filter(|case| row.cannot.contains_key(*case)).collect();
+            let is_run = |case: &&&String| !matches!(judgement.cases[**case], JudgedCase::Cannot(_));
+            assert_eq!(declared.iter().find(is_run), None, "{name}");
+        }
     }
 }
 
@@ -77,6 +86,6 @@ fn inputs_that_an_agent_cannot_use_are_refused_with_the_fix() {
     assert_eq!(key("opencode", false, true), "credential");
     assert!(agent("opencode").unwrap().check(true, false).is_ok());
     let gemini = set_up("gemini-cli", &ListedInputs { key: Some("k"), ..own });
-    assert_eq!(gemini.authentication, Some("gemini-api-key"));
+    assert_eq!(gemini.authentication.as_deref(), Some("gemini-api-key"));
     assert!(!gemini.sets_model);
 }

@@ -57,7 +57,9 @@ fn the_configuration_is_taken_from_the_body_in_either_spelling() {
 
 #[test]
 fn the_vendor_is_that_of_the_server() {
-    let vendor = |settings: Value| GeminiApi.vendor(settings.as_object().unwrap()).as_str().to_owned();
+    let vendor = |settings: Value| {
+        GeminiApi.vendor(settings.as_object().unwrap(), &BuildContext::in_home("home")).as_str().to_owned()
+    };
     assert_eq!(vendor(json!({})), "google");
     assert_eq!(vendor(json!({ "base_url": BASE_URL })), "google");
     assert_eq!(vendor(json!({ "base_url": "https://gateway.test/v1beta" })), "gateway.test");

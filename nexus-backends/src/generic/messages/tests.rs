@@ -40,7 +40,9 @@ fn the_path_follows_the_form_of_the_base_url() {
 
 #[test]
 fn the_vendor_is_that_of_the_server() {
-    let vendor = |settings: Value| MessagesApi.vendor(settings.as_object().unwrap()).as_str().to_owned();
+    let vendor = |settings: Value| {
+        MessagesApi.vendor(settings.as_object().unwrap(), &BuildContext::in_home("home")).as_str().to_owned()
+    };
     assert_eq!(vendor(json!({})), "anthropic");
     assert_eq!(vendor(json!({ "base_url": "https://api.anthropic.com/v1" })), "anthropic");
     assert_eq!(vendor(json!({ "base_url": "https://api.deepseek.com/anthropic" })), "api.deepseek.com");

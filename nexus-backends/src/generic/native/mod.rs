@@ -61,7 +61,7 @@ impl BackendKind for Responses {
         "responses"
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, settings: &Map<String, Value>, _: &BuildContext) -> VendorId {
         any_server::vendor(self.name(), settings)
     }
 
@@ -90,7 +90,7 @@ impl BackendKind for Responses {
         let credential = settings.credential.as_ref().map(|setting| setting.source(context)).transpose()?;
         let mut generic = Generic::new(&own, &settings);
         (generic.route, generic.scope) = (call.route(), call.scope());
-        generic.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared));
+        generic.provider = any_server::provider(own.vendor.as_deref(), &self.vendor(&shared, context));
         generic.host = any_server::host(&settings);
         kind::build(id, Arc::new(generic), credential, &settings, context)
     }

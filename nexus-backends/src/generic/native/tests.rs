@@ -87,7 +87,7 @@ fn every_key_of_its_own_is_in_the_schema() {
 
 #[test]
 fn the_vendor_is_who_answers() {
-    let vendor = |settings| Responses.vendor(&map(settings));
+    let vendor = |settings| Responses.vendor(&map(settings), &BuildContext::in_home("home"));
     assert_eq!(vendor(json!({ "base_url": "https://api.openai.com/v1" })), "openai".into());
     assert_eq!(vendor(json!({ "base_url": "https://openrouter.ai/api/v1" })), "openrouter.ai".into());
     assert_eq!(vendor(json!({ "base_url": "http://127.0.0.1:11434/v1" })), "localhost:11434".into());
@@ -97,7 +97,9 @@ fn the_vendor_is_who_answers() {
 
 #[test]
 fn one_server_is_one_vendor_however_its_url_is_written() {
-    let vendor = |url: &str| Responses.vendor(&map(json!({ "base_url": url }))).to_string();
+    let vendor = |url: &str| {
+        Responses.vendor(&map(json!({ "base_url": url })), &BuildContext::in_home("home")).to_string()
+    };
     let loopback = [
         "http://localhost:8080/v1",
         "http://LOCALHOST:8080",
@@ -153,7 +155,8 @@ proptest::proptest! {
             4 => format!("[::ffff:{a}.{b}.{c}.{d}]"),
             _ => format!("0{a:o}.0x{b:x}.{c}.0{d:o}"),
         };
-        let vendor = Responses.vendor(&map(json!({ "base_url": format!("http://{host}:{port}/{path}") })));
+        let settings = map(json!({ "base_url": format!("http://{host}:{port}/{path}") }));
+        let vendor = Responses.vendor(&settings, &BuildContext::in_home("home"));
         let expected = if matches!(port, 80 | 443) { "localhost".to_owned() } else { format!("localhost:{port}") };
         proptest::prop_assert_eq!(vendor.to_string(), expected, "{}", host);
     }

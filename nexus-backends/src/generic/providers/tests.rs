@@ -77,7 +77,7 @@ fn a_key_of_a_provider_goes_to_the_providers_address_alone() {
 /// The vendor of an entry, as a panel counts it.
 fn vendor(kind: &str, settings: &Value) -> String {
     let kind = crate::generic::VENDOR.kinds().find(|known| known.name() == kind).unwrap();
-    kind.vendor(settings.as_object().unwrap()).as_str().to_owned()
+    kind.vendor(settings.as_object().unwrap(), &BuildContext::in_home("home")).as_str().to_owned()
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl BackendKind for Borrower {
         "borrower"
     }
 
-    fn vendor(&self, _: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, _: &Map<String, Value>, _: &BuildContext) -> VendorId {
         "vendor".into()
     }
 

@@ -148,7 +148,7 @@ impl BackendKind for FakeKind {
         self.name
     }
 
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, _settings: &Map<String, Value>, _context: &BuildContext) -> VendorId {
         self.vendor.into()
     }
 
@@ -268,7 +268,7 @@ impl BackendKind for WhereKind {
         "where-cli"
     }
 
-    fn vendor(&self, _settings: &Map<String, Value>) -> VendorId {
+    fn vendor(&self, _settings: &Map<String, Value>, _context: &BuildContext) -> VendorId {
         "where".into()
     }
 

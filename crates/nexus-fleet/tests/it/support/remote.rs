@@ -34,8 +34,8 @@ impl BackendKind for RemoteKind {
         self.inner.name()
     }
 
-    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
-        self.inner.vendor(settings)
+    fn vendor(&self, settings: &Map<String, Value>, context: &BuildContext) -> VendorId {
+        self.inner.vendor(settings, context)
     }
 
     fn settings_schema(&self) -> Value {

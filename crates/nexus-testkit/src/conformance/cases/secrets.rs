@@ -141,9 +141,9 @@ pub(crate) async fn the_credential_goes_to_the_model_and_nowhere_else(trial: &Tr
             turn
         };
         let (turn, told) = tokio::join!(turn, listen(&elsewhere, over));
-        turn?;
         let holds = told.contains(&trial.canary("token"));
         ensure(!holds, "the credential goes nowhere else", || "a redirect took it along".to_owned())?;
+        turn?;
     }
     Ok(())
 }

@@ -1,16 +1,10 @@
-//! `nexus agent`: the agents that a backend of the kind `acp` can name.
+//! An agent that a backend can name, in lists and in full.
 
-use std::process::ExitCode;
-
-use nexus::{AccessEnforcer, AccessSupport, AccessTable, AgentFactsEvidence, KnownAgentSummary};
+use nexus::{
+    AccessEnforcer, AccessSupport, AccessTable, AgentFactsEvidence, AgentJudgement, KnownAgentSummary,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::{
-    args::AgentCommand,
-    command_error::CommandError,
-    output::{AnswerWriter, printable},
-};
 
 /// An agent that a backend can name.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -45,6 +39,11 @@ pub(crate) struct ListedAgent {
     /// Page that describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
+    /// True if its row is in the home of Nexus.
+    is_yours: bool,
+    /// Last recorded judgement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judged: Option<AgentJudgement>,
 }
 
 /// Enforcer of each access level: program, sandbox, none where nothing has to be enforced, or no: such a turn is rejected.
@@ -58,40 +57,23 @@ struct LevelEnforcers {
 
 /// Widths of the columns of the list.
 #[derive(Clone, Copy, Default)]
-struct Columns {
+pub(super) struct Columns {
     name: usize,
     title: usize,
 }
 
-pub(crate) fn agent(out: AnswerWriter, command: &AgentCommand) -> Result<ExitCode, CommandError> {
-    let agents: Vec<ListedAgent> = nexus::agents().into_iter().map(ListedAgent::of).collect();
-    match command {
-        AgentCommand::List => {
-            let columns = Columns {
-                name: agents.iter().map(|agent| agent.agent.len()).max().unwrap_or_default(),
-                title: agents.iter().map(|agent| agent.title.len()).max().unwrap_or_default(),
-            };
-            for agent in &agents {
-                out.line(agent, printable(&agent.in_list(columns)));
-            }
-        }
-        AgentCommand::Show { name } => {
-            let Some(agent) = agents.iter().find(|agent| agent.agent == *name) else {
-                let names: Vec<_> = agents.iter().map(|agent| agent.agent.as_str()).collect();
-                let message = format!(
-                    "unknown agent {name:?}; known: {}. Any other program runs with `command:` of the kind acp",
-                    names.join(", ")
-                );
-                return Err(CommandError::usage(message));
-            };
-            out.line(agent, printable(&agent.in_full()));
+impl Columns {
+    pub(super) fn of(agents: &[ListedAgent]) -> Self {
+        let width = |text: fn(&ListedAgent) -> &String| agents.iter().map(|agent| text(agent).len()).max();
+        Self {
+            name: width(|agent| &agent.agent).unwrap_or_default(),
+            title: width(|agent| &agent.title).unwrap_or_default(),
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 impl ListedAgent {
-    fn of(agent: KnownAgentSummary) -> Self {
+    pub(super) fn of(agent: KnownAgentSummary) -> Self {
         Self {
             agent: agent.name,
             title: agent.title,
@@ -106,20 +88,35 @@ impl ListedAgent {
             evidence: agent.evidence,
             version: agent.version,
             source: agent.source,
+            is_yours: agent.is_yours,
+            judged: agent.judged,
         }
     }
 
-    fn in_list(&self, Columns { name, title }: Columns) -> String {
+    pub(super) fn in_list(&self, Columns { name, title }: Columns) -> String {
         let LevelEnforcers { scoped_only, read_only, workspace_write, .. } = &self.access;
         format!(
             "{:name$}  {:title$}  scoped-only {scoped_only:7}  read-only {read_only:7}  workspace-write {workspace_write:7}  {}",
             self.agent,
             self.title,
-            self.evidence.as_str()
+            self.standing()
         )
     }
 
-    fn in_full(&self) -> String {
+    /// Returns the origin of the row or the evidence for it, and the judgement.
+    fn standing(&self) -> String {
+        let origin = if self.is_yours { "yours" } else { self.evidence.as_str() };
+        match &self.judged {
+            None => origin.to_owned(),
+            Some(judged) => {
+                let (passed, run) = judged.score();
+                let escapes = if judged.is_enclosed() { "" } else { ", escapes" };
+                format!("{origin}, judged {}: {passed} of {run}{escapes}", judged.date)
+            }
+        }
+    }
+
+    pub(super) fn in_full(&self) -> String {
         let LevelEnforcers { scoped_only, read_only, workspace_write, unrestricted } = &self.access;
         let list = |words: &[String]| match words {
             [] => "none".to_owned(),
@@ -151,12 +148,32 @@ impl ListedAgent {
                     .map_or("not taken".to_owned(), |wire| format!("a server that speaks {wire}"))
             ),
             format!("  tried        {tried}"),
+            format!(
+                "  row          {}",
+                if self.is_yours { "yours, in the home of Nexus" } else { "of Nexus" }
+            ),
         ];
+        lines.extend(self.judged.as_ref().map(|judged| {
+            let (passed, run) = judged.score();
+            let version =
+                judged.version.as_deref().map(|version| format!("version {version}, ")).unwrap_or_default();
+            format!("  judged       {version}{}: {passed} of {run} cases hold", judged.date)
+        }));
         lines.extend(self.source.iter().map(|source| format!("  source       {source}")));
         lines.push(String::new());
         lines.push("An entry for nexus.yaml:".to_owned());
         lines.push(String::new());
-        lines.push("  backends:".to_owned());
+        lines.push(self.entry());
+        lines.join("\n")
+    }
+
+    /// Returns the advice on how to install it.
+    pub(super) fn install(&self) -> &str {
+        &self.install
+    }
+
+    /// Returns the lines of `nexus.yaml` that use it.
+    pub(super) fn entry(&self) -> String {
         let credential = match (self.takes_credential, &self.wire) {
             (true, Some(wire)) if matches!(wire.as_str(), "messages" | "gemini") => {
                 ", base_url: \"http://127.0.0.1:8080\", credential: { env: MY_KEY }"
@@ -165,8 +182,7 @@ impl ListedAgent {
             (true, None) => ", credential: { env: MY_KEY }",
             (false, _) => "",
         };
-        lines.push(format!("    {}: {{ kind: acp, agent: {}{credential} }}", self.agent, self.agent));
-        lines.join("\n")
+        format!("  backends:\n    {0}: {{ kind: acp, agent: {0}{credential} }}", self.agent)
     }
 }
 

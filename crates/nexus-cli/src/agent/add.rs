@@ -1,0 +1,127 @@
+//! `nexus agent add`: a row in the home, from a registry or from a command line.
+
+use std::path::PathBuf;
+
+use nexus::{AgentFiles, BuildContext, agents};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{ListedAgent, find, registry_file::RegistryFile, unusable};
+use crate::{
+    args::AgentAddArgs,
+    command_error::CommandError,
+    output::{AnswerWriter, printable},
+};
+
+/// An agent that was added.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct AddedAgent {
+    /// Name, for `agent:` of a backend.
+    agent: String,
+    /// The written file.
+    file: PathBuf,
+    /// The written row.
+    row: Map<String, Value>,
+    /// True if Nexus has an agent of this name, which the row replaces.
+    is_replacing: bool,
+    /// Advice on how to install it. Nothing was installed.
+    install: String,
+    /// Lines of `nexus.yaml` that use it.
+    entry: String,
+}
+
+pub(super) fn add(
+    out: AnswerWriter,
+    context: &BuildContext,
+    args: &AgentAddArgs,
+) -> Result<(), CommandError> {
+    let row = match (&args.registry, &args.command) {
+        (Some(file), _) => RegistryFile::read(file)?.row(&args.name, args.program.as_deref())?,
+        (None, Some(command)) => of_command(command)?,
+        (None, None) => return Err(CommandError::usage("name a registry with --registry, or a --command")),
+    };
+    let is_replacing = agents(context).agents.iter().any(|agent| agent.name == args.name && !agent.is_yours);
+    let files = AgentFiles::in_home(&context.home);
+    let is_written = files.write_row(&args.name, &row, args.force).map_err(|fault| unusable(&fault))?;
+    let file = files.path(&args.name);
+    if !is_written {
+        let message = format!("{} has a row already", file.display());
+        return Err(CommandError::failed(message).with_advice("replace it with --force"));
+    }
+    let listed = ListedAgent::of(find(context, &args.name)?);
+    let added = AddedAgent {
+        agent: args.name.clone(),
+        file,
+        row,
+        is_replacing,
+        install: listed.install().to_owned(),
+        entry: listed.entry(),
+    };
+    out.line(&added, printable(&added.as_text()));
+    Ok(())
+}
+
+/// Builds the row of a program that is in no registry.
+fn of_command(command: &str) -> Result<Map<String, Value>, CommandError> {
+    let words = words(command).ok_or_else(|| CommandError::usage("--command has an open quotation mark"))?;
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(CommandError::usage("--command names no program"));
+    };
+    Ok(Map::from_iter([("program".to_owned(), json!(program)), ("arguments".to_owned(), json!(arguments))]))
+}
+
+/// Splits a command line at its spaces, except between quotation marks. Returns `None` if one is open.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
+    for character in line.chars() {
+        match quote {
+            Some(open) if character == open => quote = None,
+            Some(_) => word.get_or_insert_default().push(character),
+            None if matches!(character, '"' | '\'') => {
+                word.get_or_insert_default();
+                quote = Some(character);
+            }
+            None if character.is_whitespace() => words.extend(word.take()),
+            None => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+impl AddedAgent {
+    fn as_text(&self) -> String {
+        let row = Value::Object(self.row.clone());
+        let replaced = match self.is_replacing {
+            true => "\nIt replaces the agent of Nexus with this name.",
+            false => "",
+        };
+        format!(
+            "wrote {}:\n{row:#}{replaced}\n\nNothing was installed: {}.\n\nAn entry for nexus.yaml:\n\n{}\n\n\
+             `nexus agent judge {}` shows what it can do, once its row has `with_server`.",
+            self.file.display(),
+            self.install,
+            self.entry,
+            self.agent
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn a_command_line_is_split_like_that_of_a_shell_without_expansion() {
+        for (line, expected) in [
+            ("my-agent --acp", Some(vec!["my-agent", "--acp"])),
+            ("  'a b'\"c d\" '' $X ", Some(vec!["a bc d", "", "$X"])),
+            ("", Some(vec![])),
+            ("a 'b", None),
+        ] {
+            let expected = expected.map(|words| words.into_iter().map(str::to_owned).collect());
+            assert_eq!(words(line), expected, "{line}");
+        }
+    }
+}
