@@ -44,8 +44,8 @@ impl Acp {
 
     fn find(&self, name: &str, context: &BuildContext) -> Result<AgentProgram, SettingsError> {
         let files = AgentFiles::in_home(self.home.as_ref().unwrap_or(&context.home));
-        let own = files.read(name).map_err(|error| SettingsError::new("agent", error.to_string()))?;
-        if let Some(row) = own.and_then(|file| file.row) {
+        let own = files.read_row(name).map_err(|error| SettingsError::new("agent", error.to_string()))?;
+        if let Some(row) = own {
             return Ok(AgentProgram::Listed(row));
         }
         if let Some(agent) = self.known.iter().find(|agent| agent.name == name) {
@@ -57,6 +57,8 @@ impl Acp {
         let known = self.known.iter().map(|agent| agent.name);
         let mut names: Vec<String> = known.chain(listed::names()).map(str::to_owned).collect();
         names.extend(files.names());
+        names.sort();
+        names.dedup();
         let reason = format!(
             "is not a known agent; write {}, add a file for it with `nexus agent add`, or name another program with `command`",
             names.join(", ")

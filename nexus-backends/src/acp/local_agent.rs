@@ -119,6 +119,13 @@ impl LocalAgent {
         self.own.home.unwrap_or(usual) == AgentHome::Own
     }
 
+    /// Returns true if a process has a home of its own at this level. Only the sandbox can show the folders of a login in another home
+    /// than the user's.
+    fn has_own_home_at(&self, access: ToolAccess) -> bool {
+        let needs_login = self.program.listed().is_some() && !self.login_folders().is_empty();
+        self.has_own_home() && !(needs_login && access == ToolAccess::Unrestricted)
+    }
+
     fn executable(&self) -> Result<Executable, ExecutableError> {
         let named = self.settings.executable.clone();
         let name = named.unwrap_or_else(|| self.program.program(&self.context.base_directory));
@@ -208,7 +215,8 @@ impl Cli for LocalAgent {
         capabilities.images = yes(self.program.has_images());
         capabilities.system = Support::Yes;
         capabilities.output = OutputSupport::Instructed;
-        let is_stored = self.program.is_stored() && self.has_own_home();
+        // The sessions of an agent with its own login are in the folder of the login, which is not stored or deleted.
+        let is_stored = self.program.is_stored() && self.has_own_home() && self.login_folders().is_empty();
         capabilities.resume = yes(is_stored);
         capabilities.forget = match is_stored {
             true => ForgetSupport::Deletes,
@@ -289,7 +297,7 @@ impl Cli for LocalAgent {
         for (name, content) in &furnishing.files {
             write(&place.home, name, content)?;
         }
-        let has_own_home = self.has_own_home();
+        let has_own_home = self.has_own_home_at(request.tool_access);
         let variables = |builder: EnvironmentBuilder| {
             let mut builder = plan.complete(builder);
             if let Some(file) = &self.settings.network.ca_file {
@@ -360,7 +368,7 @@ impl Cli for LocalAgent {
             session: place.session,
             resume: place.resume,
             names: self.program.names(),
-            leaves_session: !has_own_home && !enforcement.in_sandbox,
+            leaves_session: !has_own_home && !enforcement.in_sandbox || !self.login_folders().is_empty(),
             takes_questions: plan.takes_questions,
             login,
             usage: self.program.usage(),

@@ -130,6 +130,19 @@ impl AgentFiles {
         names
     }
 
+    /// Reads the row of an agent, whatever its judgement is. Returns `None` if there is none.
+    pub(super) fn read_row(&self, name: &str) -> Result<Option<Arc<ListedAgent>>, AgentFileError> {
+        if !Self::is_name(name) {
+            return Ok(None);
+        }
+        let Some(mut content) = self.content(name)? else { return Ok(None) };
+        content.remove(JUDGED);
+        match content.is_empty() {
+            true => Ok(None),
+            false => Ok(Some(Arc::new(self.row(name, &content)?))),
+        }
+    }
+
     /// Reads all files: the agents by name, and the faults of the others.
     pub(super) fn read_all(&self) -> (BTreeMap<String, UserAgent>, Vec<AgentFileError>) {
         let (mut agents, mut faults) = (BTreeMap::new(), Vec::new());
@@ -143,23 +156,16 @@ impl AgentFiles {
     }
 
     /// Reads the file of an agent. Returns `None` if there is none.
-    pub(super) fn read(&self, name: &str) -> Result<Option<UserAgent>, AgentFileError> {
-        if !Self::is_name(name) {
-            return Ok(None);
-        }
-        let Some(mut content) = self.content(name)? else { return Ok(None) };
-        let judged = content.remove(JUDGED).map(|judged| {
+    fn read(&self, name: &str) -> Result<Option<UserAgent>, AgentFileError> {
+        let row = self.read_row(name)?;
+        let judged = self.content(name)?.and_then(|mut content| content.remove(JUDGED)).map(|judged| {
             SettingsError::reading(&judged).map_err(|error| {
                 let key = [JUDGED.to_owned()].into_iter().chain(error.path).collect::<Vec<_>>().join(".");
                 self.fault(name, &key, error.reason)
             })
         });
         let judged = judged.transpose()?;
-        let row = match content.is_empty() {
-            true => None,
-            false => Some(Arc::new(self.row(name, &content)?)),
-        };
-        Ok(Some(UserAgent { row, judged }))
+        Ok((row.is_some() || judged.is_some()).then_some(UserAgent { row, judged }))
     }
 
     fn row(&self, name: &str, content: &Map<String, Value>) -> Result<ListedAgent, AgentFileError> {

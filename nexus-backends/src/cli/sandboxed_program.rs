@@ -125,9 +125,12 @@ impl SandboxedProgram<'_> {
             sandbox = sandbox.writable(folder, folder);
         }
         for path in files.settings.iter().filter(|path| !shown.contains(path)) {
-            if let Ok(real) = path.canonicalize() {
-                sandbox = sandbox.read_only(real, path);
+            let Ok(real) = path.canonicalize() else { continue };
+            if has_logins(&plan.nexus_home, &real) {
+                let reason = format!("{} has the logins of Nexus, which no program may read", path.display());
+                return Err(invalid(reason));
             }
+            sandbox = sandbox.read_only(real, path);
         }
         for below in files.login_folders {
             let outside = user_home.as_deref().unwrap_or(Path::new("")).join(&below);

@@ -98,6 +98,21 @@ impl Settings {
         Ok(read)
     }
 
+    /// Checks the settings of the sandbox, for a program that enforces the levels itself unless `enforce` says otherwise.
+    pub(crate) fn check_enforcement(&self) -> Result<(), SettingsError> {
+        let is_sandbox = self.enforce == Some(LevelEnforcer::Sandbox);
+        let unused = [
+            ("hosts", self.hosts.entries().next().is_some()),
+            ("program_folders", !self.program_folders.is_empty()),
+        ];
+        match unused.into_iter().find(|(_, is_set)| *is_set && !is_sandbox) {
+            Some((key, _)) => {
+                Err(SettingsError::new(key, "applies only with `enforce: sandbox`: add that, or remove it"))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the credential source that the settings name.
     pub(crate) fn credential_source(
         &self,
@@ -127,6 +142,16 @@ mod tests {
         assert_eq!(read(json!({ "enforce": "nobody" })).unwrap_err().path, ["enforce"]);
         assert_eq!(read(json!({ "hosts": ["https://a.test/"] })).unwrap_err().path, ["hosts"]);
         assert_eq!(read(json!({ "program_folders": "/opt" })).unwrap_err().path, ["program_folders"]);
+    }
+
+    #[test]
+    fn settings_of_the_sandbox_need_the_sandbox() {
+        let check = |settings| read(settings).unwrap().check_enforcement();
+        assert_eq!(check(json!({ "hosts": ["a.test"] })).unwrap_err().path, ["hosts"]);
+        let folders = json!({ "program_folders": ["/opt/x"], "enforce": "program" });
+        assert_eq!(check(folders).unwrap_err().path, ["program_folders"]);
+        assert_eq!(check(json!({ "hosts": ["a.test"], "enforce": "sandbox" })), Ok(()));
+        assert_eq!(check(json!({})), Ok(()));
     }
 
     #[test]

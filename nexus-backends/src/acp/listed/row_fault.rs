@@ -4,8 +4,10 @@ use std::path::{Component, Path};
 
 use nexus_core::{SettingsError, variable_name_fault};
 use nexus_process::sandbox::AllowedHosts;
+use serde_json::Value;
 
 use super::row::{ListedAgent, ProcessPart};
+use super::template::KEY;
 
 /// APIs that a server of `with_server` can speak.
 const WIRES: [&str; 4] = ["chat", "gemini", "messages", "responses"];
@@ -40,11 +42,12 @@ impl ListedAgent {
                 ));
             }
         }
-        self.parts().try_for_each(|(key, part)| check_part(key, part))
+        self.parts().try_for_each(|(key, part)| check_part(key, part, self.resumes))
     }
 }
 
-fn check_part(key: &str, part: &ProcessPart) -> Result<(), SettingsError> {
+/// Checks one part. `is_stored`: the agent's home is stored with its conversations.
+fn check_part(key: &str, part: &ProcessPart, is_stored: bool) -> Result<(), SettingsError> {
     let fault = |inner: &str, name: &str, reason: String| SettingsError {
         path: [key, inner, name].map(str::to_owned).to_vec(),
         reason,
@@ -53,6 +56,17 @@ fn check_part(key: &str, part: &ProcessPart) -> Result<(), SettingsError> {
         if let Some(reason) = variable_name_fault(name) {
             return Err(fault("variables", name, reason.to_owned()));
         }
+    }
+    if part.arguments.iter().any(|argument| argument.contains(KEY)) {
+        let reason = format!(
+            "cannot have {KEY}, because every user of the machine can read arguments: use a variable"
+        );
+        return Err(SettingsError { path: [key, "arguments"].map(str::to_owned).to_vec(), reason });
+    }
+    let has_key = |(_, content): &(&String, &Value)| content.to_string().contains(KEY);
+    if let Some((path, _)) = part.files.iter().find(has_key).filter(|_| is_stored) {
+        let reason = format!("cannot have {KEY} with `resumes`, because the file is stored: use a variable");
+        return Err(fault("files", path, reason));
     }
     match part.files.keys().find(|path| !is_below_home(path)) {
         Some(path) => Err(fault("files", path, "must be a path below the agent's home".to_owned())),

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+/// Placeholder of the lent key.
+pub(super) const KEY: &str = "{key}";
 /// Placeholder of the model.
 pub(super) const MODEL: &str = "{model}";
 
@@ -15,7 +17,7 @@ pub(super) struct TemplateValues<'a> {
 
 /// Replaces the placeholders in a text. A value is never searched for placeholders itself.
 pub(super) fn fill_text(text: &str, values: &TemplateValues<'_>) -> String {
-    let placeholders = [("{base_url}", values.base_url), ("{key}", values.key), (MODEL, values.model)];
+    let placeholders = [("{base_url}", values.base_url), (KEY, values.key), (MODEL, values.model)];
     let (mut filled, mut rest) = (String::new(), text);
     while let Some(start) = rest.find('{') {
         let (before, from) = rest.split_at(start);

@@ -52,11 +52,15 @@ fn a_fault_names_file_agent_and_key_and_the_other_agents_work() {
         (r#"{ "arguments": ["acp"] }"#, "program"),
         (r#"{ "program": "x", "hosts": ["https://a.test/"] }"#, "hosts"),
         (r#"{ "program": "x", "login_folders": ["../x"] }"#, "login_folders"),
+        (r#"{ "program": "x", "with_key": { "arguments": ["--key={key}"] } }"#, "with_key.arguments"),
+        (
+            r#"{ "program": "x", "resumes": true, "with_key": { "files": { "a.json": { "k": "{key}" } } } }"#,
+            "with_key.files.a.json",
+        ),
         (r#"{ "program": "x", "wire": "chat" }"#, "wire"),
         (r#"{ "program": "x", "with_server": {}, "wire": "smoke" }"#, "wire"),
         (r#"{ "program": "x", "with_key": { "variables": { "A B": "" } } }"#, "with_key.variables.A B"),
         (r#"{ "program": "x", "always": { "files": { "/etc/x": "" } } }"#, "always.files./etc/x"),
-        (r#"{ "program": "x", "judged": { "date": 5 } }"#, "judged.date"),
         (r#"{ "judged": { "date": "2027-01-31", "cases": {}, "levels": {} } }"#, "program"),
     ] {
         let home = home(&[("bad.json", text), ("good.json", r#"{ "program": "good" }"#)]);
@@ -106,8 +110,15 @@ fn a_row_is_written_once_and_a_judgement_stays_beside_it() {
     files.record("opencode", &judgement).unwrap();
     assert_eq!(files.write_row("opencode", &row("two"), false), Ok(false));
     let read = files.read("opencode").unwrap().unwrap();
-    assert_eq!((read.row.unwrap().program.as_str(), read.judged), ("one", Some(judgement)));
+    assert_eq!((read.row.unwrap().program.as_str(), read.judged), ("one", Some(judgement.clone())));
     assert_eq!(files.write_row("opencode", &row("two"), true), Ok(true));
     assert_eq!(files.read("opencode").unwrap().unwrap().judged, None);
     assert_eq!(files.write_row("x", &row(""), false).unwrap_err().key, "program");
+    // A judgement that cannot be read is a fault of the list alone, and a new one replaces it.
+    let broken = json!({ "program": "two", "judged": { "date": 5 } });
+    std::fs::write(files.path("opencode"), broken.to_string()).unwrap();
+    assert_eq!(files.read_row("opencode").unwrap().unwrap().program, "two");
+    assert_eq!(agents(&BuildContext::in_home(home.path())).faults[0].key, "judged.date");
+    files.record("opencode", &judgement).unwrap();
+    assert!(files.read("opencode").unwrap().unwrap().judged.is_some());
 }

@@ -141,6 +141,7 @@ impl Claude {
         service: ServiceSettings,
         context: &BuildContext,
     ) -> Result<Self, SettingsError> {
+        settings.check_enforcement()?;
         let mut settings = settings.clone();
         let credential = service.credential_source(&mut settings, context)?;
         if credential.is_some() && settings.billing.is_none() {

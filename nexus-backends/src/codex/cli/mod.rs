@@ -174,6 +174,7 @@ impl std::fmt::Debug for HostEnvironment {
 
 impl Codex {
     fn new(settings: &Settings, login: PlanLogin, context: &BuildContext) -> Result<Self, SettingsError> {
+        settings.check_enforcement()?;
         Ok(Self {
             credentials: CredentialProvider::of(settings, login.own(), context)?,
             login,

@@ -102,6 +102,7 @@ pub(crate) struct Grok {
 
 impl Grok {
     fn new(settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        settings.check_enforcement()?;
         Ok(Self {
             credentials: CredentialProvider::of(settings, LOGIN, context)?,
             billing: settings.billing.unwrap_or(Billing::Plan),
