@@ -351,7 +351,7 @@ fn a_fake_cli_is_approved_refused_cancelled_and_resumed() {
     chat.until("stopping the turn");
     chat.until("x agent was cancelled");
     chat.send("/cost\r");
-    chat.until("~ 5 turns");
+    chat.until_after("~ 5 turns", PROMPT);
     chat.send("\u{4}");
     let (code, shown) = chat.end();
     assert_eq!(code, Some(0), "{shown}");
@@ -521,6 +521,7 @@ fn a_terminal_without_escape_codes_has_a_chat_without_them() {
     chat.send("yes\r");
     chat.until("Ran it.");
     chat.until_times(ENDED, 2);
+    chat.until_after(ENDED, PROMPT);
     chat.send("\u{4}");
     let (code, shown) = chat.end();
     assert_eq!(code, Some(0), "{shown}");
@@ -544,6 +545,7 @@ fn words_that_are_typed_while_the_answer_streams_stay_whole() {
     chat.send("\r");
     chat.until("becomes the next prompt");
     chat.until_times(ENDED, 2);
+    chat.until_after(ENDED, PROMPT);
     chat.send("\u{4}");
     let (code, shown) = chat.end();
     assert_eq!(code, Some(0), "{shown}");
