@@ -210,3 +210,37 @@ fn a_person_who_must_sign_in_is_told_the_command() {
     let expected = "Authentication required; sign in with `/bin/my-agent acp login`, then run the turn again";
     assert_eq!(failure.message.as_deref(), Some(expected));
 }
+
+#[test]
+fn notifications_of_any_shape_are_read_before_a_session_is_open() {
+    for method in ["session/update", "elicitation/complete", "$/cancel_request"] {
+        for params in [json!([]), json!(7), json!("x"), json!(null), json!({}), json!({ "update": [] })] {
+            let mut agent = Exchange::at(ToolAccess::ReadOnly, None);
+            agent.hears(&json!({ "method": method, "params": params }));
+            assert!(agent.step.events.is_empty(), "{method} {params}: {:?}", agent.step.events);
+            let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+            agent.hears(&json!({ "method": method, "params": params }));
+            assert!(agent.step.events.is_empty(), "{method} {params}: {:?}", agent.step.events);
+        }
+        let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+        agent.hears(&json!({ "method": method, "params": { "sessionId": "s", "update": [] } }));
+        assert!(agent.step.outcome.is_none());
+    }
+}
+
+#[test]
+fn open_questions_and_shown_names_have_a_largest_number() {
+    let mut agent = Exchange::with_person();
+    for id in 0..17 {
+        agent.elicits(&json!(id), &json!({}), &json!([]));
+    }
+    assert_eq!(agent.step.questions.len(), 16);
+    let declined = &agent.written()[0];
+    assert_eq!((&declined["id"], &declined["result"]["action"]), (&json!(16), &json!("decline")));
+
+    let mut agent = Exchange::with_person();
+    let unknown: serde_json::Map<_, _> = (0..12).map(|number| (format!("f{number}"), json!(7))).collect();
+    agent.elicits(&json!(1), &unknown.into(), &json!([]));
+    let shown = format!("{:?}", agent.step.events);
+    assert!(shown.contains("f8, ") && !shown.contains("f11"), "{shown}");
+}

@@ -443,10 +443,11 @@ impl AcpTranslator {
             return;
         }
         // Ignore messages that a session repeats while it is loaded, because they belong to earlier turns.
-        if params["sessionId"].as_str() != self.session.as_deref() {
+        let named = params.get("sessionId").and_then(Value::as_str);
+        if named.is_none() || named != self.session.as_deref() {
             return;
         }
-        let mut update = params["update"].take();
+        let mut update = params.get_mut("update").map(Value::take).unwrap_or_default();
         let kind = update["sessionUpdate"].as_str().unwrap_or_default().to_owned();
         if self.stage == Stage::Opening {
             if kind == "usage_update" {

@@ -9,6 +9,11 @@ use super::{AcpTranslator, write};
 use crate::acp::elicitation::{self, Elicitation, ElicitationFault};
 use crate::cli::Step;
 
+/// Largest number of open questions. Source: our own bound.
+const MAX_OPEN: usize = 16;
+/// Largest number of left-out fields in a warning. Source: our own bound.
+const MAX_LEFT_OUT: usize = 10;
+
 /// Question to the person.
 #[derive(Debug)]
 pub(super) struct OpenElicitation {
@@ -20,6 +25,15 @@ pub(super) struct OpenElicitation {
 impl AcpTranslator {
     /// Passes a question to the host.
     pub(super) fn elicit(&mut self, id: Value, params: Value, step: &mut Step) {
+        if self.is_stopping {
+            return reply(&id, &QuestionReply::Cancelled, false, step);
+        }
+        if !self.script.takes_questions {
+            return decline(&id, "the host answers no questions of an agent", step);
+        }
+        if self.elicitations.len() >= MAX_OPEN {
+            return decline(&id, &format!("{MAX_OPEN} questions are open"), step);
+        }
         let read = match Elicitation::read(&params) {
             Ok(read) if read.session.is_none() || read.session == self.session => read,
             Err(ElicitationFault::Unknown(reason)) => return decline(&id, &reason, step),
@@ -30,14 +44,10 @@ impl AcpTranslator {
                     .event(Unrecognized::new(Some("elicitation/create".to_owned()), params).harmless());
             }
         };
-        if self.is_stopping {
-            return reply(&id, &QuestionReply::Cancelled, false, step);
-        }
-        if !self.script.takes_questions {
-            return decline(&id, "the host answers no questions of an agent", step);
-        }
         if !read.left_out.is_empty() {
-            let names = read.left_out.join(", ");
+            let more = if read.left_out.len() > MAX_LEFT_OUT { ", …" } else { "" };
+            let names = read.left_out.iter().take(MAX_LEFT_OUT).map(String::as_str).collect::<Vec<_>>();
+            let names = format!("{}{more}", names.join(", "));
             step.event(TurnEvent::warning(format!(
                 "the agent's question has fields of unknown types: {names}"
             )));
