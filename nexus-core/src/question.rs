@@ -186,6 +186,17 @@ impl AgentQuestion {
         check::values(self.fields(), values)
     }
 
+    /// Checks the values of an answer, and returns them with the whole numbers written without a fraction.
+    ///
+    /// # Errors
+    ///
+    /// The problem, with the field.
+    pub(crate) fn checked_values(&self, mut values: Map<String, Value>) -> Result<Map<String, Value>, String> {
+        self.check_values(&values)?;
+        check::write_whole_numbers(self.fields(), &mut values);
+        Ok(values)
+    }
+
     /// Removes secrets from the texts for a person, checks the question, and shortens its texts.
     ///
     /// # Errors

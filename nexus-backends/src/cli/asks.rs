@@ -61,7 +61,7 @@ impl<'a> Asks<'a> {
 
 #[cfg(test)]
 mod tests {
-    use futures::channel::oneshot;
+    use tokio::sync::oneshot;
 
     use super::*;
 
@@ -80,12 +80,12 @@ mod tests {
         asks.withdraw(1);
         asks.withdraw(7);
         assert!(matches!(asks.next().await, Some((1, None))));
-        assert!(senders[1].is_canceled() && !senders[0].is_canceled());
+        assert!(senders[1].is_closed() && !senders[0].is_closed());
         senders.remove(0).send(()).unwrap();
         assert!(matches!(asks.next().await, Some((0, Some(HostReply::Approval(Ok(())))))));
         assert!(!asks.is_empty());
         asks.clear();
-        assert!(asks.is_empty() && senders[1].is_canceled());
+        assert!(asks.is_empty() && senders[1].is_closed());
         assert!(asks.next().await.is_none());
     }
 }

@@ -132,6 +132,17 @@ pub(super) fn values(fields: &[QuestionField], values: &Map<String, Value>) -> R
     Ok(())
 }
 
+/// Writes the whole numbers of an answer without a fraction.
+pub(super) fn write_whole_numbers(fields: &[QuestionField], values: &mut Map<String, Value>) {
+    for field in fields {
+        if let (FieldInput::Integer { .. }, Some(value)) = (&field.input, values.get_mut(&field.name))
+            && let Some(number) = whole_number(value)
+        {
+            *value = number.into();
+        }
+    }
+}
+
 /// Checks one value.
 pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
     match input {
@@ -174,7 +185,7 @@ pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
 }
 
 /// Returns a whole number, which may be written with a fraction of zero, such as `3.0`.
-pub(super) fn whole_number(value: &Value) -> Option<i64> {
+fn whole_number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT)?;
         #[allow(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
@@ -473,6 +484,7 @@ mod tests {
         let fields = vec![
             QuestionField::new("name", FieldInput::text()).required(true),
             QuestionField::new("sure", FieldInput::Boolean).with_default(Some(json!("yes"))),
+            QuestionField::new("age", FieldInput::Integer { min: None, max: None }),
         ];
         assert_eq!(fields[1].default, None, "a value that is not allowed is proposed");
         let question = AgentQuestion::new("?", QuestionSubject::Form { fields });
@@ -480,6 +492,8 @@ mod tests {
         assert_eq!(check(json!({ "name": "x" })), Ok(()));
         assert_eq!(check(json!({ "sure": true })).unwrap_err(), r#""name" needs a value"#);
         assert_eq!(check(json!({ "name": "x", "more": 1 })).unwrap_err(), r#"the form has no field "more""#);
+        let values = json!({ "name": "x", "age": 3.0 }).as_object().unwrap().clone();
+        assert_eq!(question.checked_values(values).unwrap()["age"], json!(3));
         assert_eq!(check(json!({ "name": "x", "sure": 1 })).unwrap_err(), r#""sure" must be yes or no"#);
     }
 }
