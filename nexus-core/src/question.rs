@@ -191,7 +191,10 @@ impl AgentQuestion {
     /// # Errors
     ///
     /// The problem, with the field.
-    pub(crate) fn checked_values(&self, mut values: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    pub(crate) fn checked_values(
+        &self,
+        mut values: Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
         self.check_values(&values)?;
         check::write_whole_numbers(self.fields(), &mut values);
         Ok(values)

@@ -19,7 +19,8 @@ pub(super) fn context_usage(update: &Value) -> Option<ContextUsage> {
 /// Parses the cost of the session so far, in US dollars.
 pub(super) fn session_cost(update: &Value) -> Option<f64> {
     let cost = update.get("cost")?;
-    let amount = cost.get("amount").and_then(Value::as_f64).filter(|amount| (0.0..=MAX_USD).contains(amount))?;
+    let amount =
+        cost.get("amount").and_then(Value::as_f64).filter(|amount| (0.0..=MAX_USD).contains(amount))?;
     (cost.get("currency").and_then(Value::as_str) == Some("USD")).then_some(amount)
 }
 

@@ -261,7 +261,10 @@ fn a_question_is_withdrawn_by_its_agent_or_by_the_end_of_the_turn() {
         agent.hears(&json!({ "method": "$/cancel_request", "params": { "requestId": id } }));
     }
     let written = agent.written();
-    assert_eq!((written.len(), &written[0]["id"], &written[0]["error"]["code"]), (1, &json!(7), &json!(-32800)));
+    assert_eq!(
+        (written.len(), &written[0]["id"], &written[0]["error"]["code"]),
+        (1, &json!(7), &json!(-32800))
+    );
     assert_eq!(agent.step.withdrawn, numbers[..1]);
     agent.hears(&json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
     let written = agent.written();

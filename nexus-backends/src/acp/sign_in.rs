@@ -83,7 +83,8 @@ fn sign_in(command: &[String], method: &AuthMethod) -> Option<String> {
                     arguments.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?
                 }
             };
-            let has_env = named.get("env").is_some_and(|env| env.as_object().is_none_or(|env| !env.is_empty()));
+            let has_env =
+                named.get("env").is_some_and(|env| env.as_object().is_none_or(|env| !env.is_empty()));
             if has_env || !arguments.iter().zip(usual).all(|(one, other)| one == other) {
                 return None;
             }
@@ -130,8 +131,7 @@ mod tests {
         let terminal = json!([{
             "type": "terminal", "id": "t", "name": "T", "args": ["--login", "it's"],
         }]);
-        let expected =
-            r"sign in with `'/opt/my agent' acp --login 'it'\''s'`, then run the turn again";
+        let expected = r"sign in with `'/opt/my agent' acp --login 'it'\''s'`, then run the turn again";
         assert_eq!(advice(&person(), terminal).as_deref(), Some(expected));
 
         let method = |command: &str, arguments: Value| {
@@ -146,9 +146,12 @@ mod tests {
         assert_eq!(advice(&login, method("python3", usual())).as_deref(), Some(expected));
         // Another program than the agent is not advised.
         let words = "sign in with the agent's own program: Login (Run `opencode auth login`)";
-        for (command, arguments) in
-            [("sh", usual()), ("python3", json!(["-c", "agent.py"])), ("python3", json!([])), ("python3", json!(7))]
-        {
+        for (command, arguments) in [
+            ("sh", usual()),
+            ("python3", json!(["-c", "agent.py"])),
+            ("python3", json!([])),
+            ("python3", json!(7)),
+        ] {
             assert_eq!(advice(&login, method(command, arguments)).as_deref(), Some(words), "{command}");
         }
         let mut with_variables = method("python3", usual());

@@ -8,7 +8,11 @@ mod questions;
 mod session_end;
 
 use std::{
-    collections::{BTreeMap, BTreeSet}, mem, path::PathBuf, time::Duration};
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    path::PathBuf,
+    time::Duration,
+};
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use futures::FutureExt as _;
 use nexus_core::{
-    ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
-    Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
+    ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport, Session,
+    SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     lenient_json,
     turn::{InputReceived, ToolOrigin, Unrecognized},

@@ -11,10 +11,11 @@ use std::{
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use nexus_core::{
-    AccessEnforcer, AccessSupport, AgentQuestion, Approval, Approver, Availability, CancelToken, Capabilities, ConversationMode, Effort,
-    Enforcement, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason,
-    IdleLimits, Limit, LimitSupport, Limits, LoopMode, NullSink, OnLost, OutputSchema, OutputSupport, Phase,
-    QuestionReply, QuestionSubject, ResumeHandle, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    AccessEnforcer, AccessSupport, AgentQuestion, Approval, Approver, Availability, CancelToken,
+    Capabilities, ConversationMode, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
+    ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits, Limit, LimitSupport, Limits, LoopMode,
+    NullSink, OnLost, OutputSchema, OutputSupport, Phase, QuestionReply, QuestionSubject, ResumeHandle,
+    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
     harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };

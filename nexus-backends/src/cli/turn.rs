@@ -15,9 +15,9 @@ use nexus_core::{
 };
 use serde_json::Value;
 
+use super::asks::Asks;
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
-use super::asks::Asks;
 use super::drive::{Drive, FinishedProcess, Handed};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;

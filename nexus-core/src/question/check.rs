@@ -36,9 +36,7 @@ pub(super) fn question(question: &AgentQuestion) -> Result<(), String> {
     if fields.len() > MAX_QUESTION_FIELDS {
         return Err(format!("the form has more than {MAX_QUESTION_FIELDS} fields"));
     }
-    let is_matched = |field: &&QuestionField| {
-        matches!(&field.input, FieldInput::Text { pattern, .. } if pattern.is_some())
-    };
+    let is_matched = |field: &&QuestionField| matches!(&field.input, FieldInput::Text { pattern, .. } if pattern.is_some());
     if fields.iter().filter(is_matched).count() > MAX_PATTERNS {
         return Err(format!("the form has more than {MAX_PATTERNS} fields with a pattern"));
     }
@@ -381,7 +379,10 @@ mod tests {
         };
         assert_eq!(value(&of("^[a-z]+$"), &json!("abc")), Ok(()));
         assert_eq!(value(&of("^[a-z]+$"), &json!("ABC")).unwrap_err(), "must match ^[a-z]+$");
-        assert_eq!(bounds(&of("(")).unwrap_err(), "its pattern is too large, or no regular expression without lookaround");
+        assert_eq!(
+            bounds(&of("(")).unwrap_err(),
+            "its pattern is too large, or no regular expression without lookaround"
+        );
     }
 
     /// The whole test takes minutes if patterns are compiled without a limit.
@@ -408,7 +409,8 @@ mod tests {
         let long = value(&of("a"), &json!("a".repeat(4_001))).unwrap_err();
         assert_eq!(long, "must have at most 4000 characters");
         let field = |number: usize| QuestionField::new(number.to_string(), of("a"));
-        let question = AgentQuestion::new("?", QuestionSubject::Form { fields: (0..11).map(field).collect() });
+        let question =
+            AgentQuestion::new("?", QuestionSubject::Form { fields: (0..11).map(field).collect() });
         assert_eq!(question.check().unwrap_err(), "the form has more than 10 fields with a pattern");
     }
 

@@ -93,10 +93,9 @@ mod tests {
         let redactor = Redactor::new(["swordfish"]);
         let word = || Some("my swordfish".to_owned());
         let choice = FieldChoice::new("a", "swordfish").with_description(word());
-        for input in [
-            one(choice.clone()),
-            FieldInput::Choices { choices: vec![choice], min: None, max: None },
-        ] {
+        for input in
+            [one(choice.clone()), FieldInput::Choices { choices: vec![choice], min: None, max: None }]
+        {
             let mut question = form(QuestionField::new("x", input).with_words(word(), word()));
             question.message = "swordfish?".to_owned();
             assert_eq!(redact(&mut question, &redactor), Ok(()));
