@@ -233,8 +233,8 @@ impl Approver {
         let asked = question.clone();
         let answered = AssertUnwindSafe(async move { answer(asked).await }).catch_unwind();
         match tokio::time::timeout(self.time_limit, answered).await {
-            Ok(Ok(QuestionReply::Answered { values })) => match question.check_values(&values) {
-                Ok(()) => QuestionReply::Answered { values },
+            Ok(Ok(QuestionReply::Answered { values })) => match question.checked_values(values) {
+                Ok(values) => QuestionReply::Answered { values },
                 Err(problem) => QuestionReply::declined(format!("the answer does not fit: {problem}")),
             },
             Ok(Ok(reply)) => reply,

@@ -10,6 +10,10 @@ type Library = std::sync::Arc<jsonschema::Validator>;
 #[cfg(not(feature = "schema"))]
 type Library = std::convert::Infallible;
 
+/// Largest size of a compiled regular expression of [`SchemaChecker::of_pattern`]. Source: our own bound.
+#[cfg(feature = "schema")]
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+
 /// A compiled JSON Schema.
 #[derive(Clone, Debug)]
 pub(crate) struct SchemaChecker(Library);
@@ -30,6 +34,21 @@ impl SchemaChecker {
             format!("at {}: {error}", if place.is_empty() { "its root" } else { &place })
         })?;
         Ok(Self(library.into()))
+    }
+
+    /// Compiles a regular expression from outside, which must not take long: without lookaround and backreferences, and
+    /// of limited size.
+    ///
+    /// # Errors
+    ///
+    /// The library's reason.
+    pub(crate) fn of_pattern(pattern: &str) -> Result<Self, String> {
+        let limited = jsonschema::PatternOptions::regex()
+            .size_limit(MAX_PATTERN_BYTES)
+            .dfa_size_limit(MAX_PATTERN_BYTES);
+        let schema = serde_json::json!({ "type": "string", "pattern": pattern });
+        let library = jsonschema::options().with_pattern_options(limited).build(&schema);
+        Ok(Self(library.map_err(|error| error.to_string())?.into()))
     }
 
     /// Returns the violations in `value`, at most `limit` of them.

@@ -1,6 +1,7 @@
 //! Questions of a vendor's program to the person: forms to fill in, and pages to open.
 
 mod check;
+mod clean;
 
 use serde_json::{Map, Value};
 
@@ -185,21 +186,30 @@ impl AgentQuestion {
         check::values(self.fields(), values)
     }
 
-    /// Removes secrets from the texts for a person.
-    pub(crate) fn redact(&mut self, redactor: &Redactor) {
-        let clean = |text: &mut String| {
-            if let Some(clean) = redactor.without_secrets(text) {
-                *text = clean;
-            }
-        };
-        clean(&mut self.message);
-        match &mut self.subject {
-            QuestionSubject::Page { url, .. } => clean(url),
-            QuestionSubject::Form { fields } => fields
-                .iter_mut()
-                .flat_map(|field| field.title.iter_mut().chain(field.description.iter_mut()))
-                .for_each(clean),
-        }
+    /// Checks the values of an answer, and returns them with the whole numbers written without a fraction.
+    ///
+    /// # Errors
+    ///
+    /// The problem, with the field.
+    pub(crate) fn checked_values(
+        &self,
+        mut values: Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        self.check_values(&values)?;
+        check::write_whole_numbers(self.fields(), &mut values);
+        Ok(values)
+    }
+
+    /// Removes secrets from the texts for a person, checks the question, and shortens its texts.
+    ///
+    /// # Errors
+    ///
+    /// The problem. It contains no secret.
+    pub(crate) fn prepare(&mut self, redactor: &Redactor) -> Result<(), String> {
+        clean::redact(self, redactor)?;
+        check::question(self)?;
+        clean::shorten(self);
+        Ok(())
     }
 }
 

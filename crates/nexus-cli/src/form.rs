@@ -209,6 +209,15 @@ fn host(url: &str) -> &str {
     authority.rsplit_once('@').map_or(authority, |(_, host)| host)
 }
 
+/// Parses a whole number, which may have a fraction of zero, such as `3.0`.
+fn whole_number(text: &str) -> Option<i64> {
+    let whole = match text.split_once('.') {
+        Some((whole, fraction)) if !fraction.is_empty() && fraction.bytes().all(|byte| byte == b'0') => whole,
+        _ => text,
+    };
+    whole.parse().ok()
+}
+
 /// Parses a line as the value of a field.
 fn parse(field: &QuestionField, line: &str) -> Result<Value, String> {
     let trimmed = line.trim();
@@ -219,7 +228,7 @@ fn parse(field: &QuestionField, line: &str) -> Result<Value, String> {
         choice.ok_or_else(|| format!("{word} is no choice"))
     };
     let value = match &field.input {
-        FieldInput::Integer { .. } => json!(trimmed.parse::<i64>().map_err(|_| "a whole number is needed")?),
+        FieldInput::Integer { .. } => json!(whole_number(trimmed).ok_or("a whole number is needed")?),
         FieldInput::Number { .. } => json!(trimmed.parse::<f64>().map_err(|_| "a number is needed")?),
         FieldInput::Boolean => match trimmed.to_lowercase().as_str() {
             "y" | "yes" => json!(true),
@@ -269,7 +278,7 @@ mod tests {
         }
         let FormStep::Ask(text) = dialogue.line("c") else { panic!("it is not asked again") };
         assert!(text.contains("empty: Ada"), "{text}");
-        for line in ["", "36", "n", "Alpha", ""] {
+        for line in ["", "36.0", "n", "Alpha", ""] {
             assert!(matches!(dialogue.line(line), FormStep::Ask(_)), "{line}");
         }
         let expected = json!({ "name": "Ada", "sure": false, "one": "a", "some": ["a", "b"], "age": 36 });

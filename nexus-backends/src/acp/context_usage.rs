@@ -6,6 +6,9 @@ use serde_json::Value;
 /// Largest whole number that a floating-point number represents exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
+/// Largest cost of a session, in US dollars. A larger amount is a mistake. Source: our own bound.
+const MAX_USD: f64 = 1e6;
+
 /// Parses the fill of the context. It counts no billed tokens, so it is no usage of the turn. Source: the protocol,
 /// `UsageUpdate`.
 pub(super) fn context_usage(update: &Value) -> Option<ContextUsage> {
@@ -16,7 +19,8 @@ pub(super) fn context_usage(update: &Value) -> Option<ContextUsage> {
 /// Parses the cost of the session so far, in US dollars.
 pub(super) fn session_cost(update: &Value) -> Option<f64> {
     let cost = update.get("cost")?;
-    let amount = cost.get("amount").and_then(Value::as_f64).filter(|amount| amount.is_finite())?;
+    let amount =
+        cost.get("amount").and_then(Value::as_f64).filter(|amount| (0.0..=MAX_USD).contains(amount))?;
     (cost.get("currency").and_then(Value::as_str) == Some("USD")).then_some(amount)
 }
 
@@ -56,13 +60,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_in_another_currency_is_none() {
+    fn a_cost_in_another_currency_or_out_of_bounds_is_none() {
         let of = |amount: Value, currency: &str| {
             session_cost(&json!({ "cost": { "amount": amount, "currency": currency } }))
         };
         assert_eq!(of(json!(0.5), "USD"), Some(0.5));
         assert_eq!(of(json!(0.5), "EUR"), None);
         assert_eq!(of(json!("0.5"), "USD"), None);
+        assert_eq!(of(json!(-0.5), "USD"), None);
+        assert_eq!(of(json!(1e300), "USD"), None);
         assert_eq!(session_cost(&json!({ "cost": null })), None);
     }
 }

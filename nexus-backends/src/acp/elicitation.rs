@@ -2,15 +2,21 @@
 //!
 //! Source: the protocol, elicitation (stable in revision 1 since July 2026), and its schema, `CreateElicitationRequest`.
 
+use std::collections::BTreeSet;
+
 use agent_client_protocol_schema::v1::{
     ElicitationPropertySchema, ElicitationScope, EnumOption, MultiSelectItems, MultiSelectPropertySchema,
     StringFormat, StringPropertySchema,
 };
 use nexus_core::{
-    AgentQuestion, FieldChoice, FieldInput, QuestionField, QuestionReply, QuestionSubject, TextFormat,
+    AgentQuestion, FieldChoice, FieldInput, MAX_QUESTION_FIELDS, QuestionField, QuestionReply,
+    QuestionSubject, TextFormat,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+/// Largest number of characters that are shown of a name. Source: our own bound.
+const MAX_SHOWN_CHARS: usize = 100;
 
 /// A request for an answer of the person.
 #[derive(Debug)]
@@ -55,7 +61,10 @@ impl Elicitation {
             "url" if params.id.is_empty() => return Err(ElicitationFault::Malformed),
             "url" => QuestionSubject::Page { id: params.id, url: params.url },
             // A client must not show a mode that it does not know. Source: the protocol, elicitation.
-            other => return Err(ElicitationFault::Unknown(format!("the mode {other:?} is not known"))),
+            other => {
+                let reason = format!("the mode {:?} is not known", shortened(other));
+                return Err(ElicitationFault::Unknown(reason));
+            }
         };
         let session = match params.scope {
             ElicitationScope::Session(scope) => Some(scope.session_id.to_string()),
@@ -84,26 +93,40 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
         None => &no_properties,
         Some(properties) => properties.as_object().ok_or(ElicitationFault::Malformed)?,
     };
-    let required: Vec<String> = match schema.get("required") {
-        None | Some(Value::Null) => Vec::new(),
-        Some(names) => Vec::deserialize(names).map_err(|_| ElicitationFault::Malformed)?,
+    let no_names = Vec::new();
+    let required = match schema.get("required") {
+        None | Some(Value::Null) => &no_names,
+        Some(names) => names.as_array().ok_or(ElicitationFault::Malformed)?,
     };
+    if properties.len().max(required.len()) > MAX_QUESTION_FIELDS {
+        let reason = format!("the form has more than {MAX_QUESTION_FIELDS} fields");
+        return Err(ElicitationFault::Unknown(reason));
+    }
+    let required: Option<BTreeSet<&str>> = required.iter().map(Value::as_str).collect();
+    let required = required.ok_or(ElicitationFault::Malformed)?;
     let mut fields = Vec::new();
     for (name, property) in properties {
-        let is_required = required.contains(name);
+        let is_required = required.contains(name.as_str());
         match field(name, property) {
             Some(field) => fields.push(field.required(is_required)),
             None if is_required => {
-                return Err(ElicitationFault::Unknown(format!(
-                    "the type of the field {name:?} is not known"
-                )));
+                let reason = format!("the type of the field {:?} is not known", shortened(name));
+                return Err(ElicitationFault::Unknown(reason));
             }
-            None => left_out.push(name.clone()),
+            None => left_out.push(shortened(name)),
         }
     }
-    match required.iter().find(|name| !properties.contains_key(*name)) {
+    match required.iter().find(|name| !properties.contains_key(**name)) {
         Some(_) => Err(ElicitationFault::Malformed),
         None => Ok(fields),
+    }
+}
+
+/// Returns at most the first 100 characters of a name from the agent.
+pub(super) fn shortened(name: &str) -> String {
+    match name.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
     }
 }
 
@@ -232,6 +255,17 @@ mod tests {
             let expected = ElicitationFault::Unknown(r#"the type of the field "c" is not known"#.to_owned());
             assert_eq!(fault, expected, "{property}");
         }
+    }
+
+    #[test]
+    fn a_form_with_too_many_names_is_not_read() {
+        let too_many = ElicitationFault::Unknown("the form has more than 50 fields".to_owned());
+        let names: Vec<String> = (0..51).map(|number| number.to_string()).collect();
+        let unknown = names.iter().map(|name| (name.clone(), json!(7))).collect::<serde_json::Map<_, _>>();
+        assert_eq!(form(&Value::Object(unknown), &json!([])).unwrap_err(), too_many);
+        assert_eq!(form(&json!({}), &json!(names)).unwrap_err(), too_many);
+        assert_eq!(form(&json!({}), &json!([7])).unwrap_err(), ElicitationFault::Malformed);
+        assert_eq!(shortened(&"ü".repeat(101)), format!("{}…", "ü".repeat(100)));
     }
 
     #[test]

@@ -36,7 +36,10 @@ fn the_cost_of_earlier_turns_is_not_counted_again() {
         &json!({ "id": 1, "result": { "protocolVersion": 1, "agentCapabilities": agent_capabilities } }),
     );
     let cost = |usd: f64| json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2, "cost": { "amount": usd, "currency": "USD" } });
-    agent.update(&cost(3.0));
+    for before in [1.0, -1.0, 3.0, 1e300] {
+        agent.update(&cost(before));
+    }
+    assert!(agent.step.cost.is_none());
     agent.hears(&json!({ "id": 2, "result": {} }));
     assert!(agent.step.events.is_empty(), "{:?}", agent.step.events);
     agent.update(&cost(3.5));
@@ -117,7 +120,9 @@ fn a_page_is_agreed_to_without_values_and_its_completion_is_an_event() {
     let reply = QuestionReply::Answered { values: serde_json::Map::new() };
     agent.translator.replied(number, reply, &mut agent.step);
     assert_eq!(agent.written()[0]["result"], json!({ "action": "accept" }));
-    agent.hears(&json!({ "method": "elicitation/complete", "params": { "elicitationId": "e" } }));
+    for completed in ["other", "e", "e"] {
+        agent.hears(&json!({ "method": "elicitation/complete", "params": { "elicitationId": completed } }));
+    }
     agent.hears(&json!({ "method": "elicitation/complete", "params": {} }));
     assert_eq!(agent.step.events, [QuestionCompleted::new("e").into()]);
 }
@@ -209,4 +214,62 @@ fn a_person_who_must_sign_in_is_told_the_command() {
     assert_eq!(failure.kind, ErrorKind::Unauthenticated);
     let expected = "Authentication required; sign in with `/bin/my-agent acp login`, then run the turn again";
     assert_eq!(failure.message.as_deref(), Some(expected));
+}
+
+#[test]
+fn notifications_of_any_shape_are_read_before_a_session_is_open() {
+    for method in ["session/update", "elicitation/complete", "$/cancel_request"] {
+        for params in [json!([]), json!(7), json!("x"), json!(null), json!({}), json!({ "update": [] })] {
+            let mut agent = Exchange::at(ToolAccess::ReadOnly, None);
+            agent.hears(&json!({ "method": method, "params": params }));
+            assert!(agent.step.events.is_empty(), "{method} {params}: {:?}", agent.step.events);
+            let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+            agent.hears(&json!({ "method": method, "params": params }));
+            assert!(agent.step.events.is_empty(), "{method} {params}: {:?}", agent.step.events);
+        }
+        let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+        agent.hears(&json!({ "method": method, "params": { "sessionId": "s", "update": [] } }));
+        assert!(agent.step.outcome.is_none());
+    }
+}
+
+#[test]
+fn open_questions_and_shown_names_have_a_largest_number() {
+    let mut agent = Exchange::with_person();
+    for id in 0..17 {
+        agent.elicits(&json!(id), &json!({}), &json!([]));
+    }
+    assert_eq!(agent.step.questions.len(), 16);
+    let declined = &agent.written()[0];
+    assert_eq!((&declined["id"], &declined["result"]["action"]), (&json!(16), &json!("decline")));
+
+    let mut agent = Exchange::with_person();
+    let unknown: serde_json::Map<_, _> = (0..12).map(|number| (format!("f{number}"), json!(7))).collect();
+    agent.elicits(&json!(1), &unknown.into(), &json!([]));
+    let shown = format!("{:?}", agent.step.events);
+    assert!(shown.contains("f8, ") && !shown.contains("f11"), "{shown}");
+}
+
+#[test]
+fn a_question_is_withdrawn_by_its_agent_or_by_the_end_of_the_turn() {
+    let mut agent = Exchange::with_person();
+    for id in [json!(7), json!("8")] {
+        agent.elicits(&id, &json!({}), &json!([]));
+    }
+    let numbers: Vec<u64> = agent.step.questions.iter().map(|(number, _)| *number).collect();
+    for id in [json!("7"), json!(7), json!(7)] {
+        agent.hears(&json!({ "method": "$/cancel_request", "params": { "requestId": id } }));
+    }
+    let written = agent.written();
+    assert_eq!(
+        (written.len(), &written[0]["id"], &written[0]["error"]["code"]),
+        (1, &json!(7), &json!(-32800))
+    );
+    assert_eq!(agent.step.withdrawn, numbers[..1]);
+    agent.hears(&json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
+    let written = agent.written();
+    assert_eq!((&written[0]["id"], &written[0]["result"]), (&json!("8"), &json!({ "action": "cancel" })));
+    assert_eq!(agent.step.withdrawn, numbers);
+    agent.translator.replied(numbers[1], QuestionReply::Cancelled, &mut agent.step);
+    assert!(agent.written().is_empty(), "it was answered before");
 }

@@ -3,12 +3,19 @@
 use std::path::Path;
 
 use agent_client_protocol_schema::v1::AuthMethod;
-use nexus_core::{variable_name_fault, visible::is_invisible};
+use nexus_core::visible::is_invisible;
 use serde_json::Value;
+
+use super::elicitation::shortened;
 
 /// Key below `_meta` under which OpenCode names its sign-in command, in the capabilities of the client and in the method.
 /// Source: `initialize` of OpenCode 1.18.34, which has no method of type `terminal`.
 pub(super) const TERMINAL_AUTH: &str = "terminal-auth";
+
+/// Largest number of methods that are named. Source: our own bound.
+const MAX_METHODS: usize = 10;
+/// Largest size of a command line that is shown, in bytes. Source: our own bound.
+const MAX_COMMAND_BYTES: usize = 1_000;
 
 /// The login that an agent uses.
 #[derive(Clone, Debug)]
@@ -38,42 +45,34 @@ impl AgentLogin {
             }
             Self::Person { command } => command,
         };
-        let commands: Vec<String> = methods.iter().filter_map(|method| sign_in(command, method)).collect();
+        let commands = methods.iter().take(MAX_METHODS).filter_map(|method| sign_in(command, method));
+        let commands: Vec<String> = commands.collect();
         if !commands.is_empty() {
             return Some(format!("sign in with {}, then run the turn again", commands.join(" or ")));
         }
         let ways = methods.iter().map(|method| match method.description() {
-            Some(description) => format!("{} ({description})", method.name()),
-            None => method.name().to_owned(),
+            Some(description) => format!("{} ({})", shortened(method.name()), shortened(description)),
+            None => shortened(method.name()),
         });
-        let ways: Vec<String> = ways.collect();
+        let ways: Vec<String> = ways.take(MAX_METHODS).collect();
         (!ways.is_empty()).then(|| format!("sign in with the agent's own program: {}", ways.join(", ")))
     }
 }
 
 /// Returns the command line of a method that runs in a terminal.
 fn sign_in(command: &[String], method: &AuthMethod) -> Option<String> {
-    let (program, _) = command.split_first()?;
-    match method {
+    let (program, usual) = command.split_first()?;
+    let further: Vec<&str> = match method {
         // The arguments are appended to the usual command. Source: the protocol, `AuthMethodTerminal`.
         AuthMethod::Terminal(terminal) => {
-            let mut words = Vec::new();
-            let mut variables: Vec<_> = terminal.env.iter().collect();
-            variables.sort();
-            for (name, value) in variables {
-                if variable_name_fault(name).is_some() {
-                    return None;
-                }
-                words.push(format!("{name}={}", quoted(value)?));
+            if !terminal.env.is_empty() {
+                return None;
             }
-            for word in command.iter().chain(&terminal.args) {
-                words.push(quoted(word)?);
-            }
-            Some(format!("`{}`", words.join(" ")))
+            terminal.args.iter().map(String::as_str).collect()
         }
         method => {
             let named = method.meta()?.get(TERMINAL_AUTH)?;
-            // An agent may name its own program alone, as with a method of the protocol.
+            // An agent may name its own program alone, with its usual arguments, as with a method of the protocol.
             let name = |path: &str| Path::new(path).file_name().map(ToOwned::to_owned);
             if name(named.get("command")?.as_str()?) != name(program) {
                 return None;
@@ -84,11 +83,19 @@ fn sign_in(command: &[String], method: &AuthMethod) -> Option<String> {
                     arguments.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?
                 }
             };
-            let words: Option<Vec<String>> =
-                std::iter::once(program.as_str()).chain(arguments).map(quoted).collect();
-            Some(format!("`{}`", words?.join(" ")))
+            let has_env =
+                named.get("env").is_some_and(|env| env.as_object().is_none_or(|env| !env.is_empty()));
+            if has_env || !arguments.iter().zip(usual).all(|(one, other)| one == other) {
+                return None;
+            }
+            arguments.get(usual.len()..)?.to_vec()
         }
-    }
+    };
+    // The agent could choose an interpreter's program, or the libraries of its own: so the usual command comes first,
+    // whole and without variables.
+    let words: Option<Vec<String>> = command.iter().map(String::as_str).chain(further).map(quoted).collect();
+    let line = words?.join(" ");
+    (line.len() <= MAX_COMMAND_BYTES).then(|| format!("`{line}`"))
 }
 
 /// Returns a word for a shell; `None` for one that a person could not read.
@@ -122,24 +129,34 @@ mod tests {
     #[test]
     fn the_command_that_signs_in_is_named_with_the_arguments_of_the_agent() {
         let terminal = json!([{
-            "type": "terminal", "id": "t", "name": "T", "args": ["--login", "it's"], "env": { "B": "2", "A": "1 1" },
+            "type": "terminal", "id": "t", "name": "T", "args": ["--login", "it's"],
         }]);
-        let expected =
-            r"sign in with `A='1 1' B=2 '/opt/my agent' acp --login 'it'\''s'`, then run the turn again";
+        let expected = r"sign in with `'/opt/my agent' acp --login 'it'\''s'`, then run the turn again";
         assert_eq!(advice(&person(), terminal).as_deref(), Some(expected));
 
-        let of_opencode = |command: &str| {
+        let method = |command: &str, arguments: Value| {
             json!([{
                 "id": "opencode-login", "name": "Login", "description": "Run `opencode auth login`",
-                "_meta": { "terminal-auth": { "command": command, "args": ["auth", "login"], "label": "Login" } },
+                "_meta": { "terminal-auth": { "command": command, "args": arguments, "label": "Login" } },
             }])
         };
-        let login = AgentLogin::Person { command: vec!["/opt/bin/opencode".into(), "acp".into()] };
-        let expected = "sign in with `/opt/bin/opencode auth login`, then run the turn again";
-        assert_eq!(advice(&login, of_opencode("opencode")).as_deref(), Some(expected));
+        let login = AgentLogin::Person { command: vec!["/bin/python3".into(), "agent.py".into()] };
+        let expected = "sign in with `/bin/python3 agent.py login`, then run the turn again";
+        let usual = || json!(["agent.py", "login"]);
+        assert_eq!(advice(&login, method("python3", usual())).as_deref(), Some(expected));
         // Another program than the agent is not advised.
         let words = "sign in with the agent's own program: Login (Run `opencode auth login`)";
-        assert_eq!(advice(&login, of_opencode("sh")).as_deref(), Some(words));
+        for (command, arguments) in [
+            ("sh", usual()),
+            ("python3", json!(["-c", "agent.py"])),
+            ("python3", json!([])),
+            ("python3", json!(7)),
+        ] {
+            assert_eq!(advice(&login, method(command, arguments)).as_deref(), Some(words), "{command}");
+        }
+        let mut with_variables = method("python3", usual());
+        with_variables[0]["_meta"]["terminal-auth"]["env"] = json!({ "LD_PRELOAD": "x.so" });
+        assert_eq!(advice(&login, with_variables).as_deref(), Some(words));
     }
 
     #[test]
@@ -147,11 +164,22 @@ mod tests {
         for method in [
             json!({ "type": "terminal", "id": "t", "name": "T", "args": ["a\nrm -rf ~"] }),
             json!({ "type": "terminal", "id": "t", "name": "T", "args": ["a\u{202e}b"] }),
-            json!({ "type": "terminal", "id": "t", "name": "T", "env": { "A;B": "1" } }),
+            json!({ "type": "terminal", "id": "t", "name": "T", "env": { "PATH": "/tmp" } }),
+            json!({ "type": "terminal", "id": "t", "name": "T", "args": ["a".repeat(1_001)] }),
         ] {
             let words = "sign in with the agent's own program: T";
             assert_eq!(advice(&person(), json!([method])).as_deref(), Some(words), "{method}");
         }
+    }
+
+    #[test]
+    fn names_of_methods_are_cut_and_counted() {
+        let method = |_| json!({ "id": "a", "name": "b".repeat(200), "description": "c".repeat(200) });
+        let words = advice(&person(), (0..20).map(method).collect()).unwrap();
+        for letter in ["b", "c"] {
+            assert!(words.contains(&format!("{}…", letter.repeat(100))), "{words}");
+        }
+        assert_eq!((words.matches('…').count(), words.contains(&"b".repeat(101))), (20, false), "{words}");
     }
 
     #[test]

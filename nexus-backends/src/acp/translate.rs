@@ -7,7 +7,12 @@
 mod questions;
 mod session_end;
 
-use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem,
+    path::PathBuf,
+    time::Duration,
+};
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,
@@ -18,7 +23,7 @@ use nexus_core::{
     TurnEvent, Usage,
     harness::Failure,
     lenient_json::{self, HalfJoiner, Halves},
-    turn::{ContextUsage, MessageEnded, QuestionCompleted, TextDelta, ThinkingDelta, Unrecognized},
+    turn::{ContextUsage, MessageEnded, TextDelta, ThinkingDelta, Unrecognized},
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -102,6 +107,8 @@ pub(crate) struct AcpTranslator {
     next_question: u64,
     /// Questions to the person that have no answer yet, by their numbers.
     elicitations: BTreeMap<u64, OpenElicitation>,
+    /// Ids of the pages to which the host agreed.
+    pages: BTreeSet<String>,
     /// True after a permission was denied.
     has_refused: bool,
     is_stopping: bool,
@@ -185,6 +192,7 @@ impl AcpTranslator {
             questions: BTreeMap::new(),
             next_question: 0,
             elicitations: BTreeMap::new(),
+            pages: BTreeSet::new(),
             has_refused: false,
             is_stopping: false,
             halves: HalfJoiner::default(),
@@ -224,8 +232,7 @@ impl AcpTranslator {
                 return step.failed_and_stops(self.failed(&error, refused));
             }
             (Err(error), Asked::Prompt) => {
-                self.stage = Stage::Answered;
-                self.end_message(step);
+                self.prompt_ended(step);
                 return step.failed(self.failed(&error, RefusedRequest::Prompt));
             }
         };
@@ -367,10 +374,15 @@ impl AcpTranslator {
         self.ask(Asked::Prompt, "session/prompt", &params, step);
     }
 
-    /// Handles the response to the prompt.
-    fn prompted(&mut self, result: &Value, step: &mut Step) {
+    fn prompt_ended(&mut self, step: &mut Step) {
         self.stage = Stage::Answered;
         self.end_message(step);
+        self.cancel_questions(step);
+    }
+
+    /// Handles the response to the prompt.
+    fn prompted(&mut self, result: &Value, step: &mut Step) {
+        self.prompt_ended(step);
         let meta_usage = result.pointer("/_meta/usage").cloned();
         let Some(answer) = read::<PromptResponse>(result.clone(), "session/prompt", step) else { return };
         let usage = match self.script.usage {
@@ -424,11 +436,13 @@ impl AcpTranslator {
 
     fn notification(&mut self, method: &str, mut params: Value, step: &mut Step) {
         if method == "elicitation/complete" {
-            // A client ignores an id that it does not know. Source: the protocol, elicitation.
             if let Some(id) = params["elicitationId"].as_str() {
-                step.event(QuestionCompleted::new(id));
+                self.page_completed(id, step);
             }
             return;
+        }
+        if method == "$/cancel_request" {
+            return self.question_cancelled(params.get("requestId"), step);
         }
         if method != "session/update" {
             // Names with these prefixes are an agent's extensions, which a client must ignore. Source: the protocol,
@@ -443,10 +457,11 @@ impl AcpTranslator {
             return;
         }
         // Ignore messages that a session repeats while it is loaded, because they belong to earlier turns.
-        if params["sessionId"].as_str() != self.session.as_deref() {
+        let named = params.get("sessionId").and_then(Value::as_str);
+        if named.is_none() || named != self.session.as_deref() {
             return;
         }
-        let mut update = params["update"].take();
+        let mut update = params.get_mut("update").map(Value::take).unwrap_or_default();
         let kind = update["sessionUpdate"].as_str().unwrap_or_default().to_owned();
         if self.stage == Stage::Opening {
             if kind == "usage_update" {
@@ -691,8 +706,7 @@ impl Translator for AcpTranslator {
             write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
         } else if let Some(asked) = id.and_then(|id| self.asked.remove(&id.as_u64()?)) {
             if asked == Asked::Prompt {
-                self.stage = Stage::Answered;
-                self.end_message(step);
+                self.prompt_ended(step);
             }
             let reason = "an answer of the agent cannot be read";
             step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use futures::FutureExt as _;
 use nexus_core::{
-    Denial, ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
-    QuestionReply, Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
+    ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport, Session,
+    SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     lenient_json,
     turn::{InputReceived, ToolOrigin, Unrecognized},
@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::asks::{Asks, HostReply};
 use super::caller_tools::CallerTools;
 use super::refusal::of_want;
 use super::state::TurnState;
@@ -80,17 +81,6 @@ pub(super) struct Drive<'a> {
 pub(super) struct Handed {
     inputs: BTreeMap<u64, PendingInput>,
     next: u64,
-}
-
-/// Approval requests and questions to the host in flight, each with its number.
-pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, HostReply)>>;
-
-/// The host's answer.
-pub(super) enum HostReply {
-    /// To an approval request.
-    Approval(Result<(), Denial>),
-    /// To a question.
-    Question(QuestionReply),
 }
 
 /// End of a process that did not fail.
@@ -184,8 +174,11 @@ impl Drive<'_> {
                 },
                 Some((question, answer)) = self.asks.next(), if is_running && !self.asks.is_empty() => {
                     match answer {
-                        HostReply::Approval(answer) => self.translator.approved(question, answer, &mut step),
-                        HostReply::Question(reply) => self.translator.replied(question, reply, &mut step),
+                        Some(HostReply::Approval(answer)) => {
+                            self.translator.approved(question, answer, &mut step);
+                        }
+                        Some(HostReply::Question(reply)) => self.translator.replied(question, reply, &mut step),
+                        None => {}
                     }
                     self.heard();
                     state = self.apply(&mut step, state);
@@ -319,17 +312,7 @@ impl Drive<'_> {
         self.absorb(step);
         let is_closing = step.close_stdin;
         self.write(step);
-        let session = self.session;
-        for (question, request) in step.asks.drain(..) {
-            self.asks.push(Box::pin(async move {
-                (question, HostReply::Approval(session.approve(request).await))
-            }));
-        }
-        for (number, question) in step.questions.drain(..) {
-            self.asks.push(Box::pin(async move {
-                (number, HostReply::Question(session.question(question).await))
-            }));
-        }
+        self.ask(step);
         match state {
             ProcessPhase::Closing { decision, .. } if is_closing => return self.exiting(decision),
             ProcessPhase::Closing { .. } | ProcessPhase::Finishing { .. } => return state,
@@ -363,6 +346,25 @@ impl Drive<'_> {
         }
     }
 
+    /// Puts the approval requests and questions of a step to the host, and withdraws others.
+    fn ask(&mut self, step: &mut Step) {
+        let session = self.session;
+        let is_asking = !step.asks.is_empty() || !step.questions.is_empty();
+        for (number, request) in step.asks.drain(..) {
+            self.asks.push(number, async move { HostReply::Approval(session.approve(request).await) });
+        }
+        for (number, question) in step.questions.drain(..) {
+            self.asks.push(number, async move { HostReply::Question(session.question(question).await) });
+        }
+        for number in step.withdrawn.drain(..) {
+            self.asks.withdraw(number);
+        }
+        if is_asking {
+            // From now on the turn waits for the host.
+            self.heard();
+        }
+    }
+
     fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> ProcessPhase {
         let instruction = match self.turn.answer.check(output, &mut self.turn.log) {
             Checked::Fits(output) => return self.finishing(Ok(FinishedProcess::Answered { finish, output })),
@@ -382,6 +384,7 @@ impl Drive<'_> {
     }
 
     fn finishing(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+        self.asks.clear();
         let mut step = Step::default();
         let waits = self.translator.closing(&mut step);
         self.absorb(&mut step);
@@ -482,6 +485,7 @@ impl Drive<'_> {
 
     /// Requests the process to stop. The turn ends with `decision`.
     fn stop(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
+        self.asks.clear();
         let mut step = Step::default();
         let asked = self.translator.interrupt(&mut step);
         self.absorb(&mut step);

@@ -11,14 +11,16 @@ use std::{
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, CancelToken, Capabilities, ConversationMode, Effort,
-    Enforcement, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ExecutionBackendExt, FinishReason,
-    IdleLimits, Limit, LimitSupport, Limits, LoopMode, OnLost, OutputSchema, OutputSupport, Phase,
-    ResumeHandle, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
+    AccessEnforcer, AccessSupport, AgentQuestion, Approval, Approver, Availability, CancelToken,
+    Capabilities, ConversationMode, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
+    ExecutionBackend, ExecutionBackendExt, FinishReason, IdleLimits, Limit, LimitSupport, Limits, LoopMode,
+    NullSink, OnLost, OutputSchema, OutputSupport, Phase, QuestionReply, QuestionSubject, ResumeHandle,
+    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage,
     harness::Failure,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use super::backend::CliBackend;
 use super::caller_tools::CallerTools;
@@ -127,7 +129,7 @@ impl Cli for Script {
 const FINDER: &str = "find";
 
 /// Reads `{"text":…}`, `{"tool":id}`, `{"find":id}`, `{"list":id}`, `{"tool_done":id}`, `{"tokens":n}`, `{"calls":n}`, `{"done":text}`,
-/// `{"fail":words}` and `{"no_tools":words}`.
+/// `{"asks":text}`, `{"withdraws":""}`, `{"fail":words}` and `{"no_tools":words}`.
 #[derive(Debug)]
 pub(crate) struct Reader {
     phase: Phase,
@@ -179,12 +181,21 @@ impl Translator for Reader {
             step.event(MessageEnded::new(self.message(), answer));
             self.messages += 1;
             step.answered(FinishReason::Stop);
+        } else if let Some(message) = text("asks") {
+            let subject = QuestionSubject::Form { fields: Vec::new() };
+            step.question(0, AgentQuestion::new(message, subject));
+        } else if text("withdraws").is_some() {
+            step.withdrawn.push(0);
         } else if let Some(words) = text("fail") {
             step.failed(Failure::new(ErrorKind::VendorFailure, words));
         } else if let Some(words) = text("no_tools") {
             step.failed(Failure::new(ErrorKind::ToolsUnavailable, words));
         }
         true
+    }
+
+    fn replied(&mut self, _question: u64, _reply: QuestionReply, step: &mut Step) {
+        step.write("replied\n");
     }
 
     fn interrupt(&mut self, _step: &mut Step) -> StopRequest {
@@ -389,6 +400,71 @@ async fn a_long_silent_tool_is_not_shot() {
     };
     let (outcome, ()) = futures::join!(turn, while_it_runs);
     assert_eq!(outcome.unwrap().text, "ok");
+}
+
+#[tokio::test]
+async fn an_open_question_to_the_host_is_no_silence() {
+    let script = r#"echo '{"asks":"Which?"}'; read -r reply; echo "{\"done\":\"$reply\"}"; cat > /dev/null"#;
+    let bench = Bench::new(Script::new(script));
+    let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (is_asked, may_answer) = (Arc::clone(&asked), Arc::clone(&answer));
+    let approver = Approver::new(|_| async { Approval::Granted })
+        .with_time_limit(60 * MINUTE)
+        .with_questions(move |_| {
+            let (asked, answer) = (Arc::clone(&asked), Arc::clone(&answer));
+            async move {
+                asked.notify_one();
+                answer.notified().await;
+                QuestionReply::Cancelled
+            }
+        });
+    let limits = IdleLimits::none()
+        .with(Phase::Start, MINUTE)
+        .with(Phase::FirstByte, MINUTE)
+        .with(Phase::Model, MINUTE);
+    let host = TurnHost::new().with_approver(approver);
+    let mut sink = NullSink;
+    let turn = bench.backend.run_turn(idle(limits), host, &mut sink);
+    let while_it_is_open = async {
+        is_asked.notified().await;
+        let_pass(10 * MINUTE).await;
+        // A timer of the turn that has expired is handled before this one.
+        tokio::time::sleep(SHORT).await;
+        may_answer.notify_one();
+    };
+    let (outcome, ()) = futures::join!(turn, while_it_is_open);
+    assert_eq!(outcome.unwrap().text, "replied");
+}
+
+/// Writes the file once it is dropped.
+struct WrittenOnDrop(PathBuf);
+
+impl Drop for WrittenOnDrop {
+    fn drop(&mut self) {
+        std::fs::write(&self.0, "").unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_the_program_withdraws_is_dropped() {
+    let script = r#"echo '{"asks":"Which?"}'; until [ -e asked ]; do sleep 0.02; done
+        echo '{"withdraws":""}'; until [ -e dropped ]; do sleep 0.02; done; echo '{"done":"ok"}'"#;
+    let bench = Bench::new(Script::new(script));
+    let folder = bench.path("work");
+    std::fs::create_dir(&folder).unwrap();
+    let (asked, dropped) = (folder.join("asked"), folder.join("dropped"));
+    let approver = Approver::new(|_| async { Approval::Granted }).with_questions(move |_| {
+        std::fs::write(&asked, "").unwrap();
+        let dropped = dropped.clone();
+        async move {
+            let _marker = WrittenOnDrop(dropped);
+            std::future::pending::<QuestionReply>().await
+        }
+    });
+    let host = TurnHost::new().with_approver(approver);
+    let request = idle(IdleLimits::none()).in_directory(&folder);
+    let ended = bench.backend.run_turn(request, host, &mut NullSink).await;
+    assert_eq!(ended.unwrap().text, "ok");
 }
 
 #[tokio::test]

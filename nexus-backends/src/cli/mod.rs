@@ -41,6 +41,7 @@
 //!   for a handle. The driver deletes them, but never while a turn uses them.
 //! - **An unknown line** is an [`Unrecognized`](nexus_core::turn::Unrecognized) event, and is never dropped.
 
+mod asks;
 pub(crate) mod backend;
 pub(crate) mod caller_tools;
 mod contract;

@@ -231,6 +231,8 @@ pub struct Step {
     pub asks: Vec<(u64, ApprovalRequest)>,
     /// Questions of the program to the host, each with the number of its answer.
     pub questions: Vec<(u64, AgentQuestion)>,
+    /// Numbers of approval requests and questions that need no answer any more.
+    pub withdrawn: Vec<u64>,
     /// Inputs that the process has taken: its next request to the model contains them.
     pub delivered: Vec<u64>,
     /// Inputs that the process did not take.

@@ -15,9 +15,10 @@ use nexus_core::{
 };
 use serde_json::Value;
 
+use super::asks::Asks;
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
-use super::drive::{Asks, Drive, FinishedProcess, Handed};
+use super::drive::{Drive, FinishedProcess, Handed};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
@@ -351,7 +352,7 @@ impl<'a, C: Cli> TurnRunner<'a, C> {
             translator: &mut translator,
             tools: plan.tools.as_ref(),
             session: &self.session,
-            asks: Asks::new(),
+            asks: Asks::default(),
             steered: &self.steered,
             handed: Handed::default(),
             home: home.as_ref().map(PrivateHome::path),

@@ -10,25 +10,71 @@ use super::{
 };
 #[cfg(feature = "schema")]
 use crate::json_schema::SchemaChecker;
+use crate::visible::is_invisible;
+
+/// Largest number of characters of a pattern. Source: our own bound.
+#[cfg(feature = "schema")]
+const MAX_PATTERN_CHARS: usize = 200;
+/// Largest number of characters of a text that must match a pattern. Source: our own bound.
+#[cfg(feature = "schema")]
+const MAX_MATCHED_CHARS: usize = 4_000;
+/// Largest number of fields with a pattern in a form. It bounds the time to compile them. Source: our own bound.
+const MAX_PATTERNS: usize = 10;
+/// Largest number of characters of an address. Source: our own bound, as of many browsers.
+const MAX_URL_CHARS: usize = 2_048;
+/// Largest whole number that a floating-point number represents exactly.
+const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+/// Largest number of characters of a field's name, and of a choice's value. Source: our own bound.
+const MAX_NAME_CHARS: usize = 500;
 
 /// Checks that a person can answer a question.
 pub(super) fn question(question: &AgentQuestion) -> Result<(), String> {
     if let QuestionSubject::Page { url, .. } = &question.subject {
-        let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
-        return if is_web { Ok(()) } else { Err("the address is not one of a web page".to_owned()) };
+        return page(url);
     }
     let fields = question.fields();
     if fields.len() > MAX_QUESTION_FIELDS {
         return Err(format!("the form has more than {MAX_QUESTION_FIELDS} fields"));
     }
+    let is_matched = |field: &&QuestionField| matches!(&field.input, FieldInput::Text { pattern, .. } if pattern.is_some());
+    if fields.iter().filter(is_matched).count() > MAX_PATTERNS {
+        return Err(format!("the form has more than {MAX_PATTERNS} fields with a pattern"));
+    }
     let mut names = BTreeSet::new();
     for field in fields {
+        if !is_plain_name(&field.name) {
+            return Err("the name of a field is too long, or has invisible characters".to_owned());
+        }
         if !names.insert(&field.name) {
             return Err(format!("the form has two fields {:?}", field.name));
         }
         bounds(&field.input).map_err(|problem| format!("{:?}: {problem}", field.name))?;
     }
     Ok(())
+}
+
+/// Checks the address of a page.
+fn page(url: &str) -> Result<(), String> {
+    let rest = ["https://", "http://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let authority = rest.and_then(|rest| rest.split(['/', '?', '#', '\\']).next()).unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if host.is_empty() || host.starts_with(':') {
+        return Err("the address is not one of a web page".to_owned());
+    }
+    if url.chars().nth(MAX_URL_CHARS).is_some() {
+        return Err(format!("the address has more than {MAX_URL_CHARS} characters"));
+    }
+    let is_hidden = |letter: char| letter.is_whitespace() || letter.is_control() || is_invisible(letter);
+    match url.contains(is_hidden) {
+        true => Err("the address has white space or invisible characters".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// Returns true if a person can read the whole name or value.
+fn is_plain_name(name: &str) -> bool {
+    name.chars().nth(MAX_NAME_CHARS).is_none()
+        && !name.contains(|letter: char| letter.is_control() || is_invisible(letter))
 }
 
 fn bounds(input: &FieldInput) -> Result<(), String> {
@@ -55,6 +101,9 @@ fn choices_fit(choices: &[FieldChoice]) -> Result<(), String> {
     match choices.len() {
         0 => Err("it has no choices".to_owned()),
         count if count > MAX_FIELD_CHOICES => Err(format!("it has more than {MAX_FIELD_CHOICES} choices")),
+        _ if !choices.iter().all(|choice| is_plain_name(&choice.value)) => {
+            Err("the value of a choice is too long, or has invisible characters".to_owned())
+        }
         _ => Ok(()),
     }
 }
@@ -81,6 +130,17 @@ pub(super) fn values(fields: &[QuestionField], values: &Map<String, Value>) -> R
     Ok(())
 }
 
+/// Writes the whole numbers of an answer without a fraction.
+pub(super) fn write_whole_numbers(fields: &[QuestionField], values: &mut Map<String, Value>) {
+    for field in fields {
+        if let (FieldInput::Integer { .. }, Some(value)) = (&field.input, values.get_mut(&field.name))
+            && let Some(number) = whole_number(value)
+        {
+            *value = number.into();
+        }
+    }
+}
+
 /// Checks one value.
 pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
     match input {
@@ -96,7 +156,7 @@ pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
             }
         }
         FieldInput::Integer { min, max } => {
-            let number = value.as_i64().ok_or("must be a whole number")?;
+            let number = whole_number(value).ok_or("must be a whole number")?;
             within(number, *min, *max, "")
         }
         FieldInput::Number { min, max } => {
@@ -120,6 +180,15 @@ pub(super) fn value(input: &FieldInput, value: &Value) -> Result<(), String> {
             }
         }
     }
+}
+
+/// Returns a whole number, which may be written with a fraction of zero, such as `3.0`.
+fn whole_number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() <= MAX_EXACT)?;
+        #[allow(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
+        Some(number as i64)
+    })
 }
 
 fn within<T: PartialOrd + std::fmt::Display>(
@@ -146,8 +215,14 @@ fn is_among(choices: &[FieldChoice], text: &str) -> bool {
 /// Returns true if a part of the text matches the regular expression.
 #[cfg(feature = "schema")]
 fn has_pattern(pattern: &str, text: &str) -> Result<bool, String> {
-    let schema = serde_json::json!({ "type": "string", "pattern": pattern });
-    let checker = SchemaChecker::new(&schema).map_err(|_| "its pattern is no regular expression")?;
+    if pattern.chars().nth(MAX_PATTERN_CHARS).is_some() {
+        return Err(format!("its pattern has more than {MAX_PATTERN_CHARS} characters"));
+    }
+    if text.chars().nth(MAX_MATCHED_CHARS).is_some() {
+        return Err(format!("must have at most {MAX_MATCHED_CHARS} characters"));
+    }
+    let checker = SchemaChecker::of_pattern(pattern)
+        .map_err(|_| "its pattern is too large, or no regular expression without lookaround")?;
     Ok(checker.violations(&Value::String(text.to_owned()), 1).is_empty())
 }
 
@@ -274,6 +349,9 @@ mod tests {
             (FieldInput::Integer { min: Some(-1), max: Some(1) }, json!(-1), None),
             (FieldInput::Integer { min: None, max: Some(1) }, json!(2), Some("must be at most 1")),
             (FieldInput::Integer { min: None, max: None }, json!(1.5), Some("must be a whole number")),
+            (FieldInput::Integer { min: None, max: Some(3) }, json!(3.0), None),
+            (FieldInput::Integer { min: None, max: Some(1) }, json!(2.0), Some("must be at most 1")),
+            (FieldInput::Integer { min: None, max: None }, json!(1e300), Some("must be a whole number")),
             (FieldInput::Number { min: Some(0.5), max: None }, json!(1), None),
             (FieldInput::Number { min: Some(0.5), max: None }, json!(0.4), Some("must be at least 0.5")),
             (FieldInput::Boolean, json!(false), None),
@@ -301,7 +379,70 @@ mod tests {
         };
         assert_eq!(value(&of("^[a-z]+$"), &json!("abc")), Ok(()));
         assert_eq!(value(&of("^[a-z]+$"), &json!("ABC")).unwrap_err(), "must match ^[a-z]+$");
-        assert_eq!(bounds(&of("(")).unwrap_err(), "its pattern is no regular expression");
+        assert_eq!(
+            bounds(&of("(")).unwrap_err(),
+            "its pattern is too large, or no regular expression without lookaround"
+        );
+    }
+
+    /// The whole test takes minutes if patterns are compiled without a limit.
+    #[cfg(feature = "schema")]
+    #[test]
+    fn a_large_pattern_is_not_compiled() {
+        let of = |pattern: &str| FieldInput::Text {
+            min_chars: None,
+            max_chars: None,
+            pattern: Some(pattern.to_owned()),
+            format: None,
+        };
+        for pattern in [
+            r"(?:[\p{L}\p{N}]{100}){20}",
+            "(?:(?:(?:a{1000}){1000}){1000}){1000}",
+            "(?=(?:a{1000}){1000})a",
+            r"(a)\1",
+        ] {
+            let problem = bounds(&of(pattern)).unwrap_err();
+            assert_eq!(problem, "its pattern is too large, or no regular expression without lookaround");
+        }
+        assert_eq!(bounds(&of(&"a".repeat(201))).unwrap_err(), "its pattern has more than 200 characters");
+        assert_eq!(bounds(&of(r"^[\p{L} .'-]{1,20}$")), Ok(()));
+        let long = value(&of("a"), &json!("a".repeat(4_001))).unwrap_err();
+        assert_eq!(long, "must have at most 4000 characters");
+        let field = |number: usize| QuestionField::new(number.to_string(), of("a"));
+        let question =
+            AgentQuestion::new("?", QuestionSubject::Form { fields: (0..11).map(field).collect() });
+        assert_eq!(question.check().unwrap_err(), "the form has more than 10 fields with a pattern");
+    }
+
+    #[test]
+    fn an_address_shows_where_it_leads() {
+        let long = format!("https://a/{}", "b".repeat(2_048));
+        for (url, problem) in [
+            ("https://a.example:8/b?c=d", None),
+            ("http://[::1]:8/", None),
+            ("https://", Some("the address is not one of a web page")),
+            ("https:///a", Some("the address is not one of a web page")),
+            ("https://a@/b", Some("the address is not one of a web page")),
+            ("https://:8/b", Some("the address is not one of a web page")),
+            ("https://a b", Some("the address has white space or invisible characters")),
+            ("https://a\n", Some("the address has white space or invisible characters")),
+            ("https://a\u{202e}b", Some("the address has white space or invisible characters")),
+            (&long, Some("the address has more than 2048 characters")),
+        ] {
+            assert_eq!(page(url).err().as_deref(), problem, "{url:?}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_that_a_person_cannot_read_are_no_question() {
+        let form = |field| AgentQuestion::new("?", QuestionSubject::Form { fields: vec![field] });
+        for name in ["a\u{1b}b".to_owned(), "a\u{200b}".to_owned(), "a".repeat(501)] {
+            let by_name = form(QuestionField::new(name.clone(), FieldInput::Boolean)).check().unwrap_err();
+            assert_eq!(by_name, "the name of a field is too long, or has invisible characters");
+            let choices = vec![FieldChoice::new(name, "A")];
+            let by_value = form(QuestionField::new("x", FieldInput::Choice { choices })).check().unwrap_err();
+            assert_eq!(by_value, r#""x": the value of a choice is too long, or has invisible characters"#);
+        }
     }
 
     #[test]
@@ -345,6 +486,7 @@ mod tests {
         let fields = vec![
             QuestionField::new("name", FieldInput::text()).required(true),
             QuestionField::new("sure", FieldInput::Boolean).with_default(Some(json!("yes"))),
+            QuestionField::new("age", FieldInput::Integer { min: None, max: None }),
         ];
         assert_eq!(fields[1].default, None, "a value that is not allowed is proposed");
         let question = AgentQuestion::new("?", QuestionSubject::Form { fields });
@@ -352,6 +494,8 @@ mod tests {
         assert_eq!(check(json!({ "name": "x" })), Ok(()));
         assert_eq!(check(json!({ "sure": true })).unwrap_err(), r#""name" needs a value"#);
         assert_eq!(check(json!({ "name": "x", "more": 1 })).unwrap_err(), r#"the form has no field "more""#);
+        let values = json!({ "name": "x", "age": 3.0 }).as_object().unwrap().clone();
+        assert_eq!(question.checked_values(values).unwrap()["age"], json!(3));
         assert_eq!(check(json!({ "name": "x", "sure": 1 })).unwrap_err(), r#""sure" must be yes or no"#);
     }
 }

@@ -583,19 +583,19 @@ impl Session {
     /// fields. No answer is recorded.
     ///
     /// A question that nobody can answer is declined: one without a handler ([`Approver::with_questions`]), one with a
-    /// faulty form, and one of a [remote session](Session::remote), which carries no questions.
+    /// faulty form or a secret in a name or a value, and one of a [remote session](Session::remote), which carries no
+    /// questions.
     pub async fn question(&self, mut question: AgentQuestion) -> QuestionReply {
         question.participant = self.participant.clone();
-        if let Err(problem) = question.check() {
-            return QuestionReply::declined(problem);
-        }
         if self.is_closed() {
             return QuestionReply::Cancelled;
         }
         if self.remote_session().is_some() {
             return QuestionReply::declined("a turn on another machine cannot ask its caller");
         }
-        question.redact(&self.redactor);
+        if let Err(problem) = question.prepare(&self.redactor) {
+            return QuestionReply::declined(problem);
+        }
         match &self.approver {
             Some(approver) => approver.question(question).await,
             None => QuestionReply::declined("the host has no approver to ask"),

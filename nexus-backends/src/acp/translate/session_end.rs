@@ -24,13 +24,15 @@ impl AcpTranslator {
     /// Updates the cost of the turn from the cost of the session, without the cost before this turn.
     pub(super) fn cost(&mut self, update: &Value, step: &mut Step) {
         let Some(amount) = session_cost(update) else { return };
-        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
-            self.cost_before = Some(amount);
+        if matches!(self.stage, Stage::Opening | Stage::Connecting) {
+            // A loaded session repeats the costs of its earlier turns; the last one is the cost before this turn.
+            if self.script.resume.is_some() {
+                self.cost_before = Some(amount);
+            }
+            return;
         }
         let usd = Usd((amount - self.cost_before.unwrap_or_default()).max(0.0));
-        if usd.0.is_finite() {
-            step.cost = Some(Cost { usd, source: CostSource::Estimated });
-        }
+        step.cost = Some(Cost { usd, source: CostSource::Estimated });
     }
 
     /// Writes the last requests of a session. Returns true if the agent should answer them.

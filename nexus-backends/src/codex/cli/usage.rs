@@ -76,6 +76,8 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tokens(input: u64, cached: u64, output: u64, reasoning: u64) -> Tokens {
@@ -90,6 +92,15 @@ mod tests {
 
     fn usage(total: Tokens) -> ThreadUsage {
         ThreadUsage { total, last: tokens(120, 40, 30, 10), model_context_window: None }
+    }
+
+    #[test]
+    fn an_unreadable_window_costs_no_other_count() {
+        for (window, expected) in [(json!(200.0), Some(200)), (json!(-1), None), (json!(0.5), None)] {
+            let usage = json!({ "total": {}, "last": { "inputTokens": 7 }, "modelContextWindow": window });
+            let read: ThreadUsage = serde_json::from_value(usage).unwrap();
+            assert_eq!((read.last.input_tokens, read.model_context_window), (7, expected));
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
+use crate::cli::number;
+
 /// One line of output.
 #[derive(Debug, Deserialize)]
 pub(super) struct Line {
@@ -208,7 +210,7 @@ pub(super) struct UsageNotification {
 pub(super) struct ThreadUsage {
     pub(super) total: Tokens,
     pub(super) last: Tokens,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number::count")]
     pub(super) model_context_window: Option<u64>,
 }
 
