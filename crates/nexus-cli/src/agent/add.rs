@@ -1,17 +1,17 @@
 //! `nexus agent add`: a row in the home, from a registry or from a command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use nexus::{AgentFiles, BuildContext, agents};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{ListedAgent, find, registry_file::RegistryFile, unusable};
+use super::{ListedAgent, find, listed::command_line, registry_file::RegistryFile, unusable};
 use crate::{
     args::AgentAddArgs,
     command_error::CommandError,
-    output::{AnswerWriter, printable},
+    output::{AnswerWriter, printable, printable_lines},
 };
 
 /// An agent that was added.
@@ -29,6 +29,11 @@ pub(crate) struct AddedAgent {
     install: String,
     /// Lines of `nexus.yaml` that use it.
     entry: String,
+    /// Command that started an agent of this name until now.
+    #[serde(skip)]
+    replaced: Option<Vec<String>>,
+    #[serde(skip)]
+    command: Vec<String>,
 }
 
 pub(super) fn add(
@@ -41,25 +46,70 @@ pub(super) fn add(
         (None, Some(command)) => of_command(command)?,
         (None, None) => return Err(CommandError::usage("name a registry with --registry, or a --command")),
     };
-    let is_replacing = agents(context).agents.iter().any(|agent| agent.name == args.name && !agent.is_yours);
+    check_program(&row)?;
+    let earlier = agents(context).agents.into_iter().find(|agent| agent.name == args.name);
+    let is_replacing = earlier.as_ref().is_some_and(|agent| !agent.is_yours);
+    if is_replacing && !args.force {
+        let message = format!(
+            "Nexus has an agent {:?}: {}",
+            args.name,
+            effect_on_entries(&args.name, &command_of(&row))
+        );
+        return Err(
+            CommandError::failed(message).with_advice("replace it with --force, or choose another name")
+        );
+    }
     let files = AgentFiles::in_home(&context.home);
     let is_written = files.write_row(&args.name, &row, args.force).map_err(|fault| unusable(&fault))?;
     let file = files.path(&args.name);
     if !is_written {
-        let message = format!("{} has a row already", file.display());
+        let effect = effect_on_entries(&args.name, &command_of(&row));
+        let message = format!("{} has a row already: {effect}", file.display());
         return Err(CommandError::failed(message).with_advice("replace it with --force"));
     }
     let listed = ListedAgent::of(find(context, &args.name)?);
     let added = AddedAgent {
         agent: args.name.clone(),
         file,
+        command: command_of(&row),
         row,
         is_replacing,
         install: listed.install().to_owned(),
         entry: listed.entry(),
+        replaced: earlier.map(|agent| agent.command),
     };
-    out.line(&added, printable(&added.as_text()));
+    out.line(&added, printable_lines(&added.as_text()));
     Ok(())
+}
+
+/// Checks that the program of a row is the name of a program or the path of one.
+fn check_program(row: &Map<String, Value>) -> Result<(), CommandError> {
+    let program = row.get("program").and_then(Value::as_str).unwrap_or_default();
+    // `.` and `..` are no names of files, and a program that begins with `-` is an option to the command that starts it.
+    match Path::new(program).file_name().is_some() && !program.starts_with('-') {
+        true => Ok(()),
+        false => Err(CommandError::usage(format_args!(
+            "program {program:?} of the row: write the name of a program on the PATH, or an absolute path"
+        ))),
+    }
+}
+
+/// Returns the program and the arguments of a row.
+fn command_of(row: &Map<String, Value>) -> Vec<String> {
+    let arguments = row.get("arguments").and_then(Value::as_array).into_iter().flatten();
+    row.get("program")
+        .into_iter()
+        .chain(arguments)
+        .filter_map(|word| word.as_str().map(str::to_owned))
+        .collect()
+}
+
+/// Returns the effect of a new row on the entries that exist.
+fn effect_on_entries(name: &str, command: &[String]) -> String {
+    format!(
+        "with this row every entry of nexus.yaml with `agent: {name}` starts `{}`, with the credential of that entry if it has one",
+        command_line(command)
+    )
 }
 
 /// Builds the row of a program that is in no registry.
@@ -93,15 +143,20 @@ fn words(line: &str) -> Option<Vec<String>> {
 impl AddedAgent {
     fn as_text(&self) -> String {
         let row = Value::Object(self.row.clone());
-        let replaced = match self.is_replacing {
-            true => "\nIt replaces the agent of Nexus with this name.",
-            false => "",
-        };
+        let replaced = self.replaced.as_ref().map(|command| {
+            let origin = if self.is_replacing { "the agent of Nexus" } else { "your row" };
+            let effect = effect_on_entries(&self.agent, &self.command);
+            printable(&format!(
+                "It replaces {origin} with this name, which started `{}`: {effect}.",
+                command_line(command)
+            ))
+        });
+        let replaced = replaced.map(|text| format!("\n{text}")).unwrap_or_default();
         format!(
             "wrote {}:\n{row:#}{replaced}\n\nNothing was installed: {}.\n\nAn entry for nexus.yaml:\n\n{}\n\n\
              `nexus agent judge {}` shows what it can do, once its row has `with_server`.",
-            self.file.display(),
-            self.install,
+            printable(&self.file.display().to_string()),
+            printable(&self.install),
             self.entry,
             self.agent
         )

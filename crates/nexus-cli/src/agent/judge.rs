@@ -13,7 +13,7 @@ use nexus::{
     AgentFiles, AgentJudgement, BuildContext, JudgedLevel, KnownAgentSummary,
     process::{executable::Executable, sandbox::Sandbox},
 };
-use nexus_testkit::judge::{AGENT_PARTS, AgentUnderTest, judge_agent, verdict};
+use nexus_testkit::judge::{AGENT_PARTS, AgentUnderTest, is_attacked, judge_agent, verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ use crate::{
     EXIT_FAILED,
     args::AgentJudgeArgs,
     command_error::CommandError,
-    output::{AnswerWriter, complain, printable},
+    output::{AnswerWriter, complain, printable, printable_lines},
 };
 
 /// Row of an agent in the table agent × capability × level × enforcer.
@@ -70,7 +70,7 @@ pub(super) async fn judge(
     };
     let row = JudgedAgent::of(tested, judged, recorded);
     let is_clean = row.is_clean;
-    out.line(&row, printable(&row.as_text()));
+    out.line(&row, printable_lines(&row.as_text()));
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
@@ -106,19 +106,53 @@ impl JudgedAgent {
             format!("  {:15}  {verdict}", part.name)
         }));
         lines.extend(
-            self.judged.levels.iter().map(|(name, level)| format!("  {name:15}  {}", level_text(level))),
+            self.judged
+                .levels
+                .iter()
+                .map(|(name, level)| format!("  {name:15}  {}", level_text(name, level))),
         );
         lines.extend(self.recorded.iter().map(|file| format!("recorded in {}", file.display())));
-        lines.join("\n")
+        // A line break in a text of the row or of the agent must not begin a line of its own.
+        lines.iter().map(|line| printable(line)).collect::<Vec<_>>().join("\n")
     }
 }
 
-fn level_text(level: &JudgedLevel) -> String {
+fn level_text(name: &str, level: &JudgedLevel) -> String {
     let JudgedLevel { enforcer, attempts, succeeded, fault } = level;
     let attacked = match (attempts, fault) {
         (_, Some(fault)) => format!(": {fault}"),
+        (0, None) if is_attacked(name, enforcer) => ": not attacked: the agent ran nothing".to_owned(),
         (0, None) => String::new(),
         (attempts, None) => format!(": {} of {attempts} attempts to escape succeeded", succeeded.len()),
     };
     format!("enforced by: {enforcer}{attacked}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_ran_nothing_is_not_called_enclosed() {
+        let level = |enforcer: &str, attempts| JudgedLevel {
+            enforcer: enforcer.to_owned(),
+            attempts,
+            succeeded: Vec::new(),
+            fault: None,
+        };
+        let not_attacked = "enforced by: program: not attacked: the agent ran nothing";
+        assert_eq!(level_text("read-only", &level("program", 0)), not_attacked);
+        assert_eq!(level_text("read-only", &level("no", 0)), "enforced by: no");
+        assert_eq!(level_text("unrestricted", &level("none", 0)), "enforced by: none");
+        let attacked = "enforced by: sandbox: 0 of 40 attempts to escape succeeded";
+        assert_eq!(level_text("workspace-write", &level("sandbox", 40)), attacked);
+        let judged = |attempts| AgentJudgement {
+            levels: ["read-only", "workspace-write"]
+                .map(|name| (name.to_owned(), level("sandbox", attempts)))
+                .into(),
+            ..AgentJudgement::default()
+        };
+        assert!(judged(40).is_clean());
+        assert!(!judged(0).is_enclosed() && !judged(0).is_clean());
+    }
 }

@@ -3,8 +3,12 @@
 use nexus::{
     AccessEnforcer, AccessSupport, AccessTable, AgentFactsEvidence, AgentJudgement, KnownAgentSummary,
 };
+use nexus_files::shell_word;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use super::entry::yaml_name;
+use crate::output::printable;
 
 /// An agent that a backend can name.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -74,6 +78,12 @@ impl Columns {
 
 impl ListedAgent {
     pub(super) fn of(agent: KnownAgentSummary) -> Self {
+        // The row of a user may claim any evidence. Only a judgement of this machine counts.
+        let (evidence, version) = match (agent.is_yours, &agent.judged) {
+            (false, _) => (agent.evidence, agent.version),
+            (true, Some(judged)) => (AgentFactsEvidence::RealProgram, judged.version.clone()),
+            (true, None) => (AgentFactsEvidence::Documentation, None),
+        };
         Self {
             agent: agent.name,
             title: agent.title,
@@ -85,8 +95,8 @@ impl ListedAgent {
             takes_credential: agent.takes_credential,
             hosts: agent.hosts,
             login_folders: agent.login_folders,
-            evidence: agent.evidence,
-            version: agent.version,
+            evidence,
+            version,
             source: agent.source,
             is_yours: agent.is_yours,
             judged: agent.judged,
@@ -110,8 +120,7 @@ impl ListedAgent {
             None => origin.to_owned(),
             Some(judged) => {
                 let (passed, run) = judged.score();
-                let escapes = if judged.is_enclosed() { "" } else { ", escapes" };
-                format!("{origin}, judged {}: {passed} of {run}{escapes}", judged.date)
+                format!("{origin}, judged {}: {passed} of {run}{}", judged.date, enclosure(judged))
             }
         }
     }
@@ -122,17 +131,10 @@ impl ListedAgent {
             [] => "none".to_owned(),
             words => words.join(", "),
         };
-        let tried = match (self.evidence, &self.version) {
-            (AgentFactsEvidence::Documentation, _) => {
-                "not run by Nexus; its documentation says so".to_owned()
-            }
-            (_, Some(version)) => format!("version {version}, before a simulated model"),
-            _ => "see docs/reference/agents.md".to_owned(),
-        };
         let folders: Vec<String> = self.login_folders.iter().map(|folder| format!("~/{folder}")).collect();
         let mut lines = vec![
             format!("{} ({})", self.title, self.agent),
-            format!("  command      {}", self.command.join(" ")),
+            format!("  command      {}", command_line(&self.command)),
             format!("  install      {}", self.install),
             format!("  vendor       {}", self.vendor),
             format!(
@@ -147,7 +149,7 @@ impl ListedAgent {
                     .as_deref()
                     .map_or("not taken".to_owned(), |wire| format!("a server that speaks {wire}"))
             ),
-            format!("  tried        {tried}"),
+            format!("  tried        {}", self.tried()),
             format!(
                 "  row          {}",
                 if self.is_yours { "yours, in the home of Nexus" } else { "of Nexus" }
@@ -157,14 +159,28 @@ impl ListedAgent {
             let (passed, run) = judged.score();
             let version =
                 judged.version.as_deref().map(|version| format!("version {version}, ")).unwrap_or_default();
-            format!("  judged       {version}{}: {passed} of {run} cases hold", judged.date)
+            format!(
+                "  judged       {version}{}: {passed} of {run} cases hold{}",
+                judged.date,
+                enclosure(judged)
+            )
         }));
         lines.extend(self.source.iter().map(|source| format!("  source       {source}")));
-        lines.push(String::new());
-        lines.push("An entry for nexus.yaml:".to_owned());
-        lines.push(String::new());
-        lines.push(self.entry());
-        lines.join("\n")
+        // A line break in a text of the row must not begin a line of its own.
+        let lines: Vec<_> = lines.iter().map(|line| printable(line)).collect();
+        format!("{}\n\nAn entry for nexus.yaml:\n\n{}", lines.join("\n"), self.entry())
+    }
+
+    fn tried(&self) -> String {
+        match (self.evidence, &self.version) {
+            _ if self.is_yours && self.judged.is_some() => "by `nexus agent judge` alone".to_owned(),
+            _ if self.is_yours => "not judged".to_owned(),
+            (AgentFactsEvidence::Documentation, _) => {
+                "not run by Nexus; its documentation says so".to_owned()
+            }
+            (_, Some(version)) => format!("version {version}, before a simulated model"),
+            _ => "see docs/reference/agents.md".to_owned(),
+        }
     }
 
     /// Returns the advice on how to install it.
@@ -182,8 +198,23 @@ impl ListedAgent {
             (true, None) => ", credential: { env: MY_KEY }",
             (false, _) => "",
         };
-        format!("  backends:\n    {0}: {{ kind: acp, agent: {0}{credential} }}", self.agent)
+        format!("backends:\n  {0}: {{ kind: acp, agent: {0}{credential} }}", yaml_name(&self.agent))
     }
+}
+
+/// Returns the outcome of the attempts to escape, unless all of them were made and failed.
+fn enclosure(judged: &AgentJudgement) -> &'static str {
+    let escapes = judged.levels.values().any(|level| !level.succeeded.is_empty() || level.fault.is_some());
+    match (judged.is_enclosed(), escapes) {
+        (true, _) => "",
+        (false, true) => ", escapes",
+        (false, false) => ", not attacked: the agent ran nothing",
+    }
+}
+
+/// Writes a command as a shell would read it.
+pub(super) fn command_line(words: &[String]) -> String {
+    words.iter().map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
 impl LevelEnforcers {

@@ -1,9 +1,11 @@
 //! `nexus agent`: the agents that a backend of the kind `acp` can name.
 
 mod add;
+mod entry;
 #[cfg(feature = "judge")]
 mod judge;
 mod listed;
+mod names;
 mod registry_file;
 
 use std::process::ExitCode;
@@ -13,12 +15,12 @@ use nexus::{AgentFileError, BuildContext, KnownAgentList, KnownAgentSummary, age
 pub(crate) use self::add::AddedAgent;
 #[cfg(feature = "judge")]
 pub(crate) use self::judge::JudgedAgent;
-use self::listed::Columns;
 pub(crate) use self::listed::ListedAgent;
+use self::{listed::Columns, names::listed_names};
 use crate::{
     args::AgentCommand,
     command_error::CommandError,
-    output::{AnswerWriter, complain, printable},
+    output::{AnswerWriter, complain, printable, printable_lines},
 };
 
 pub(crate) async fn agent(out: AnswerWriter, command: &AgentCommand) -> Result<ExitCode, CommandError> {
@@ -44,7 +46,7 @@ fn list(out: AnswerWriter, list: KnownAgentList) {
 
 fn show(out: AnswerWriter, context: &BuildContext, name: &str) -> Result<(), CommandError> {
     let agent = ListedAgent::of(find(context, name)?);
-    out.line(&agent, printable(&agent.in_full()));
+    out.line(&agent, printable_lines(&agent.in_full()));
     Ok(())
 }
 
@@ -54,10 +56,9 @@ fn find(context: &BuildContext, name: &str) -> Result<KnownAgentSummary, Command
     if let Some(fault) = faults.into_iter().find(|fault| fault.agent == name) {
         return Err(unusable(&fault));
     }
-    let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
     let message = format!(
         "unknown agent {name:?}; known: {}. Any other program runs with `command:` of the kind acp",
-        names.join(", ")
+        listed_names(agents.iter().map(|agent| agent.name.as_str()))
     );
     agents.into_iter().find(|agent| agent.name == name).ok_or_else(|| CommandError::usage(message))
 }

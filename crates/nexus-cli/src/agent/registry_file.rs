@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, fs::OpenOptions, path::Path};
 
-use nexus_files::{open_regular, read_text};
+use nexus_files::{open_regular, read_text, shell_word};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::names::{listed_names, shortened};
 use crate::command_error::CommandError;
 
 /// Largest registry, in bytes. Source: our own bound; the public one has less than a megabyte.
@@ -75,6 +76,7 @@ struct AgentStart<'a> {
 impl RegistryFile {
     pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
         let fault = |error: &dyn fmt::Display| {
+            let error = shortened(&error.to_string());
             CommandError::usage(format_args!("{}: {error}", path.display())).with_subject(path.display())
         };
         let file = open_regular(path, OpenOptions::new().read(true)).map_err(|error| fault(&error))?;
@@ -87,8 +89,8 @@ impl RegistryFile {
     /// Builds the row of an agent, which is started by its installed program.
     pub(super) fn row(&self, id: &str, program: Option<&str>) -> Result<Map<String, Value>, CommandError> {
         let Some(agent) = self.agents.iter().find(|agent| agent.id == id) else {
-            let ids: Vec<_> = self.agents.iter().map(|agent| agent.id.as_str()).collect();
-            let message = format!("{} has no agent {id:?}; it has: {}", self.path, ids.join(", "));
+            let ids = listed_names(self.agents.iter().map(|agent| agent.id.as_str()));
+            let message = format!("{} has no agent {id:?}; it has: {ids}", self.path);
             return Err(CommandError::usage(message));
         };
         let start = agent.distribution.start().map_err(|reason| {
@@ -115,22 +117,26 @@ impl RegistryFile {
 impl Distribution {
     fn start(&self) -> Result<AgentStart<'_>, String> {
         if let Some(npx) = &self.npx {
-            return Ok(npx.start("npm install --global"));
+            return npx.start("npm install --global");
         }
         if let Some(uvx) = &self.uvx {
-            return Ok(uvx.start("uv tool install"));
+            return uvx.start("uv tool install");
         }
         let platform = format!("{}-{}", system(), std::env::consts::ARCH);
         let Some(binary) = self.binary.get(&platform) else {
-            let platforms: Vec<_> = self.binary.keys().map(String::as_str).collect();
+            let platforms = listed_names(self.binary.keys().map(String::as_str));
             return Err(match platforms.is_empty() {
                 true => "it has neither npx nor uvx nor binary".to_owned(),
-                false => format!("it has no program for {platform}, only for {}", platforms.join(", ")),
+                false => format!("it has no program for {platform}, only for {platforms}"),
             });
         };
         let program = last_part(&binary.cmd);
         Ok(AgentStart {
-            install: format!("download {}, and put its `{program}` on the PATH", binary.archive),
+            install: format!(
+                "download {}, and put its `{}` on the PATH",
+                binary.archive,
+                shell_word(&program)
+            ),
             program,
             arguments: &binary.args,
             environment: &binary.env,
@@ -139,20 +145,27 @@ impl Distribution {
 }
 
 impl PackageDistribution {
-    fn start(&self, installer: &str) -> AgentStart<'_> {
+    fn start(&self, installer: &str) -> Result<AgentStart<'_>, String> {
+        let Some(name) = name_of_package(&self.package) else {
+            return Err(format!(
+                "package {:?}: write a name of letters, digits, `.`, `_` and `-`, perhaps after `@scope/`, and a version after `@` or `==`",
+                shortened(&self.package)
+            ));
+        };
         let program = match &self.cmd {
             Some(command) => last_part(command),
-            None => last_part(without_version(&self.package)),
+            None => name.to_owned(),
         };
-        AgentStart {
+        Ok(AgentStart {
             install: format!(
-                "install it with `{installer} {}`, which must bring the program `{program}`, or correct `program` of the row",
-                self.package
+                "install it with `{installer} {}`, which must bring the program `{}`, or correct `program` of the row",
+                self.package,
+                shell_word(&program)
             ),
             program,
             arguments: &self.args,
             environment: &self.env,
-        }
+        })
     }
 }
 
@@ -164,12 +177,53 @@ fn system() -> &'static str {
     }
 }
 
-/// Removes the version from the name of a package: `@scope/name@1.0`, `name==1.0`, `name[extra]`.
-fn without_version(package: &str) -> &str {
-    let end = package.char_indices().skip(1).find(|(_, character)| "@=<>~[".contains(*character));
-    end.map_or(package, |(end, _)| &package[..end])
+/// Returns the name of a package without its scope and version: `@scope/name@1.0`, `name==1.0`. Returns `None` for everything else,
+/// such as an option, a path, an address, or a command for a shell.
+fn name_of_package(package: &str) -> Option<&str> {
+    let is_plain = |part: &str, others: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part.chars().all(|character| character.is_ascii_alphanumeric() || others.contains(character))
+    };
+    let unscoped = match package.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').filter(|(scope, _)| is_plain(scope, "._-"))?.1,
+        None => package,
+    };
+    let (name, version) = match unscoped.split_once("==").or_else(|| unscoped.split_once('@')) {
+        Some((name, version)) => (name, Some(version)),
+        None => (unscoped, None),
+    };
+    let is_package = is_plain(name, "._-") && version.is_none_or(|version| is_plain(version, "._-+"));
+    is_package.then_some(name)
 }
 
 fn last_part(path: &str) -> String {
     path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of_package;
+
+    #[test]
+    fn only_a_name_and_a_version_are_a_package() {
+        for (package, name) in [
+            ("@scope/one@2.0.0", Some("one")),
+            ("@scope/one", Some("one")),
+            ("two-acp==1.0.0+local", Some("two-acp")),
+            ("two_acp@latest", Some("two_acp")),
+            ("evil-pkg; rm -rf ~", None),
+            ("evil`id`", None),
+            ("--registry=evil", None),
+            ("one@$(id)", None),
+            ("one@", None),
+            ("somebody/repository", None),
+            ("../here", None),
+            ("https://evil.test/a.tgz", None),
+            ("@scope", None),
+            ("@/one", None),
+            ("", None),
+        ] {
+            assert_eq!(name_of_package(package), name, "{package}");
+        }
+    }
 }

@@ -30,6 +30,9 @@ const BOUND: Duration = Duration::from_secs(120);
 /// Part whose cases fail on the first finding: a secret that leaks once in many runs has leaked.
 const NEVER_TWICE: &str = "secrets";
 
+/// Enforcer of a level whose turns are rejected.
+const NOT_ENFORCED: &str = "no";
+
 /// Cases that need the usage that an agent reports.
 const USAGE: &[&str] = &["usage_is_what_the_vendor_counted", "usage_adds_up_over_the_calls_of_a_turn"];
 
@@ -102,6 +105,13 @@ pub fn verdict(part: &Part, judgement: &AgentJudgement) -> String {
         (false, true) if outcomes().next().is_some() => "no".to_owned(),
         (false, true) => "not judged".to_owned(),
     }
+}
+
+/// Returns true if a level of this name with this enforcer is attacked.
+pub fn is_attacked(level: &str, enforcer: &str) -> bool {
+    // At the widest level everything is allowed, and at the narrowest there is no command to try them with.
+    [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite].iter().any(|access| access.as_str() == level)
+        && enforcer != NOT_ENFORCED
 }
 
 /// An agent, and its program on this machine.
@@ -210,17 +220,13 @@ impl AgentUnderTest {
 
     /// Judges one access level, and returns the version of the program if it is known.
     async fn judged_level(&self, access: ToolAccess) -> (JudgedLevel, Option<String>) {
-        let support = self.agent.access.of(access);
-        let enforcer = match support {
+        let enforcer = match self.agent.access.of(access) {
             AccessSupport::Kept(AccessEnforcer::Nexus) => "sandbox",
             AccessSupport::Kept(AccessEnforcer::None) => "none",
             AccessSupport::Kept(_) => "program",
-            _ => "no",
+            _ => NOT_ENFORCED,
         };
-        // At the widest level everything is allowed, and at the narrowest there is no command to try them with.
-        let is_attacked = matches!(access, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite)
-            && support != AccessSupport::Unsupported;
-        let attack = match is_attacked {
+        let attack = match is_attacked(access.as_str(), enforcer) {
             true => self
                 .attacked(access)
                 .await
