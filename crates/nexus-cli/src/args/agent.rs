@@ -35,7 +35,7 @@ pub(crate) struct AgentAddArgs {
     /// Name or absolute path of the installed program, if it differs from that of the registry
     #[arg(long, value_name = "PROGRAM", requires = "registry")]
     pub(crate) program: Option<String>,
-    /// Replace a row of yours
+    /// Replace a row of yours, or an agent of Nexus
     #[arg(long)]
     pub(crate) force: bool,
 }
