@@ -386,7 +386,12 @@ mod tests {
             tree.oldest_start_ticks = identity_of(process.id()).unwrap().start_ticks;
             let mut snapshot = Snapshot::now();
             snapshot.rows.retain(|row| row.pid == process.id());
-            assert!(!tree.absorb(&snapshot).undecided, "it is alive, and shows that it is not of this run");
+            // While it is being started it shows no environment.
+            let until = Instant::now() + Duration::from_secs(60);
+            while tree.absorb(&snapshot).undecided {
+                assert!(Instant::now() < until, "it is alive, and shows that it is not of this run");
+                std::thread::sleep(Duration::from_millis(1));
+            }
 
             process.kill().unwrap();
             if is_reaped {
