@@ -163,7 +163,7 @@ fn next_question(
 }
 
 impl PersonQuestion {
-    /// Returns true if nobody waits for the answer.
+    /// Returns true if the turn no longer waits for the answer.
     fn is_closed(&self) -> bool {
         match self {
             Self::Approval(question) => question.answer.is_closed(),

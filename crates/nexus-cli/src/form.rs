@@ -19,7 +19,7 @@ const MAX_EXPLAINED: usize = 20;
 #[derive(Debug)]
 pub(crate) struct FormDialogue {
     question: AgentQuestion,
-    /// Number of fields that were asked.
+    /// Number of fields that have their line.
     asked: usize,
     values: Map<String, Value>,
     tries: u32,

@@ -12,7 +12,7 @@ use nexus::{
     TurnEvent, TurnResult, Usage,
     turn::{ContextUsage, ConversationCompacted, VoidCause},
 };
-use nexus_files::counted;
+use nexus_files::{counted, shortened};
 use serde_json::Value;
 
 use crate::output::printable_lines;
@@ -350,11 +350,7 @@ fn compaction_in_words(compacted: &ConversationCompacted) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_DETAIL_CHARS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
-        None => line,
-    }
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_DETAIL_CHARS)
 }
 
 #[cfg(test)]

@@ -64,4 +64,4 @@ pub use text::{UTF_16, is_utf_16, read_text, text_of, without_byte_order_mark};
 pub use whole::{
     create_once, random_name, read_bounded, remove_unfinished, replace, sync_folder, unfinished,
 };
-pub use words::{counted, shell_word};
+pub use words::{counted, shell_word, shortened};

@@ -23,9 +23,22 @@ pub fn shell_word(word: impl AsRef<OsStr>) -> String {
     }
 }
 
+/// Cuts a text after `most` characters. A cut text ends with an ellipsis.
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(["äöü", "äö", ""].map(|text| shortened(text, 2)), ["äö…", "äö", ""]);
+    }
 
     #[test]
     fn only_one_is_singular() {

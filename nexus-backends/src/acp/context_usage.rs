@@ -9,7 +9,7 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 /// Largest cost of a session, in US dollars. A larger amount is a mistake. Source: our own bound.
 const MAX_USD: f64 = 1e6;
 
-/// Parses the fill of the context. It counts no billed tokens, so it is no usage of the turn. Source: the protocol,
+/// Parses the fill of the context. The turn is billed for other tokens. Source: the protocol,
 /// `UsageUpdate`.
 pub(super) fn context_usage(update: &Value) -> Option<ContextUsage> {
     let used = tokens(update.get("used")?)?;

@@ -62,7 +62,7 @@ impl Elicitation {
             "url" => QuestionSubject::Page { id: params.id, url: params.url },
             // A client must not show a mode that it does not know. Source: the protocol, elicitation.
             other => {
-                let reason = format!("the mode {:?} is not known", shortened(other));
+                let reason = format!("the mode {:?} is not known", shown(other));
                 return Err(ElicitationFault::Unknown(reason));
             }
         };
@@ -110,10 +110,10 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
         match field(name, property) {
             Some(field) => fields.push(field.required(is_required)),
             None if is_required => {
-                let reason = format!("the type of the field {:?} is not known", shortened(name));
+                let reason = format!("the type of the field {:?} is not known", shown(name));
                 return Err(ElicitationFault::Unknown(reason));
             }
-            None => left_out.push(shortened(name)),
+            None => left_out.push(shown(name)),
         }
     }
     match required.iter().find(|name| !properties.contains_key(**name)) {
@@ -122,12 +122,9 @@ fn fields(schema: &Value, left_out: &mut Vec<String>) -> Result<Vec<QuestionFiel
     }
 }
 
-/// Returns at most the first 100 characters of a name from the agent.
-pub(super) fn shortened(name: &str) -> String {
-    match name.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-        None => name.to_owned(),
-    }
+/// Cuts a name from the agent to the length that is shown.
+pub(super) fn shown(name: &str) -> String {
+    nexus_files::shortened(name, MAX_SHOWN_CHARS)
 }
 
 /// Returns a field; `None` for a type or a form of choices that is not known.
@@ -265,7 +262,7 @@ mod tests {
         assert_eq!(form(&Value::Object(unknown), &json!([])).unwrap_err(), too_many);
         assert_eq!(form(&json!({}), &json!(names)).unwrap_err(), too_many);
         assert_eq!(form(&json!({}), &json!([7])).unwrap_err(), ElicitationFault::Malformed);
-        assert_eq!(shortened(&"ü".repeat(101)), format!("{}…", "ü".repeat(100)));
+        assert_eq!(shown(&"ü".repeat(101)), format!("{}…", "ü".repeat(100)));
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nexus_core::{AccessEnforcer, AccessSupport, ToolAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Enforcer of a level whose turns are rejected.
+const NOT_ENFORCED: &str = "no";
 
 /// Judgement of an agent's program before a simulated model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +54,27 @@ pub struct JudgedLevel {
     pub fault: Option<String>,
 }
 
+impl JudgedLevel {
+    /// Returns the name of the enforcer in a record and in lists: `program`, `sandbox`, `none`, or `no` for a level whose turns are
+    /// rejected.
+    #[must_use]
+    pub fn enforcer_name(support: AccessSupport) -> &'static str {
+        match support {
+            AccessSupport::Kept(AccessEnforcer::Nexus) => "sandbox",
+            AccessSupport::Kept(AccessEnforcer::None) => "none",
+            AccessSupport::Kept(_) => "program",
+            _ => NOT_ENFORCED,
+        }
+    }
+
+    /// Returns true if attempts to escape are made at a level with this enforcer. At the widest level everything is allowed, and at
+    /// the narrowest no command can make the attempts.
+    #[must_use]
+    pub fn is_attacked(level: ToolAccess, enforcer: &str) -> bool {
+        matches!(level, ToolAccess::ReadOnly | ToolAccess::WorkspaceWrite) && enforcer != NOT_ENFORCED
+    }
+}
+
 impl AgentJudgement {
     /// Returns the number of cases that passed, and of those that were run.
     #[must_use]
@@ -66,13 +91,15 @@ impl AgentJudgement {
         passed == run && self.is_enclosed()
     }
 
-    /// Returns true if attempts to escape were made at both levels that allow them, unless such a turn is rejected, and none succeeded.
+    /// Returns true if attempts to escape were made at each level that allows them, and none succeeded.
     #[must_use]
     pub fn is_enclosed(&self) -> bool {
-        let is_attacked = |name: &str| {
-            self.levels.get(name).is_some_and(|level| level.attempts > 0 || level.enforcer == "no")
+        let holds = |level: ToolAccess| {
+            self.levels.get(level.as_str()).is_some_and(|judged| {
+                judged.attempts > 0 || !JudgedLevel::is_attacked(level, &judged.enforcer)
+            })
         };
-        ["read-only", "workspace-write"].into_iter().all(is_attacked)
+        [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite].into_iter().all(holds)
             && self.levels.values().all(|level| level.succeeded.is_empty() && level.fault.is_none())
     }
 }

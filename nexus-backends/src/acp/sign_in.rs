@@ -4,9 +4,10 @@ use std::path::Path;
 
 use agent_client_protocol_schema::v1::AuthMethod;
 use nexus_core::visible::is_invisible;
+use nexus_files::shell_word;
 use serde_json::Value;
 
-use super::elicitation::shortened;
+use super::elicitation::shown;
 
 /// Key below `_meta` under which OpenCode names its sign-in command, in the capabilities of the client and in the method.
 /// Source: `initialize` of OpenCode 1.18.34, which has no method of type `terminal`.
@@ -51,8 +52,8 @@ impl AgentLogin {
             return Some(format!("sign in with {}, then run the turn again", commands.join(" or ")));
         }
         let ways = methods.iter().map(|method| match method.description() {
-            Some(description) => format!("{} ({})", shortened(method.name()), shortened(description)),
-            None => shortened(method.name()),
+            Some(description) => format!("{} ({})", shown(method.name()), shown(description)),
+            None => shown(method.name()),
         });
         let ways: Vec<String> = ways.take(MAX_METHODS).collect();
         (!ways.is_empty()).then(|| format!("sign in with the agent's own program: {}", ways.join(", ")))
@@ -104,11 +105,7 @@ fn quoted(word: impl AsRef<str>) -> Option<String> {
     if word.chars().any(|letter| letter.is_control() || is_invisible(letter)) {
         return None;
     }
-    let is_plain = |letter: char| letter.is_alphanumeric() || "_-./:=@%+,".contains(letter);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => Some(word.to_owned()),
-        false => Some(format!("'{}'", word.replace('\'', r"'\''"))),
-    }
+    Some(shell_word(word))
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub(crate) struct AcpTranslator {
     /// The fill of the context that was reported last.
     context: Option<ContextUsage>,
     /// Open permission questions to the host, by their numbers.
-    questions: BTreeMap<u64, Question>,
+    permissions: BTreeMap<u64, OpenPermission>,
     next_question: u64,
     /// Questions to the person that have no answer yet, by their numbers.
     elicitations: BTreeMap<u64, OpenElicitation>,
@@ -154,7 +154,7 @@ struct OpenMessage {
 
 /// Permission question to the host.
 #[derive(Debug)]
-struct Question {
+struct OpenPermission {
     id: Value,
     request: RequestPermissionRequest,
 }
@@ -189,7 +189,7 @@ impl AcpTranslator {
             usage: Usage::new(),
             cost_before: None,
             context: None,
-            questions: BTreeMap::new(),
+            permissions: BTreeMap::new(),
             next_question: 0,
             elicitations: BTreeMap::new(),
             pages: BTreeSet::new(),
@@ -620,8 +620,8 @@ impl AcpTranslator {
             () => self.script.permissions.of_call(call.action, &call.paths),
         };
         match said {
-            Permission::Yes => self.decide(&Question { id, request }, true, call.is_callers, step),
-            Permission::No => self.decide(&Question { id, request }, false, false, step),
+            Permission::Yes => self.decide(&OpenPermission { id, request }, true, call.is_callers, step),
+            Permission::No => self.decide(&OpenPermission { id, request }, false, false, step),
             Permission::Ask => {
                 let question = self.next_question;
                 self.next_question += 1;
@@ -629,13 +629,13 @@ impl AcpTranslator {
                     .with_title(call.title)
                     .with_paths(call.paths);
                 step.ask(question, asked);
-                self.questions.insert(question, Question { id, request });
+                self.permissions.insert(question, OpenPermission { id, request });
             }
         }
     }
 
-    fn decide(&mut self, question: &Question, is_allowed: bool, may_last: bool, step: &mut Step) {
-        let Question { id, request } = question;
+    fn decide(&mut self, question: &OpenPermission, is_allowed: bool, may_last: bool, step: &mut Step) {
+        let OpenPermission { id, request } = question;
         let chosen = option(&request.options, is_allowed, may_last);
         if !is_allowed || chosen.is_none() {
             self.has_refused = true;
@@ -714,7 +714,7 @@ impl Translator for AcpTranslator {
     }
 
     fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
-        if let Some(question) = self.questions.remove(&question) {
+        if let Some(question) = self.permissions.remove(&question) {
             self.decide(&question, answer.is_ok(), false, step);
         }
     }
@@ -754,7 +754,7 @@ impl Translator for AcpTranslator {
         let params = json!({ "sessionId": self.session });
         write(step, &json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
         // Answer open permission requests, because some agents wait for them before they stop.
-        for (_, question) in mem::take(&mut self.questions) {
+        for (_, question) in mem::take(&mut self.permissions) {
             self.calls.deny(&question.request.tool_call.tool_call_id.to_string());
             let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
             write(step, &json!({ "jsonrpc": "2.0", "id": question.id, "result": cancelled }));

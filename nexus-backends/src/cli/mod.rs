@@ -48,7 +48,7 @@ mod contract;
 mod drive;
 #[cfg(test)]
 mod driver_tests;
-pub(crate) mod enforcement;
+mod enforcement;
 pub(crate) mod kept;
 #[cfg(test)]
 mod mcp_tests;
@@ -56,6 +56,7 @@ pub(crate) mod number;
 pub(crate) mod permission;
 pub(crate) mod process_sandbox;
 pub(crate) mod program_files;
+pub(crate) mod program_start;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;

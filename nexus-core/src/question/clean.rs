@@ -28,12 +28,7 @@ pub(super) fn redact(question: &mut AgentQuestion, redactor: &Redactor) -> Resul
 
 /// Shortens the texts for a person.
 pub(super) fn shorten(question: &mut AgentQuestion) {
-    texts(question, &mut |text, limit| {
-        if let Some((end, _)) = text.char_indices().nth(limit) {
-            text.truncate(end);
-            text.push('…');
-        }
-    });
+    texts(question, &mut |text, limit| *text = nexus_files::shortened(text, limit));
 }
 
 /// Calls `change` with each text for a person, and with the largest number of its characters.

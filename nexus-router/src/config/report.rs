@@ -98,10 +98,7 @@ fn placed(found: Vec<PlacedProblem>, text: &str) -> Vec<Problem> {
 
 /// Returns a name in quotation marks, shortened if it is long.
 pub(crate) fn quoted(name: &str) -> String {
-    match name.char_indices().nth(MAX_QUOTED) {
-        Some((end, _)) => format!("{:?}", format!("{}…", &name[..end])),
-        None => format!("{name:?}"),
-    }
+    format!("{:?}", nexus_files::shortened(name, MAX_QUOTED))
 }
 
 impl Node {

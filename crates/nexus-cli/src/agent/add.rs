@@ -32,8 +32,6 @@ pub(crate) struct AddedAgent {
     /// Command that started an agent of this name until now.
     #[serde(skip)]
     replaced: Option<Vec<String>>,
-    #[serde(skip)]
-    command: Vec<String>,
 }
 
 pub(super) fn add(
@@ -50,11 +48,7 @@ pub(super) fn add(
     let earlier = agents(context).agents.into_iter().find(|agent| agent.name == args.name);
     let is_replacing = earlier.as_ref().is_some_and(|agent| !agent.is_yours);
     if is_replacing && !args.force {
-        let message = format!(
-            "Nexus has an agent {:?}: {}",
-            args.name,
-            effect_on_entries(&args.name, &command_of(&row))
-        );
+        let message = format!("Nexus has an agent {:?}: {}", args.name, effect_on_entries(&args.name, &row));
         return Err(
             CommandError::failed(message).with_advice("replace it with --force, or choose another name")
         );
@@ -63,7 +57,7 @@ pub(super) fn add(
     let is_written = files.write_row(&args.name, &row, args.force).map_err(|fault| unusable(&fault))?;
     let file = files.path(&args.name);
     if !is_written {
-        let effect = effect_on_entries(&args.name, &command_of(&row));
+        let effect = effect_on_entries(&args.name, &row);
         let message = format!("{} has a row already: {effect}", file.display());
         return Err(CommandError::failed(message).with_advice("replace it with --force"));
     }
@@ -71,7 +65,6 @@ pub(super) fn add(
     let added = AddedAgent {
         agent: args.name.clone(),
         file,
-        command: command_of(&row),
         row,
         is_replacing,
         install: listed.install().to_owned(),
@@ -85,7 +78,7 @@ pub(super) fn add(
 /// Checks that the program of a row is the name of a program or the path of one.
 fn check_program(row: &Map<String, Value>) -> Result<(), CommandError> {
     let program = row.get("program").and_then(Value::as_str).unwrap_or_default();
-    // `.` and `..` are no names of files, and a program that begins with `-` is an option to the command that starts it.
+    // `.` and `..` name folders, and the command that starts the program would read a `-` as an option.
     match Path::new(program).file_name().is_some() && !program.starts_with('-') {
         true => Ok(()),
         false => Err(CommandError::usage(format_args!(
@@ -105,10 +98,10 @@ fn command_of(row: &Map<String, Value>) -> Vec<String> {
 }
 
 /// Returns the effect of a new row on the entries that exist.
-fn effect_on_entries(name: &str, command: &[String]) -> String {
+fn effect_on_entries(name: &str, row: &Map<String, Value>) -> String {
     format!(
         "with this row every entry of nexus.yaml with `agent: {name}` starts `{}`, with the credential of that entry if it has one",
-        command_line(command)
+        command_line(&command_of(row))
     )
 }
 
@@ -145,7 +138,7 @@ impl AddedAgent {
         let row = Value::Object(self.row.clone());
         let replaced = self.replaced.as_ref().map(|command| {
             let origin = if self.is_replacing { "the agent of Nexus" } else { "your row" };
-            let effect = effect_on_entries(&self.agent, &self.command);
+            let effect = effect_on_entries(&self.agent, &self.row);
             printable(&format!(
                 "It replaces {origin} with this name, which started `{}`: {effect}.",
                 command_line(command)

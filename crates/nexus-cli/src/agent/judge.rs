@@ -10,10 +10,10 @@ use std::{
 
 use futures::FutureExt as _;
 use nexus::{
-    AgentFiles, AgentJudgement, BuildContext, JudgedLevel, KnownAgentSummary,
+    AgentFiles, AgentJudgement, BuildContext, JudgedLevel, KnownAgentSummary, ToolAccess,
     process::{executable::Executable, sandbox::Sandbox},
 };
-use nexus_testkit::judge::{AGENT_PARTS, AgentUnderTest, is_attacked, judge_agent, verdict};
+use nexus_testkit::judge::{AGENT_PARTS, AgentUnderTest, judge_agent, verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -121,11 +121,17 @@ fn level_text(name: &str, level: &JudgedLevel) -> String {
     let JudgedLevel { enforcer, attempts, succeeded, fault } = level;
     let attacked = match (attempts, fault) {
         (_, Some(fault)) => format!(": {fault}"),
-        (0, None) if is_attacked(name, enforcer) => ": not attacked: the agent ran nothing".to_owned(),
+        (0, None) if level_of(name).is_some_and(|level| JudgedLevel::is_attacked(level, enforcer)) => {
+            ": not attacked: the agent ran nothing".to_owned()
+        }
         (0, None) => String::new(),
         (attempts, None) => format!(": {} of {attempts} attempts to escape succeeded", succeeded.len()),
     };
     format!("enforced by: {enforcer}{attacked}")
+}
+
+fn level_of(name: &str) -> Option<ToolAccess> {
+    ToolAccess::ALL.into_iter().find(|level| level.as_str() == name)
 }
 
 #[cfg(test)]

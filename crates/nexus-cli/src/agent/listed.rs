@@ -1,8 +1,6 @@
 //! An agent that a backend can name, in lists and in full.
 
-use nexus::{
-    AccessEnforcer, AccessSupport, AccessTable, AgentFactsEvidence, AgentJudgement, KnownAgentSummary,
-};
+use nexus::{AccessTable, AgentFactsEvidence, AgentJudgement, JudgedLevel, KnownAgentSummary};
 use nexus_files::shell_word;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -219,12 +217,7 @@ pub(super) fn command_line(words: &[String]) -> String {
 
 impl LevelEnforcers {
     fn of(access: AccessTable) -> Self {
-        let enforcer = |support: AccessSupport| match support {
-            AccessSupport::Kept(AccessEnforcer::Nexus) => "sandbox",
-            AccessSupport::Kept(AccessEnforcer::None) => "none",
-            AccessSupport::Kept(_) => "program",
-            _ => "no",
-        };
+        let enforcer = JudgedLevel::enforcer_name;
         Self {
             scoped_only: enforcer(access.scoped_only),
             read_only: enforcer(access.read_only),

@@ -1,4 +1,4 @@
-//! Names from a file of somebody else in a message.
+//! Names in a message that come from a file, which may be long and many.
 
 /// Most names in a message.
 const MAX_NAMES: usize = 20;
@@ -18,8 +18,5 @@ pub(super) fn listed_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 
 /// Cuts a text from a file to a length that fits a message.
 pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    nexus_files::shortened(text, MAX_CHARS)
 }

@@ -29,7 +29,7 @@ pub(crate) struct AgentAddArgs {
     /// File of an agent registry, such as registry.json of the Agent Client Protocol
     #[arg(long, value_name = "FILE", required_unless_present = "command", conflicts_with = "command")]
     pub(crate) registry: Option<PathBuf>,
-    /// Program and arguments that start the agent, for one that is in no registry
+    /// Program and arguments that start an agent without a registry
     #[arg(long, value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// Name or absolute path of the installed program, if it differs from that of the registry

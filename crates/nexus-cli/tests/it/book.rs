@@ -171,11 +171,9 @@ fn the_judged_agents() {
     for agent in &list.agents {
         let _ = write!(table, "\n| `{}` |", agent.name);
         for access in nexus::ToolAccess::ALL {
-            let enforcer = match agent.access.of(access) {
-                nexus::AccessSupport::Kept(nexus::AccessEnforcer::Nexus) => "sandbox",
-                nexus::AccessSupport::Kept(nexus::AccessEnforcer::None) => "none",
-                nexus::AccessSupport::Kept(_) => "program",
-                _ => "rejected",
+            let enforcer = match nexus::JudgedLevel::enforcer_name(agent.access.of(access)) {
+                "no" => "rejected",
+                enforcer => enforcer,
             };
             let level = agent.judged.as_ref().and_then(|judged| judged.levels.get(access.as_str()));
             let attacked = match level {

@@ -9,9 +9,7 @@ use std::{
 
 use futures::{StreamExt as _, stream};
 use nexus_backends::acp::{AgentJudgement, JudgedCase, JudgedLevel, KnownAgentSummary, kind};
-use nexus_core::{
-    AccessEnforcer, AccessSupport, BackendKind as _, BuildContext, ExecutionBackend, ToolAccess,
-};
+use nexus_core::{BackendKind as _, BuildContext, ExecutionBackend, ToolAccess};
 use serde_json::{Map, Value, json};
 
 use super::Part;
@@ -29,9 +27,6 @@ const BOUND: Duration = Duration::from_secs(120);
 
 /// Part whose cases fail on the first finding: a secret that leaks once in many runs has leaked.
 const NEVER_TWICE: &str = "secrets";
-
-/// Enforcer of a level whose turns are rejected.
-const NOT_ENFORCED: &str = "no";
 
 /// Cases that need the usage that an agent reports.
 const USAGE: &[&str] = &["usage_is_what_the_vendor_counted", "usage_adds_up_over_the_calls_of_a_turn"];
@@ -105,13 +100,6 @@ pub fn verdict(part: &Part, judgement: &AgentJudgement) -> String {
         (false, true) if outcomes().next().is_some() => "no".to_owned(),
         (false, true) => "not judged".to_owned(),
     }
-}
-
-/// Returns true if a level of this name with this enforcer is attacked.
-pub fn is_attacked(level: &str, enforcer: &str) -> bool {
-    // At the widest level everything is allowed, and at the narrowest there is no command to try them with.
-    [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite].iter().any(|access| access.as_str() == level)
-        && enforcer != NOT_ENFORCED
 }
 
 /// An agent, and its program on this machine.
@@ -220,13 +208,8 @@ impl AgentUnderTest {
 
     /// Judges one access level, and returns the version of the program if it is known.
     async fn judged_level(&self, access: ToolAccess) -> (JudgedLevel, Option<String>) {
-        let enforcer = match self.agent.access.of(access) {
-            AccessSupport::Kept(AccessEnforcer::Nexus) => "sandbox",
-            AccessSupport::Kept(AccessEnforcer::None) => "none",
-            AccessSupport::Kept(_) => "program",
-            _ => NOT_ENFORCED,
-        };
-        let attack = match is_attacked(access.as_str(), enforcer) {
+        let enforcer = JudgedLevel::enforcer_name(self.agent.access.of(access));
+        let attack = match JudgedLevel::is_attacked(access, enforcer) {
             true => self
                 .attacked(access)
                 .await
@@ -281,9 +264,5 @@ async fn outcome(subject: &DelegatedSubject, case: &str) -> JudgedCase {
 /// Cuts a finding, which may quote a whole answer of a model.
 fn short(finding: &str) -> String {
     const MAX_CHARS: usize = 300;
-    let line = finding.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
-    }
+    nexus_files::shortened(&finding.split_whitespace().collect::<Vec<_>>().join(" "), MAX_CHARS)
 }

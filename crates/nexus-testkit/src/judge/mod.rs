@@ -14,7 +14,7 @@ use std::path::Path;
 
 use futures::{StreamExt as _, stream};
 
-pub use agent::{AGENT_PARTS, AgentUnderTest, is_attacked, judge_agent, verdict};
+pub use agent::{AGENT_PARTS, AgentUnderTest, judge_agent, verdict};
 pub use judged_agents::JudgedAgents;
 pub use page::page;
 pub use program::Program;

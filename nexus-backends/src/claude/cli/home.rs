@@ -260,7 +260,7 @@ mod tests {
 
     use super::*;
     use crate::claude::cli::tests::callers;
-    use crate::cli::enforcement::environment_outside;
+    use crate::cli::program_start::environment_outside;
     use nexus_process::environment::Environment;
     use nexus_process::run_registry::RunEntry;
 

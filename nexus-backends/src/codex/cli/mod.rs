@@ -96,7 +96,7 @@ use crate::auth::Lease;
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
 use crate::cli::caller_tools;
-use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
+use crate::cli::program_start::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::provider::CredentialProvider;
 use crate::cli::refusal;
 use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};

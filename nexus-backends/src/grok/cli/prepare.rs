@@ -14,7 +14,7 @@ use super::{
 };
 use crate::auth::Lease;
 use crate::cli::StartupWait;
-use crate::cli::enforcement::{ProgramStart, ReadyProcess, SandboxNeeds};
+use crate::cli::program_start::{ProgramStart, ReadyProcess, SandboxNeeds};
 use crate::cli::refusal;
 use crate::cli::sandboxed_program::{SandboxFiles, SandboxHome};
 use crate::cli::settings::Billing;
