@@ -313,7 +313,7 @@ pub enum AccessEnforcer {
     Os,
     /// The vendor's program, by its own rules.
     Vendor,
-    /// Nexus: its own tools check each path, and run commands in its sandbox.
+    /// Nexus: its own tools check each path, and its sandbox encloses commands or a whole program.
     Nexus,
     /// No enforcer is needed: the agent has no tools of its own.
     None,
