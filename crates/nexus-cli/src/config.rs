@@ -8,8 +8,8 @@ use std::{
 };
 
 use nexus::{
-    BuildContext, ConfigFile, DetectedConfig, Fleet, FleetHoldStore, FleetPools, NothingDetected, Registry,
-    Router,
+    BuildContext, ConfigFile, DetectedConfig, Fleet, FleetHoldStore, FleetPools, KnownAgentSummary,
+    NothingDetected, Registry, Router, agents,
     hold::{FileHoldStore, HoldStore},
 };
 use nexus_broker::BrokerSection;
@@ -229,7 +229,7 @@ impl UntrustedConfig {
         if let Err(error) = self.file.value() {
             return error.into();
         }
-        let (reason, uses) = (self.reason(), ConfigUses::of(&self.file));
+        let (reason, uses) = (self.reason(), ConfigUses::of(&self.file, &known_agents()));
         CommandError::no_configuration(format!(
             "{} {reason}, and is not used. It would use:{}",
             path.display(),
@@ -238,6 +238,11 @@ impl UntrustedConfig {
         .with_subject(path.display())
         .with_advice_below(ADVICE)
     }
+}
+
+/// Returns the agents that a configuration of this process can name.
+pub(crate) fn known_agents() -> Vec<KnownAgentSummary> {
+    agents(&BuildContext::from_process()).agents
 }
 
 /// Returns the detected configuration. The error says which files do not exist, and what was found.

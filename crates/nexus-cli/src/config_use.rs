@@ -4,7 +4,7 @@ mod provided;
 
 use std::{collections::BTreeSet, fmt, path::Path};
 
-use nexus::{ConfigFile, redact::Redactor};
+use nexus::{ConfigFile, KnownAgentSummary, redact::Redactor};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -93,13 +93,15 @@ pub(crate) struct ConfigUses {
 pub(crate) struct FirstUses<'a>(&'a ConfigUses);
 
 impl ConfigUses {
-    /// Returns the values of a file. A file that is not YAML has none.
-    pub(crate) fn of(file: &ConfigFile) -> Self {
+    /// Returns the values of a file. A file that is not YAML has none. A backend can name one of `agents`, whose program is then
+    /// started.
+    pub(crate) fn of(file: &ConfigFile, agents: &[KnownAgentSummary]) -> Self {
         let value = file.value().unwrap_or_default();
         let folder = file.path().parent().unwrap_or(Path::new(""));
         let mut found = backends(&value);
         collect(&value, "", folder, &mut found);
         found.extend(provided::uses(&value, &nexus::registry()));
+        found.extend(provided::programs(&value, agents));
         found.sort_by_key(|found| found.kind);
         Self { all: found }
     }
@@ -305,7 +307,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nexus.yaml");
         std::fs::write(&path, text).unwrap();
-        ConfigUses::of(&ConfigFile::read(path).unwrap())
+        ConfigUses::of(&ConfigFile::read(path).unwrap(), &[])
     }
 
     #[test]

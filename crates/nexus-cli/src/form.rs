@@ -8,8 +8,10 @@ use serde_json::{Map, Value, json};
 
 use crate::screen::QUESTION_MARK;
 
-/// Line that declines a question. A field may take every other text.
+/// Line that declines a question. A field may take every other text, but for [`NO_VALUE`].
 const DECLINE: &str = "/no";
+/// Line that leaves an optional field without a value if one is proposed.
+const NO_VALUE: &str = "/none";
 /// Largest number of lines for one field, or for the review, that do not fit. Source: our own bound.
 const MAX_TRIES: u32 = 5;
 /// Largest number of choices that are shown with their explanation. Source: our own bound.
@@ -64,7 +66,10 @@ impl FormDialogue {
             return declined();
         }
         let Some(field) = self.question.fields().get(self.asked) else { return self.reviewed(line) };
-        let parsed = match (line.trim().is_empty(), self.proposed(field)) {
+        let proposed = self.proposed(field);
+        let is_cleared = line.trim() == NO_VALUE && proposed.is_some() && !field.is_required;
+        let parsed = match (line.trim().is_empty(), proposed) {
+            _ if is_cleared => Ok(None),
             (true, Some(value)) => Ok(Some(value)),
             (true, None) if field.is_required => Err("a value is needed".to_owned()),
             (true, None) => Ok(None),
@@ -72,8 +77,9 @@ impl FormDialogue {
         };
         match parsed {
             Ok(value) => {
-                if let Some(value) = value {
-                    self.values.insert(field.name.clone(), value);
+                match value {
+                    Some(value) => drop(self.values.insert(field.name.clone(), value)),
+                    None => drop(self.values.remove(&field.name)),
                 }
                 (self.asked, self.tries) = (self.asked + 1, 0);
                 FormStep::Ask(self.prompt())
@@ -127,6 +133,9 @@ impl FormDialogue {
         // A value of an earlier round is proposed again.
         if let Some(value) = self.proposed(field) {
             hints.push(format!("empty: {}", Visible(&shown(&value))));
+            if !field.is_required {
+                hints.push(format!("{NO_VALUE}: no value"));
+            }
         } else if !field.is_required {
             hints.push("empty: no value".to_owned());
         }
@@ -283,6 +292,18 @@ mod tests {
         }
         let expected = json!({ "name": "Ada", "sure": false, "one": "a", "some": ["a", "b"], "age": 36 });
         assert_eq!(dialogue.line("y"), answered(expected));
+    }
+
+    #[test]
+    fn a_proposed_value_of_an_optional_field_can_be_left_out() {
+        let mut dialogue = all();
+        dialogue.line("Ada");
+        let FormStep::Ask(text) = dialogue.line("36") else { panic!("the next field is not asked for") };
+        assert!(text.contains("/none: no value"), "{text}");
+        for line in ["/none", "a", "", "c", "", "/none", "", "", ""] {
+            assert!(matches!(dialogue.line(line), FormStep::Ask(_)), "{line}");
+        }
+        assert_eq!(dialogue.line("y"), answered(json!({ "name": "Ada", "sure": true, "one": "a" })));
     }
 
     #[test]

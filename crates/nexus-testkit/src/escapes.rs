@@ -102,6 +102,8 @@ pub struct EscapeSite {
 impl EscapeSite {
     /// Number of tries.
     pub const TRIES: usize = READS.len() + WRITES.len();
+    /// Number of the tries that read, and report what they read.
+    const TRIES_TO_READ: usize = READS.len();
 
     /// Puts the secrets beside a project, which has the folder `.git/hooks`, and beside it a file `outside.txt` with the word `canary`.
     ///

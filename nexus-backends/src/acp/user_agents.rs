@@ -89,7 +89,7 @@ impl AgentFiles {
         is_replacing: bool,
     ) -> Result<bool, AgentFileError> {
         self.row(name, row)?;
-        let bytes = text_of_file(row);
+        let bytes = self.text_of_file(name, row)?;
         if is_replacing {
             return self.replaced(name, &bytes).map(|()| true);
         }
@@ -115,7 +115,8 @@ impl AgentFiles {
         let judged =
             serde_json::to_value(judgement).map_err(|error| self.fault(name, JUDGED, error.to_string()))?;
         content.insert(JUDGED.to_owned(), judged);
-        self.replaced(name, &text_of_file(&content))
+        let bytes = self.text_of_file(name, &content)?;
+        self.replaced(name, &bytes)
     }
 
     /// Returns the names of the agents that have a file.
@@ -189,6 +190,19 @@ impl AgentFiles {
         Ok(Some(content))
     }
 
+    /// Encodes the content of a file. A file over the bound could not be read again.
+    fn text_of_file(&self, name: &str, content: &Map<String, Value>) -> Result<Vec<u8>, AgentFileError> {
+        let text = format!("{:#}\n", Value::Object(content.clone())).into_bytes();
+        match u64::try_from(text.len()).is_ok_and(|bytes| bytes <= MAX_BYTES) {
+            true => Ok(text),
+            false => Err(self.fault(
+                name,
+                "",
+                format!("it must have at most {MAX_BYTES} bytes, and has {}", text.len()),
+            )),
+        }
+    }
+
     fn replaced(&self, name: &str, bytes: &[u8]) -> Result<(), AgentFileError> {
         replace(&self.path(name), bytes).map_err(|error| self.unwritten(name, &error))
     }
@@ -217,10 +231,6 @@ impl AgentFileError {
             "is missing: write the program that starts the agent",
         )
     }
-}
-
-fn text_of_file(content: &Map<String, Value>) -> Vec<u8> {
-    format!("{:#}\n", Value::Object(content.clone())).into_bytes()
 }
 
 impl fmt::Display for AgentFileError {

@@ -1,6 +1,7 @@
-//! Values that the row of a provider adds to a backend: the address and the credential, which the file does not contain.
+//! Values that a backend gets by a name in the file: the address and credential of a provider's row, and the program of an agent
+//! of the user.
 
-use nexus::{ProviderSummary, Providers, Registry};
+use nexus::{KnownAgentSummary, ProviderSummary, Providers, Registry};
 use serde_json::{Map, Value, json};
 
 use super::{ConfigUse, ConfigUseKind, shown, shown_value};
@@ -29,6 +30,22 @@ pub(super) fn uses(value: &Value, registry: &Registry) -> Vec<ConfigUse> {
         }
     }
     found
+}
+
+/// Returns the programs of the user's own agents that the backends of a configuration name. Those of Nexus's agents are known.
+pub(super) fn programs(value: &Value, agents: &[KnownAgentSummary]) -> Vec<ConfigUse> {
+    let entries = value["backends"].as_object().into_iter().flatten();
+    let named = entries.filter_map(|(id, entry)| {
+        let name = entry.get("command").is_none().then(|| entry["agent"].as_str())??;
+        let agent = agents.iter().find(|agent| agent.is_yours && agent.name == name)?;
+        Some(ConfigUse {
+            kind: ConfigUseKind::Program,
+            key: format!("backends.{}.agent", shown(id)),
+            value: shown_value(ConfigUseKind::Program, &json!(agent.command)),
+            is_in_folder: false,
+        })
+    });
+    named.collect()
 }
 
 /// Returns the settings of an entry after its row was applied. An entry that cannot be completed gets the row's address with the

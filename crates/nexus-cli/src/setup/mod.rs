@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 use nexus::{BuildContext, NothingDetected, Vendor, detection::UnusedFinding, vendors};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use self::{
     person::Person,
@@ -103,9 +104,11 @@ pub(crate) async fn setup(
         print_state(&plan, state);
     }
     let mut trials = Vec::new();
+    let mut is_paid = false;
     if let (Some(survey), Some(file)) = (&survey, plan.file()) {
         let _activity = Activity::start("running a simulated turn of each vendor");
         let value = file.value()?;
+        is_paid = is_paid_for_each_call(&value);
         let folder = path.parent().unwrap_or(&path);
         trials = trial::trials(&survey.backends, &value, folder).await?;
     }
@@ -115,7 +118,7 @@ pub(crate) async fn setup(
     let have_passed = trials.iter().all(|trial| trial.severity != Severity::Problem);
     checks.extend(trials);
     let ready = is_written && have_passed && survey.as_ref().is_some_and(Survey::would_start);
-    let next = next_steps(&checks, &ways, state, ready);
+    let next = next_steps(&checks, &ways, state, ready.then_some(is_paid));
     let configuration = ConfigReport::of(&plan, state);
     out.show(&SetupReport { checks, configuration, ready, next }, |report| {
         say("");
@@ -277,16 +280,24 @@ fn print_state(plan: &ConfigPlan, state: ConfigState) {
     });
 }
 
-/// Returns the advice at the end.
-fn next_steps(checks: &[Check], ways: &[String], state: ConfigState, ready: bool) -> Vec<String> {
+/// Returns true if every backend of a configuration is metered.
+fn is_paid_for_each_call(configuration: &Value) -> bool {
+    configuration["backends"].as_object().is_some_and(|backends| {
+        !backends.is_empty() && backends.values().all(|settings| settings["billing"] == "metered")
+    })
+}
+
+/// Returns the advice at the end. `ready` is `None` if no turn would start, else tells if each call is paid.
+fn next_steps(checks: &[Check], ways: &[String], state: ConfigState, ready: Option<bool>) -> Vec<String> {
     let mut next: Vec<String> = match state {
         ConfigState::Proposed => vec!["`nexus setup --yes` writes the file".to_owned()],
         ConfigState::Refused => vec!["add the entries above, then run `nexus setup` again".to_owned()],
         ConfigState::Nothing => ways.to_vec(),
         _ => Vec::new(),
     };
-    if ready {
-        next.push("nexus run 'What does this project do?'".to_owned());
+    if let Some(is_paid) = ready {
+        let price = if is_paid { " (each call is paid)" } else { "" };
+        next.push(format!("nexus run 'What does this project do?'{price}"));
     } else if state == ConfigState::Nothing {
         next.push("`nexus setup` again; `nexus demo` shows a whole task without any of them".to_owned());
     } else if checks.iter().any(|check| check.severity == Severity::Problem) {
@@ -321,6 +332,8 @@ impl ConfigReport {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -334,5 +347,21 @@ mod tests {
         ] {
             assert_eq!(advised_command(advice), command, "{advice}");
         }
+    }
+
+    #[test]
+    fn the_first_turn_is_called_paid_if_nothing_else_could_run_it() {
+        let key = json!({ "kind": "responses", "billing": "metered" });
+        for (backends, expected) in [
+            (json!({ "openai": key }), "nexus run 'What does this project do?' (each call is paid)"),
+            (
+                json!({ "openai": key, "claude": { "kind": "claude-cli" } }),
+                "nexus run 'What does this project do?'",
+            ),
+        ] {
+            let is_paid = is_paid_for_each_call(&json!({ "backends": backends }));
+            assert_eq!(next_steps(&[], &[], ConfigState::Written, Some(is_paid)), [expected]);
+        }
+        assert!(!is_paid_for_each_call(&json!({})));
     }
 }

@@ -167,3 +167,18 @@ fn a_configuration_that_cannot_be_read_is_not_passed_over() {
         let _ = fs::remove_dir(&path);
     }
 }
+
+/// The file names the agent alone, and its program is in the home.
+#[test]
+fn the_program_of_the_users_own_agent_is_shown() {
+    let folder = Folder::empty();
+    let agents = folder.nexus_home().join("agents");
+    fs::create_dir_all(&agents).unwrap();
+    fs::write(agents.join("mine.json"), r#"{ "program": "my-agent", "arguments": ["--acp"] }"#).unwrap();
+    fs::write(folder.path().join("nexus.yaml"), "backends: { a: { kind: acp, agent: mine } }\n").unwrap();
+    let program = r#"program     ["my-agent","--acp"]  (backends.a.agent)"#;
+    let refused = nexus(&folder, &["explain"]);
+    assert!(stderr(&refused).contains(program), "{}", stderr(&refused));
+    let trusted = nexus(&folder, &["trust"]);
+    assert!(text(&trusted.stdout).contains(program), "{}", text(&trusted.stdout));
+}

@@ -156,8 +156,9 @@ fn failed(judgement: &AgentJudgement) -> impl Iterator<Item = &str> {
 }
 
 fn escapes(judgement: &AgentJudgement) -> String {
-    let of_level = |(name, level): (&String, &JudgedLevel)| {
-        format!("{name} {} of {}", level.succeeded.len(), level.attempts)
+    let of_level = |(name, level): (&String, &JudgedLevel)| match level.attempts {
+        0 => format!("{name} none made"),
+        attempts => format!("{name} {} of {attempts}", level.succeeded.len()),
     };
     judgement.levels.iter().map(of_level).collect::<Vec<_>>().join(", ")
 }

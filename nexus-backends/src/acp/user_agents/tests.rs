@@ -122,3 +122,13 @@ fn a_row_is_written_once_and_a_judgement_stays_beside_it() {
     files.record("opencode", &judgement).unwrap();
     assert!(files.read("opencode").unwrap().unwrap().judged.is_some());
 }
+
+#[test]
+fn a_row_that_could_not_be_read_again_is_not_written() {
+    let home = tempfile::tempdir().unwrap();
+    let files = AgentFiles::in_home(home.path());
+    let row = json!({ "program": "mine", "arguments": ["x".repeat(300 << 10)] });
+    let error = files.write_row("mine", row.as_object().unwrap(), false).unwrap_err();
+    assert!(error.reason.contains("at most 262144 bytes"), "{error}");
+    assert!(!files.path("mine").exists());
+}

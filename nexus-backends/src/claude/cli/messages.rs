@@ -39,6 +39,8 @@ pub(super) struct Messages {
     last: Option<MessageId>,
     last_text: String,
     counted: Usage,
+    /// Tokens of the last model call that reported them: its whole request, and its answer.
+    context_tokens: Option<u64>,
     /// Joins characters that two deltas of the agent's own message split.
     halves: HalfJoiner,
 }
@@ -185,7 +187,9 @@ impl Messages {
     /// Ends the open message, or retracts its unconfirmed part.
     pub(super) fn close(&mut self, step: &mut Step) {
         let Some(open) = self.own.take() else { return };
-        self.counted = self.counted.plus(&open.counted());
+        let counted = open.counted();
+        self.counted = self.counted.plus(&counted);
+        self.context_tokens = counted.total_tokens().or(self.context_tokens);
         if open.is_whole() {
             if open.is_confirmed || open.stop_reason.is_some() {
                 self.ended(&open);
@@ -251,6 +255,11 @@ impl Messages {
     /// Returns the reported usage of the messages of the turn's own agent.
     pub(super) fn counted(&self) -> Usage {
         self.counted
+    }
+
+    /// Returns the number of tokens in the model's context after the last message of the turn's own agent.
+    pub(super) fn context_tokens(&self) -> Option<u64> {
+        self.context_tokens
     }
 
     fn open_own(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {

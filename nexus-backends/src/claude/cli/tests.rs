@@ -389,6 +389,33 @@ fn usage_that_cannot_be_found_is_missed_aloud() {
     assert!(warns(json!(null)).0);
 }
 
+/// The result counts a sub-agent's model too, and the context is that of the last call, not the sum of all calls.
+#[test]
+fn the_fill_of_the_context_is_that_of_the_last_message() {
+    let mut conversation = conversation(ToolAccess::Unrestricted, None);
+    let message = |id: &str, input: u64| {
+        json!({ "type": "assistant", "message": { "id": id, "content": [{ "type": "text", "text": "Hi" }],
+            "stop_reason": "end_turn",
+            "usage": { "input_tokens": input, "cache_read_input_tokens": 30, "output_tokens": 5 } } })
+    };
+    read(
+        &mut conversation,
+        &json!({ "type": "system", "subtype": "init", "model": "claude-sonnet-5", "tools": [] }),
+    );
+    read(&mut conversation, &message("m1", 100));
+    read(&mut conversation, &message("m2", 200));
+    let line = json!({ "type": "result", "subtype": "success", "num_turns": 2, "result": "Hi", "modelUsage": {
+        "claude-haiku-5": { "inputTokens": 7, "contextWindow": 200_000 },
+        "claude-sonnet-5[1m]": { "inputTokens": 300, "contextWindow": 1_000_000 },
+    } });
+    let step = read(&mut conversation, &line);
+    let found = step.events.iter().find_map(|event| match event {
+        TurnEvent::ContextUsage(usage) => Some((usage.used_tokens, usage.window_tokens)),
+        _ => None,
+    });
+    assert_eq!(found, Some((235, Some(1_000_000))));
+}
+
 #[test]
 fn a_call_of_a_tool_that_is_not_there_changes_nothing() {
     let mut conversation = conversation(ToolAccess::ScopedOnly, None);

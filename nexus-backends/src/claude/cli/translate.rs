@@ -10,7 +10,9 @@ use nexus_core::{
     ToolAccess, TurnEvent, Usd,
     harness::Failure,
     lenient_json::Halves,
-    turn::{ConversationCompacted, RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
+    turn::{
+        ContextUsage, ConversationCompacted, RateLimitNotification, RateLimitStatus, Retrying, Unrecognized,
+    },
 };
 use serde_json::Value;
 
@@ -83,6 +85,8 @@ pub(crate) struct ClaudeTranslator {
     is_listed: bool,
     is_streaming: bool,
     is_stopping: bool,
+    /// The turn's own model, as the CLI named it when it started.
+    model: Option<String>,
     messages: Messages,
     calls: ProcessCalls,
     /// Background tasks that have not ended.
@@ -129,6 +133,7 @@ impl ClaudeTranslator {
             is_listed: false,
             is_streaming: false,
             is_stopping: false,
+            model: None,
             messages: Messages::default(),
             calls,
             tasks: BTreeSet::new(),
@@ -353,6 +358,7 @@ impl ClaudeTranslator {
         self.stage = Stage::Asked;
         self.inputs.goes_on();
         self.is_streaming = false;
+        self.model.clone_from(&line.model);
         step.model = line.model.map(ModelId::new);
         step.version = line.claude_code_version;
         if let Some(session) = line.session_id {
@@ -556,10 +562,15 @@ impl ClaudeTranslator {
             self.opening.session.is_at(session.clone());
         }
         self.account_for(&line, step);
+        let window = line.context_window(self.model.as_deref());
         let verdict = match outcome::judge(&line, &self.witness) {
             Ok(finish) => self.answered(line, finish, step),
             Err(failure) => TurnOutcome::Failed(failure),
         };
+        // The last message ended with the line at the latest.
+        if let Some(used) = self.messages.context_tokens() {
+            step.event(ContextUsage::new(used, window));
+        }
         step.resume = self.opening.session.handle();
         self.witness = Witness::default();
         self.calls.forget();

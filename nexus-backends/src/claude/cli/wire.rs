@@ -253,6 +253,18 @@ pub(super) struct ResultLine {
     pub(super) permission_denials: Vec<PermissionDenial>,
 }
 
+impl ResultLine {
+    /// Returns the size of the context of `model`, or of the only model in the line. A key can have a suffix in
+    /// brackets, such as `[1m]`, that the name of the model lacks.
+    pub(super) fn context_window(&self, model: Option<&str>) -> Option<u64> {
+        let bare = |name: &str| name.split('[').next().map(str::to_owned);
+        let mut named =
+            self.model_usage.iter().filter(|(name, _)| model.is_some_and(|model| bare(name) == bare(model)));
+        let only = || self.model_usage.values().next().filter(|_| self.model_usage.len() == 1);
+        named.next().map(|(_, usage)| usage).or_else(only)?.context_window
+    }
+}
+
 /// Usage of one model, including sub-agents and repeated calls.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -268,6 +280,9 @@ pub(super) struct ModelUsage {
     /// Part of the output tokens. Reported from 2.1.329 on.
     #[serde(deserialize_with = "number::count")]
     pub(super) thinking_tokens: Option<u64>,
+    /// Size of the model's context, in tokens.
+    #[serde(deserialize_with = "number::count")]
+    pub(super) context_window: Option<u64>,
 }
 
 /// A denied call.
