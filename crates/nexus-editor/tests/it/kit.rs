@@ -31,6 +31,7 @@ use tokio::{
     io::{
         AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split,
     },
+    sync::oneshot,
     task::JoinHandle,
 };
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
@@ -136,7 +137,10 @@ impl Stage {
             let (input, output) = split(ours);
             agent.serve(input, output, std::future::pending()).await
         });
-        let done = edit(theirs, person, client).await;
+        let Connected { editor, close, serving: connected } = connect(theirs, person).await;
+        let done = client(editor).await;
+        close.send(()).unwrap();
+        connected.await.unwrap().unwrap();
         let end = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap();
         assert!(matches!(end, AcpEnd::InputClosed | AcpEnd::OutputFailed(_)), "{end:?}");
         done
@@ -159,13 +163,23 @@ pub(crate) struct Editor {
     pub(crate) asked: Arc<Mutex<Vec<RequestPermissionRequest>>>,
 }
 
-async fn edit<T>(stream: DuplexStream, person: Person, client: impl AsyncFnOnce(Editor) -> T) -> T {
+/// A connection of an editor to the agent, which is served by a task of its own.
+struct Connected {
+    editor: Editor,
+    close: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), Error>>,
+}
+
+/// Connects an editor. It is no generic function, because the crate's connection would be compiled again for each test.
+async fn connect(stream: DuplexStream, person: Person) -> Connected {
     let (input, output) = split(stream);
+    let (opened, connection) = oneshot::channel();
+    let (close, closed) = oneshot::channel();
     let updates: Arc<Mutex<Vec<SessionNotification>>> = Arc::default();
     let asked: Arc<Mutex<Vec<RequestPermissionRequest>>> = Arc::default();
     let (told, questions) = (Arc::clone(&updates), Arc::clone(&asked));
     let held = Arc::new(Mutex::new(Vec::new()));
-    let done = Client
+    let connected = Client
         .v1()
         .on_receive_notification(
             async move |update: SessionNotification, _| {
@@ -200,10 +214,15 @@ async fn edit<T>(stream: DuplexStream, person: Person, client: impl AsyncFnOnce(
         )
         .connect_with(
             ByteStreams::new(output.compat_write(), input.compat()),
-            async |connection: ConnectionTo<Agent>| Ok(client(Editor { connection, updates, asked }).await),
-        )
-        .await;
-    done.unwrap()
+            async move |connection: ConnectionTo<Agent>| {
+                let _ = opened.send(connection);
+                let _ = closed.await;
+                Ok(())
+            },
+        );
+    let serving = tokio::spawn(connected);
+    let connection = connection.await.unwrap();
+    Connected { editor: Editor { connection, updates, asked }, close, serving }
 }
 
 impl Editor {
