@@ -1,7 +1,7 @@
 //! The backend trait, and the host objects of a turn.
 
 use std::path::{Path, PathBuf};
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
@@ -284,6 +284,9 @@ pub struct TurnHost {
     pub steering: Option<Steering>,
     /// Budget that this turn shares with others. The router enforces it and passes no budget to a backend.
     pub budget: Option<Budget>,
+    /// Longest time that the turn may wait, in all, for backends that refuse turns until a time. `None` if it does not wait. A backend
+    /// does not use it.
+    pub longest_wait: Option<Duration>,
     /// Problems that the caller found before the turn, such as tools that are missing. The router reports them as the first events.
     /// A backend does not use them.
     pub warnings: Vec<String>,
@@ -301,6 +304,7 @@ impl TurnHost {
             approver: None,
             steering: None,
             budget: None,
+            longest_wait: None,
             warnings: Vec::new(),
         }
     }
@@ -391,6 +395,18 @@ impl TurnHost {
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
+        self
+    }
+
+    /// Lets the turn wait where every backend that could run it refuses turns until a time, such as the reset of a plan. The turn goes
+    /// on at that time, or as soon as one of them takes turns again. `longest` limits the waits of the turn together: a turn that
+    /// would have to wait longer ends at once with the refusal. The turn's deadline does not include its waits.
+    ///
+    /// The router waits, and reports each wait as a [`WaitingForReset`](crate::turn::WaitingForReset) event. Work that an earlier
+    /// backend left is handled as if another backend took over, so a turn waits only where that is allowed.
+    #[must_use]
+    pub fn with_longest_wait(mut self, longest: impl Into<Option<Duration>>) -> Self {
+        self.longest_wait = longest.into();
         self
     }
 

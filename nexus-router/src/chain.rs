@@ -19,8 +19,9 @@ use crate::{
     config::ConfiguredBackend,
     fallback::{PriorAttempts, is_silent, may_go_on, silence},
     hand_over::HandoverBase,
-    hold::{Admission, Pass},
+    hold::{Admission, Hold, Pass, hold_of},
     permit::RunPermit,
+    reset_wait::ResetWaits,
     run::{Passed, Run, caught, held, refused_still, time_left, until},
 };
 
@@ -28,10 +29,10 @@ impl Run<'_> {
     /// Runs the turn without applying the budget.
     pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let started = Instant::now();
-        let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
+        let mut deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
         self.host.warnings.iter().for_each(|text| events.push(TurnEvent::warning(text)));
-        let outcome = ChainWalk::run(self, &mut events, deadline).await;
+        let outcome = ChainWalk::run(self, &mut events, &mut deadline).await;
         // The router's own events may still wait for the sink. Send them now, because no event may follow the return.
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
@@ -47,10 +48,11 @@ impl Run<'_> {
 }
 
 /// A turn and its progress along the chain.
-struct ChainWalk<'w, 'r, 's> {
-    run: &'w Run<'r>,
-    events: &'w mut TurnEvents<'s>,
-    deadline: Option<Instant>,
+pub(crate) struct ChainWalk<'w, 'r, 's> {
+    pub(crate) run: &'w Run<'r>,
+    pub(crate) events: &'w mut TurnEvents<'s>,
+    /// End of the turn. A wait for a reset delays it.
+    pub(crate) deadline: &'w mut Option<Instant>,
     prior: PriorAttempts,
     /// Backends skipped or failed since the last `Fallback` events were sent.
     passed_over: Vec<Skipped>,
@@ -62,6 +64,8 @@ struct ChainWalk<'w, 'r, 's> {
     asks_again: bool,
     /// True if the chain has one backend, so no fallback exists. Its own error is then more useful than `Exhausted`.
     is_alone: bool,
+    /// Backends of the chain that refuse turns until a time, and the waits for them.
+    pub(crate) resets: ResetWaits,
 }
 
 /// A backend that may run the turn now.
@@ -77,34 +81,50 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     async fn run(
         run: &'w Run<'r>,
         events: &'w mut TurnEvents<'s>,
-        deadline: Option<Instant>,
+        deadline: &'w mut Option<Instant>,
     ) -> Result<TurnResult, TurnError> {
         run.check_restore()?;
         let chain = run.candidates()?;
         let mut walk = Self::begin(run, events, deadline, chain.len() == 1).await?;
-        for (position, entry) in chain.iter().enumerate() {
-            if run.host.cancel.is_cancelled() {
-                return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
+        loop {
+            for (position, entry) in chain.iter().enumerate() {
+                if run.host.cancel.is_cancelled() {
+                    return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
+                }
+                let Some(admitted) = walk.admit(entry).await? else { continue };
+                let request = walk.next_request(entry).await?;
+                walk.announce(entry);
+                let outcome = walk.attempt(admitted, request).await;
+                let is_last = position + 1 == chain.len();
+                if let Some(outcome) = walk.conclude(entry, outcome, is_last) {
+                    return outcome;
+                }
             }
-            let Some(admitted) = walk.admit(entry).await? else { continue };
-            let request = walk.next_request(entry).await?;
-            walk.announce(entry);
-            let outcome = walk.attempt(admitted, request).await;
-            let is_last = position + 1 == chain.len();
-            if let Some(outcome) = walk.conclude(entry, outcome, is_last) {
-                return outcome;
+            if !walk.wait_for_reset().await? {
+                return Err(walk.prior.exhausted(run.route.name));
             }
         }
-        Err(walk.prior.exhausted(run.route.name))
+    }
+
+    /// Waits for the reset of a backend that refused the turn. Returns false if the turn may not wait for any.
+    async fn wait_for_reset(&mut self) -> Result<bool, TurnError> {
+        let waited = self.resets.wait(self.run, self.events, self.deadline).await;
+        let name = self.run.route.name;
+        let waited = waited.map_err(|kind| self.own_error(TurnError::new(kind, name.into())))?;
+        if waited.is_empty() {
+            return Ok(false);
+        }
+        self.prior.reconsider(&waited, &mut self.passed_over);
+        Ok(true)
     }
 
     async fn begin(
         run: &'w Run<'r>,
         events: &'w mut TurnEvents<'s>,
-        deadline: Option<Instant>,
+        deadline: &'w mut Option<Instant>,
         is_alone: bool,
     ) -> Result<Self, TurnError> {
-        let base = run.handover_base(events, deadline).await?;
+        let base = run.handover_base(events, *deadline).await?;
         let mut walk = Self {
             run,
             events,
@@ -116,6 +136,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
             was_submitted: run.host.session().is_handed_in(),
             asks_again: run.route.asks_again,
             is_alone,
+            resets: ResetWaits::of(run.host.longest_wait),
         };
         let backends = &run.route.configuration.backends;
         for id in run.route.binding.chain.iter().filter(|id| !backends.contains_key(*id)) {
@@ -133,27 +154,34 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     ) -> Result<Option<AdmittedBackend<'e>>, TurnError> {
         let backend = match self.run.standing_reason(entry, self.is_alone).await {
             Ok(backend) => backend,
-            Err(Passed::Held(hold)) if self.is_alone => {
-                return Err(refused_still(&hold, self.run.holds.now()));
-            }
+            Err(Passed::Held(hold)) => return self.held(&hold),
             Err(passed) => return Ok(self.pass_over(passed.into_skipped(self.run.holds.now()))),
         };
-        let permit = match self.run.permit(entry, self.events, self.deadline).await {
+        let permit = match self.run.permit(entry, self.events, *self.deadline).await {
             Ok(permit) => permit,
             Err(kind) => return Err(self.own_error(TurnError::new(kind, entry.id.clone()))),
         };
         // Check the hold after the wait for a permit: another turn may have been refused meanwhile.
         match self.run.holds.admit(&entry.id).await {
             Admission::Open(pass) => Ok(Some(AdmittedBackend { entry, backend, permit, pass })),
-            Admission::Held(hold) if self.is_alone => Err(refused_still(&hold, self.run.holds.now())),
-            Admission::Held(hold) => Ok(self.pass_over(held(&hold, self.run.holds.now()))),
+            Admission::Held(hold) => self.held(&hold),
         }
+    }
+
+    /// Passes over a held backend. The hold is the turn's error if no other backend could run it, and it may not wait.
+    fn held<T>(&mut self, hold: &Hold) -> Result<Option<T>, TurnError> {
+        let now = self.run.holds.now();
+        if self.is_alone && !self.resets.have_room(hold.until, now) {
+            return Err(self.own_error(refused_still(hold, now)));
+        }
+        self.resets.add(hold.backend.clone(), hold.probing);
+        Ok(self.pass_over(held(hold, now)))
     }
 
     /// Returns the request for the next backend, after the host has reverted the earlier changes or the router has recorded them for
     /// it.
     async fn next_request(&mut self, entry: &ConfiguredBackend) -> Result<TurnRequest, TurnError> {
-        let (run, deadline) = (self.run, self.deadline);
+        let (run, deadline) = (self.run, *self.deadline);
         // Compute the limits only now: the wait for a permit has used part of the deadline.
         let remaining = run.remaining(entry, &self.prior, self.events, deadline);
         let mut request = remaining.map_err(|limit| self.used_up(entry, limit))?;
@@ -194,10 +222,11 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         request: TurnRequest,
     ) -> Result<TurnResult, TurnError> {
         let AdmittedBackend { entry, backend, permit, pass } = admitted;
-        let host = &self.run.host;
+        // The router alone waits for resets.
+        let host = self.run.host.clone().with_longest_wait(None);
         self.run.has_begun.store(true, Ordering::Relaxed);
-        let effects_before = host.session().effects();
-        let turn = async { backend.run_turn(request, host.clone(), &mut *self.events).await };
+        let effects_before = self.run.host.session().effects();
+        let turn = async { backend.run_turn(request, host, &mut *self.events).await };
         let outcome = match caught(turn).await {
             Ok(outcome) => outcome,
             Err(panic) => Err(self.run.panicked(entry, &*panic, effects_before, self.events)),
@@ -234,12 +263,23 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         // If a tool already submitted the answer, do not try another backend.
         let is_submitted = !self.was_submitted && is_submitted(self.run.host.session(), &self.run.request);
         let may_go_on = may_go_on(&error, self.run.route.rule, self.asks_again && !is_last);
-        if self.is_alone || is_submitted || !may_go_on {
+        let now = self.run.holds.now();
+        let reset = hold_of(&error, now).map(|hold| hold.until);
+        // A backend without an alternative may be tried again under a rule that allows no other backend.
+        let may_repeat = may_go_on || error.partial().effects.allow_another_try();
+        let is_over = match self.is_alone {
+            true => !(may_repeat && reset.is_some_and(|reset| self.resets.have_room(reset, now))),
+            false => !may_go_on,
+        };
+        if is_submitted || is_over {
             return Some(Err(mem::take(&mut self.prior).into_error(error)));
         }
         // A missing answer leads to one more attempt only. A backend that could not run does not count.
         self.asks_again &= error.kind().could_not_run();
-        self.passed_over.push(self.prior.fail(&entry.id, error, self.run.holds.now()));
+        if reset.is_some() {
+            self.resets.add(entry.id.clone(), false);
+        }
+        self.passed_over.push(self.prior.fail(&entry.id, error, now));
         None
     }
 

@@ -207,6 +207,21 @@ impl PriorAttempts {
         self.skipped.push(skipped);
     }
 
+    /// Forgets that the turn passed over these backends, which it tries again. A backend that left work stays: the next one continues
+    /// or reverts that work.
+    pub(crate) fn reconsider(&mut self, again: &[BackendId], told: &mut Vec<Skipped>) {
+        let left_work = self.last.as_ref().filter(|_| self.last_effects() != Effects::None);
+        let left_work = left_work.map(|(backend, _)| backend.clone());
+        let stays = |skipped: &Skipped| {
+            !again.contains(&skipped.backend)
+                || Some(&skipped.backend) == left_work.as_ref()
+                || skipped.handover != Handover::Nothing
+        };
+        self.skipped.retain(stays);
+        told.retain(stays);
+        self.returns = Returns::default();
+    }
+
     /// Records a backend that ran the turn and failed.
     pub(crate) fn fail(&mut self, backend: &BackendId, mut error: TurnError, now: SystemTime) -> Skipped {
         let until = match error.retry() {

@@ -282,7 +282,7 @@ impl HoldEnd {
 }
 
 /// Returns the end of the hold that an error arms. A time in the past counts as no time.
-fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
+pub(crate) fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     let guess = match error.kind() {
         ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
         ErrorKind::UsageLimit => USAGE_LIMIT_GUESS,

@@ -37,6 +37,7 @@ mod panel_outcome;
 mod payer_notices;
 mod permit;
 mod queue;
+mod reset_wait;
 mod restore;
 mod routed;
 mod router;

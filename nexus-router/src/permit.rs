@@ -96,7 +96,7 @@ impl Run<'_> {
     }
 
     /// Returns the output of `future`, unless the turn ends first.
-    async fn wait_for<F: Future>(
+    pub(crate) async fn wait_for<F: Future>(
         &self,
         future: F,
         events: &mut TurnEvents<'_>,

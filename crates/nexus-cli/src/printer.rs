@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     io::{self, Write},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use nexus::{
@@ -15,7 +15,7 @@ use nexus::{
 use nexus_files::{counted, shortened};
 use serde_json::Value;
 
-use crate::output::printable_lines;
+use crate::{output::printable_lines, spoken_time::spoken_instant};
 
 /// Maximum length of a displayed line of a tool's arguments or output, in characters.
 const MAX_DETAIL_CHARS: usize = 96;
@@ -233,6 +233,16 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
             TurnEvent::Queued(queued) => {
                 let limit = counted(queued.limit, "turn");
                 self.note("~", &format!("{} already runs {limit}; waiting", queued.backend));
+            }
+            TurnEvent::Waiting(waiting) => {
+                let now = SystemTime::now();
+                for held in &waiting.held {
+                    self.note("~", &format!("{}: {}", held.backend, held.reason));
+                }
+                self.note(
+                    "~",
+                    &format!("waiting until {}; Ctrl-C ends the turn", spoken_instant(waiting.until, now)),
+                );
             }
             TurnEvent::Started(started) => {
                 let mut parts = vec![started.backend.to_string()];

@@ -204,6 +204,8 @@ impl HeldConversation {
             began: turn.began,
             order: TurnOrder::default(),
             warnings: VecDeque::new(),
+            waits_since: None,
+            waited: Duration::ZERO,
         };
         let (continuity, outcome) = self.run(&turn, &request, options, &mut sink).await?;
         let made = ConversationTurn::of(&request, &outcome, &sink.order, &turn.redactor);
@@ -362,9 +364,10 @@ impl Turn {
         mut request: TurnRequest,
         sink: &mut NumberedSink<'_>,
     ) -> Result<TurnResult, TurnError> {
-        // The deadline covers all attempts, so subtract the elapsed time.
+        // The deadline covers all attempts, so subtract the elapsed time. Waits for a reset do not count.
         if let Some(deadline) = &mut request.limits.deadline {
-            *deadline = deadline.saturating_sub(self.began.elapsed()).max(Duration::from_millis(1));
+            let worked = self.began.elapsed().saturating_sub(sink.waited);
+            *deadline = deadline.saturating_sub(worked).max(Duration::from_millis(1));
         }
         self.router.run_turn(self.kind.clone(), request, self.host.clone(), sink).await
     }
@@ -394,6 +397,9 @@ struct NumberedSink<'s> {
     order: TurnOrder,
     /// Warnings that are sent before the next event.
     warnings: VecDeque<String>,
+    /// Beginning of a wait for a reset, which lasts until the next event.
+    waits_since: Option<Instant>,
+    waited: Duration,
 }
 
 impl NumberedSink<'_> {
@@ -423,6 +429,8 @@ impl EventSink for NumberedSink<'_> {
 
     fn accept(&mut self, envelope: EventEnvelope) {
         self.order.observe(&envelope.event);
+        self.waited += self.waits_since.take().map(|since| since.elapsed()).unwrap_or_default();
+        self.waits_since = matches!(envelope.event, TurnEvent::Waiting(_)).then(Instant::now);
         self.inner.accept(EventEnvelope::new(self.next, self.began.elapsed(), envelope.event));
         self.next += 1;
     }

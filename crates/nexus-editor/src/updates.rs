@@ -210,6 +210,15 @@ impl Updates {
                 format!("{} already runs {} turns: this turn waits", queued.backend, queued.limit),
                 json!({ "queued": queued.backend }),
             ),
+            TurnEvent::Waiting(waiting) => {
+                let backends: Vec<_> = waiting.held.iter().map(|held| held.backend.as_str()).collect();
+                let until = nexus_files::rfc3339::seconds(waiting.until);
+                (
+                    NoticeSeverity::Info,
+                    format!("{} refused the turn: it waits until {until}", backends.join(", ")),
+                    json!({ "waiting": { "until": until, "backends": backends } }),
+                )
+            }
             TurnEvent::RateLimit(limit) if limit.status != RateLimitStatus::Allowed => {
                 let window = limit.window.as_deref().map(|window| format!(" ({window})")).unwrap_or_default();
                 let used = limit.used_percent.map(|used| format!(", {used:.0} % used")).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
-use nexus_work::{MOST_REFUSED_SUBMISSIONS, WorkBudget};
+use nexus_work::{MOST_REFUSED_SUBMISSIONS, ResetWait, WorkBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -117,6 +117,10 @@ pub struct TaskSettings {
     pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
+    /// Longest time, in seconds, that one agent's turn waits where every backend that could run it refuses turns until a time, such as
+    /// the reset of a plan. The turn then goes on by itself. 0 does not wait. Default 86,400, a day.
+    #[serde(skip_serializing_if = "ResetWait::is_default")]
+    pub max_wait_seconds: ResetWait,
 }
 
 /// Sandbox for the tests and probes of a task.
@@ -196,6 +200,7 @@ impl Default for TaskSettings {
             min_vendors: None,
             budget: WorkBudget::default(),
             turn_seconds: 1_800,
+            max_wait_seconds: ResetWait::default(),
         }
     }
 }

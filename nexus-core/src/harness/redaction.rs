@@ -205,6 +205,9 @@ impl Redaction {
             TurnEvent::RateLimit(limit) => limit.window.iter_mut().for_each(|window| words(window, vendors)),
             TurnEvent::Retrying(retrying) => words(&mut retrying.reason, vendors),
             TurnEvent::Fallback(fallback) => words(&mut fallback.skipped.reason, vendors),
+            TurnEvent::Waiting(waiting) => {
+                waiting.held.iter_mut().for_each(|held| words(&mut held.reason, vendors));
+            }
             TurnEvent::QuestionCompleted(completed) => words(&mut completed.question, vendors),
             TurnEvent::Warning(warning) => words(&mut warning.text, vendors),
             TurnEvent::Unrecognized(unknown) => {

@@ -144,6 +144,10 @@ impl<'a> Bounded<'a> {
     pub(super) fn event(&mut self, event: &mut TurnEvent) {
         match event {
             TurnEvent::Queued(queued) => self.id("backend", &mut queued.backend),
+            TurnEvent::Waiting(waiting) => {
+                since_1970(&mut waiting.until);
+                self.skipped(&mut waiting.held);
+            }
             TurnEvent::Started(started) => {
                 self.id("backend", &mut started.backend);
                 started.model.iter_mut().for_each(|model| self.id("model", model));

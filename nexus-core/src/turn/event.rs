@@ -45,6 +45,8 @@ impl EventEnvelope {
 pub enum TurnEvent {
     /// The turn waits for a permit, because the backend runs its maximum number of turns.
     Queued(Queued),
+    /// The turn waits, because every backend that could run it refuses turns until a time.
+    Waiting(WaitingForReset),
     /// A backend began the turn.
     Started(Started),
     /// A piece of text to append to a message.
@@ -106,7 +108,7 @@ macro_rules! into_event {
 }
 
 into_event! {
-    Queued(Queued), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
+    Queued(Queued), Waiting(WaitingForReset), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
     ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), Compacted(ConversationCompacted),
     ContextUsage(ContextUsage), QuestionCompleted(QuestionCompleted), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
@@ -128,6 +130,24 @@ impl Queued {
     /// Creates the event of a turn that waits because `limit` turns run on the backend.
     pub fn new(backend: BackendId, limit: usize) -> Self {
         Self { backend, limit }
+    }
+}
+
+/// The turn waits until a backend that refused turns takes them again. Only a turn whose host allows it waits
+/// ([`TurnHost::with_longest_wait`](crate::TurnHost::with_longest_wait)). The event is repeated when the end of the wait changes.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingForReset {
+    /// Time of the next attempt. A backend whose hold is released earlier is tried at once.
+    pub until: SystemTime,
+    /// The backends that the turn waits for, each with its refusal.
+    pub held: Vec<Skipped>,
+}
+
+impl WaitingForReset {
+    /// Creates the event of a turn that waits for these backends.
+    pub fn new(until: SystemTime, held: Vec<Skipped>) -> Self {
+        Self { until, held }
     }
 }
 

@@ -21,7 +21,7 @@ pub use event::{
     ContextUsage, ConversationCompacted, EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided,
     QuestionCompleted, Queued, RateLimitNotification, RateLimitStatus, RepairedLine, Retrying, Started,
     TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized,
-    VoidCause, Warning,
+    VoidCause, WaitingForReset, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 #[cfg(feature = "schema")]

@@ -15,6 +15,7 @@ mod pools;
 mod providers;
 mod queue;
 mod reload;
+mod reset_waits;
 mod restore;
 mod routed;
 mod run_on;

@@ -306,6 +306,11 @@ fn time_with_unit(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Parses a time with a unit, such as 30s, 10m or 2h, or 0.
+fn time_or_zero(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "write a time such as 30s, 10m or 2h, or 0".to_owned())
+}
+
 /// Parses a positive number of seconds.
 fn positive_seconds(text: &str) -> Result<Duration, String> {
     match seconds(text)? {

@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use nexus::{ConversationName, Effort, ToolAccess, WhenLost};
 
-use super::{positive_seconds, seconds};
+use super::{positive_seconds, seconds, time_with_unit};
+
+/// Longest wait of `--wait-for-reset` without a time. The longest windows of plans are weeks.
+const LONGEST_RESET: &str = "8d";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct RunArgs {
@@ -60,6 +63,10 @@ pub(crate) struct RunArgs {
     /// Wait this many seconds while another turn runs in the conversation. Default: fail at once
     #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, requires = "conversation")]
     pub(crate) wait: Option<Duration>,
+    /// If every backend that could run the turn refuses turns until a time, such as the reset of a plan, wait for it and go on. With
+    /// a TIME such as 2h, at most that long; a longer wait does not begin
+    #[arg(long, value_name = "TIME", value_parser = time_with_unit, num_args = 0..=1, require_equals = true, default_missing_value = LONGEST_RESET)]
+    pub(crate) wait_for_reset: Option<Duration>,
     /// Send traces and metrics to the OpenTelemetry collector at this base URL by OTLP over HTTP, such as
     /// http://127.0.0.1:4318. OTEL_EXPORTER_OTLP_HEADERS sets extra headers
     #[cfg(feature = "otlp")]

@@ -1,9 +1,11 @@
 //! The command line of `nexus task`.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand};
 use nexus_tasks::WorkBudget;
+
+use super::time_or_zero;
 
 /// Help of the argument `TASK`.
 const TASK_HELP: &str = "The task: its id, the beginning of it, or `last` for the newest";
@@ -111,6 +113,10 @@ pub(crate) struct NewTaskArgs {
     /// Number of vendors whose votes a step needs; 1 accepts a single vendor
     #[arg(long, value_name = "N")]
     pub(crate) min_vendors: Option<usize>,
+    /// Longest time that a turn waits for the reset of a vendor's limit, such as 2h or 7d; 0 does not wait. Default: as configured,
+    /// else 1d
+    #[arg(long, value_name = "TIME", value_parser = time_or_zero)]
+    pub(crate) max_wait: Option<Duration>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
     /// Name and value to find the task by. May be repeated
@@ -149,6 +155,9 @@ pub(crate) struct ReopenTaskArgs {
     /// Number of vendors whose votes a step needs from now on; 1 accepts a single vendor
     #[arg(long, value_name = "N")]
     pub(crate) min_vendors: Option<usize>,
+    /// Longest time that a turn waits from now on for the reset of a vendor's limit, such as 2h or 7d; 0 does not wait
+    #[arg(long, value_name = "TIME", value_parser = time_or_zero)]
+    pub(crate) max_wait: Option<Duration>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
 }

@@ -64,7 +64,10 @@ pub(crate) async fn run(
     let request = request(args, &purpose, is_panel)?;
     let interrupts = TurnInterrupts::listen();
     let cancel = interrupts.cancel.clone();
-    let mut host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
+    let mut host = TurnHost::new()
+        .with_cancel(cancel.clone())
+        .with_trace_context(trace_context)
+        .with_longest_wait(args.wait_for_reset);
     // A person who can see a question can answer it.
     let mut questions = None;
     if !out.is_json() && io::stdin().is_terminal() && io::stderr().is_terminal() {

@@ -2,12 +2,12 @@
 
 use std::{
     io::Write,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nexus::{BackendId, Seat, SeatOutcome, TurnEvent, Vote};
 
-use crate::{output::printable, printer::PrintStyle};
+use crate::{output::printable, printer::PrintStyle, spoken_time::spoken_instant};
 
 /// One line per seat: its group and lens, the backend that runs it, and its state. With colours, the lines are
 /// redrawn in place; without, each change is a new line.
@@ -34,6 +34,8 @@ struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SeatActivity {
     Waiting,
+    /// The vendors refuse turns until this time.
+    WaitingUntil(String),
     Started,
     Thinking,
     Answering,
@@ -60,6 +62,9 @@ impl<W: Write> SeatBoard<W> {
         let Some(row) = self.rows.get_mut(seat) else { return };
         let state = match event {
             TurnEvent::Queued(_) => SeatActivity::Waiting,
+            TurnEvent::Waiting(waiting) => {
+                SeatActivity::WaitingUntil(spoken_instant(waiting.until, SystemTime::now()))
+            }
             TurnEvent::Started(started) => {
                 row.backend = Some(started.backend.clone());
                 SeatActivity::Started
@@ -133,6 +138,7 @@ impl Row {
         let backend = self.backend.as_ref().map(|id| format!(" · {id}")).unwrap_or_default();
         let state = match &self.state {
             SeatActivity::Waiting => "waiting",
+            SeatActivity::WaitingUntil(time) => &format!("waiting until {time}"),
             SeatActivity::Started => "started",
             SeatActivity::Thinking => "thinking",
             SeatActivity::Answering => "answering",

@@ -51,6 +51,7 @@ pub(super) async fn create(
         setup: (!args.setup.is_empty()).then(|| args.setup.iter().map(|line| words(line)).collect()),
         max_review_retries: args.retries,
         min_vendors: args.min_vendors,
+        max_wait_seconds: args.max_wait.map(|wait| wait.as_secs()),
         budget: args.budget.named(),
         labels: args.label.iter().map(|label| named(label)).collect::<Result<BTreeMap<_, _>, _>>()?,
         ..TaskCreateRequest::default()

@@ -81,7 +81,15 @@ async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<
             let task_id = id(tasks, &args.task).await?;
             let budget = args.budget.named();
             let (note_text, min_vendors) = (args.note, args.min_vendors);
-            let request = TaskReopenRequest { task_id, note: note_text, from_entry, budget, min_vendors };
+            let max_wait_seconds = args.max_wait.map(|wait| wait.as_secs());
+            let request = TaskReopenRequest {
+                task_id,
+                note: note_text,
+                from_entry,
+                budget,
+                min_vendors,
+                max_wait_seconds,
+            };
             let report = tasks.reopen(request).await?;
             for warning in &report.warnings {
                 note(&for_a_person(&format!("warning: {warning}")));

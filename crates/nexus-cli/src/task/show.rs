@@ -42,6 +42,10 @@ pub(super) fn report(report: &TaskReport) -> String {
         "running",
         report.progress.as_deref().unwrap_or(if report.running { "in another program" } else { "" }),
     );
+    let waits = report.waiting.iter().map(|wait| {
+        format!("{} until {} for {}: {}", wait.agent, wait.until, wait.backends.join(", "), wait.reason)
+    });
+    row("waiting", &waits.collect::<Vec<_>>().join("\n"));
     row("questions", &report.questions.join("\n"));
     row("reason", report.reason.as_deref().unwrap_or_default());
     row("error", report.error.as_deref().unwrap_or_default());

@@ -13,7 +13,7 @@ use crate::{
     command_error::CommandError,
     interrupt,
     output::{AnswerWriter, printable, say, say_json},
-    spoken_time::spoken,
+    spoken_time::{spoken, spoken_instant},
     terminal,
     works::{self, WatchProgress},
 };
@@ -144,6 +144,9 @@ impl TurnLine {
                 TurnEvent::ToolCallStarted(call) => {
                     calls += 1;
                     last = format!("calls {}", call.name);
+                }
+                TurnEvent::Waiting(waiting) => {
+                    last = format!("waits until {}", spoken_instant(waiting.until, SystemTime::now()));
                 }
                 TurnEvent::Retrying(retry) => last = format!("tries again: {}", retry.reason),
                 _ => {}

@@ -1,5 +1,10 @@
 //! A vendor's refusal counts for every `nexus` of one home.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use nexus_testkit::sim::{Dialect, Fault, Reply, Scenario, Sim, StatusFault};
 use serde_json::Value;
 
@@ -68,6 +73,38 @@ fn what_one_process_was_refused_another_shows_and_does_not_ask_for() {
     folder.nexus(&["run", "talker", "Hello"]);
     assert_eq!(asked(), 2);
     assert!(text(&folder.nexus(&["hold", "release", "--all"]).stdout).contains("local: released"));
+}
+
+/// A turn that may wait goes on when another command releases the hold.
+#[test]
+fn a_turn_waits_for_a_reset_if_it_is_told_to() {
+    let refusal = Reply::fault(Fault::rate_limited(300));
+    let scenario = Scenario::new(vec![refusal, Reply::text("Here I am.")]).models(["simulated"]);
+    let model = Sim::start(Dialect::Responses, scenario).unwrap();
+    let folder = Folder::with(&format!(
+        "groups: {{ main: [local] }}\nmodels: {{ simulated: {{ main: simulated }} }}\n\
+         backends: {{ local: {{ kind: responses, base_url: {:?}, vendor: one }} }}\n\
+         types: {{ talker: {{ tier: execution, phase: talk, group: main, model: simulated }} }}\n",
+        model.base_url()
+    ));
+    let mut command = folder.command(&["run", "--wait-for-reset", "talker", "Hello"]);
+    let mut waiting = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(waiting.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let line = lines.find(|line| line.contains("waiting until")).expect("it waits");
+    assert!(line.contains("UTC (in 4 minutes)") || line.contains("UTC (in 5 minutes)"), "{line}");
+
+    // A shorter wait than the vendor's does not begin.
+    let refused = folder.nexus(&["run", "--wait-for-reset=2s", "talker", "Hello"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("not asked"), "{refused:?}");
+    let odd = folder.nexus(&["run", "--wait-for-reset=soon", "talker", "Hello"]);
+    assert_eq!(odd.status.code(), Some(2), "{odd:?}");
+    assert!(text(&odd.stderr).contains("30s, 10m or 2h"), "{odd:?}");
+
+    assert!(folder.nexus(&["hold", "release", "local"]).status.success());
+    let ended = waiting.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(text(&ended.stdout), "Here I am.\n");
+    assert_eq!(model.requests().iter().filter(|request| request.is_main_call()).count(), 2);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 use nexus_core::Effort;
 use nexus_router::{ExplainedTarget, KindError, Router, WorkKind};
 use nexus_trees::Project;
-use nexus_work::{WorkspaceId, check_labels, check_text};
+use nexus_work::{ResetWait, WorkspaceId, check_labels, check_text};
 
 use super::{
     request::TaskCreateRequest,
@@ -92,6 +92,9 @@ impl TaskAdmission {
         }
         if let Some(vendors) = request.min_vendors {
             settings.min_vendors = Some(vendors);
+        }
+        if let Some(seconds) = request.max_wait_seconds {
+            settings.max_wait_seconds = ResetWait::of_seconds(seconds);
         }
         if let Some(budget) = request.budget {
             settings.budget = budget;

@@ -118,6 +118,9 @@ pub struct TaskTurnReport {
     /// Current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Agents that wait for the reset of a vendor's limit, and go on by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitView>,
     /// Result of the step. Absent while it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepView>,
@@ -238,6 +241,9 @@ pub struct TaskReport {
     /// Current activity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// Agents that wait for the reset of a vendor's limit, and go on by themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<WaitView>,
     /// Beginning of its goal.
     pub goal: String,
     /// The project.
@@ -273,6 +279,19 @@ pub struct TaskReport {
     pub parent_workspace_id: Option<String>,
     /// Workspaces that belong to it.
     pub linked_workspace_ids: Vec<String>,
+}
+
+/// A turn that waits, because every backend that could run it refuses turns until a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitView {
+    /// The agent.
+    pub agent: String,
+    /// Time of the next attempt, in RFC 3339.
+    pub until: String,
+    /// Names of the backends.
+    pub backends: Vec<String>,
+    /// Refusals of the backends, in the vendors' words.
+    pub reason: String,
 }
 
 /// The step to do next.

@@ -21,7 +21,7 @@ use super::{
     report::baseline_view,
     settle::{draft_of, pin_head},
     step_job::{NO_BUDGET, is_used_up},
-    watch::{LogWriter, MAP_TURNS, log_unlogged},
+    watch::{AgentWait, LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
     agent::AgentPhase,
@@ -134,7 +134,10 @@ impl TasksCore {
         let budget = self.budget(task, &data).await?;
         // The orchestrator changes no files, so there is nothing to restore before a retry.
         let nothing = BeforeRetry::new(|_| async { Ok::<(), std::convert::Infallible>(()) });
-        let mut host = TurnHost::new().with_cancel(cancel.clone()).with_before_retry(nothing);
+        let mut host = TurnHost::new()
+            .with_cancel(cancel.clone())
+            .with_before_retry(nothing)
+            .with_longest_wait(data.settings.max_wait_seconds.longest());
         if let Some(budget) = budget.clone() {
             host = host.with_budget(budget);
         }
@@ -153,7 +156,14 @@ impl TasksCore {
         };
         let calls = Arc::new(AtomicU32::new(0));
         let (counted, telling) = (Arc::clone(&calls), said.clone());
+        let (mut wait, logging) = (AgentWait::default(), log.sender());
         let mut events = move |envelope: EventEnvelope| {
+            if let Some(changed) = wait.see(None, ORCHESTRATOR, &envelope.event) {
+                let _ = logging.send(changed);
+            }
+            if let Some(waits) = wait.in_words() {
+                telling.send_replace(format!("the orchestrator {waits}"));
+            }
             if matches!(envelope.event, TurnEvent::ToolCallStarted(_)) {
                 let calls = counted.fetch_add(1, Ordering::Relaxed) + 1;
                 let noun = if calls == 1 { "call" } else { "calls" };

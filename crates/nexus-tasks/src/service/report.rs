@@ -9,10 +9,11 @@ use super::{
     answer::{
         AttemptView, BaselineOutcome, BaselineView, CriterionState, CriterionView, CursorView, EntryProgress,
         EntryView, SpentView, StepView, TaskReport, TaskRow, UnitEnd, UnitView, VerdictView, VoteView,
+        WaitView,
     },
     settle::end_in_words,
 };
-use nexus_work::WorkspaceState as _;
+use nexus_work::{WorkspaceEvent, WorkspaceState as _};
 
 use crate::{
     checks::{Baseline, SuiteEnd},
@@ -33,6 +34,8 @@ pub(super) struct ReportParts {
     pub(super) brief: Option<ProblemBrief>,
     pub(super) records: Vec<StepRecord>,
     pub(super) spent: SpentView,
+    /// Waits that the log knows. They count only while a job runs.
+    waits: Vec<WaitView>,
 }
 
 impl ReportParts {
@@ -40,8 +43,9 @@ impl ReportParts {
         let snapshot = task.snapshot()?;
         let brief = task.brief(&snapshot.data)?;
         let records = task.step_records(&snapshot.state)?;
-        let spent = spent(task)?;
-        Ok(Self { task_id: task.id().to_string(), snapshot, brief, records, spent })
+        let events = task.events()?.events;
+        let (spent, waits) = (spent_of(&events), waits_of(&events));
+        Ok(Self { task_id: task.id().to_string(), snapshot, brief, records, spent, waits })
     }
 
     /// Builds the report. `progress` is the progress of the task's running job, if it has one.
@@ -75,6 +79,7 @@ impl ReportParts {
             next: self.next_call(progress.is_some()).to_owned(),
             running: progress.is_some(),
             progress: progress.map(|line| cut(line, most.min(300))),
+            waiting: progress.map(|_| cut_waits(&self.waits, most)).unwrap_or_default(),
             goal: cut(&data.goal, most.min(300)),
             project: cut(&data.project.to_string_lossy(), most.max(60)),
             questions: questions.iter().map(|question| cut(question, most.max(500))).collect(),
@@ -155,8 +160,37 @@ impl ReportParts {
 
 /// Returns the usage of a task's turns, by its log.
 pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
+    Ok(spent_of(&task.events()?.events))
+}
+
+/// Returns the first waits, as many as fit, with short reasons.
+pub(super) fn cut_waits(waits: &[WaitView], most: usize) -> Vec<WaitView> {
+    let shown = waits.iter().take(most_of(waits.len(), most));
+    shown.map(|wait| WaitView { reason: cut(&wait.reason, most.min(300)), ..wait.clone() }).collect()
+}
+
+/// Returns the waits that began and did not end, by the log of a task whose job runs.
+pub(super) fn waits_of(events: &[WorkspaceEvent]) -> Vec<WaitView> {
+    let mut waits: Vec<WaitView> = Vec::new();
+    for event in events {
+        let of_agent = |wait: &WaitView| event.data["agent"] == wait.agent;
+        match event.kind.as_str() {
+            "wait_began" => {
+                waits.retain(|wait| !of_agent(wait));
+                waits.extend(serde_json::from_value::<WaitView>(event.data.clone()));
+            }
+            "wait_ended" | "turn_ended" => waits.retain(|wait| !of_agent(wait)),
+            // No agent of an earlier job waits any more.
+            "step_began" | "step_settled" | "step_interrupted" | "framing_began" => waits.clear(),
+            _ => {}
+        }
+    }
+    waits
+}
+
+fn spent_of(events: &[WorkspaceEvent]) -> SpentView {
     let mut spent = SpentView::default();
-    for event in task.events()?.events.iter().filter(|event| event.kind == "turn_ended") {
+    for event in events.iter().filter(|event| event.kind == "turn_ended") {
         if !has_run(&event.data) {
             continue;
         }
@@ -170,7 +204,7 @@ pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
         let tokens = event.data.get("output_tokens").and_then(serde_json::Value::as_u64);
         spent.output_tokens = spent.output_tokens.saturating_add(tokens.unwrap_or(0));
     }
-    Ok(spent)
+    spent
 }
 
 /// Returns whether a backend was started for a logged turn. The log also contains turns that were rejected before.

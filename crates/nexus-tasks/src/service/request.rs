@@ -40,6 +40,10 @@ pub struct TaskCreateRequest {
     /// Number of vendors whose votes a step needs to advance. By default as configured. Set 1 to accept the vote of a single vendor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_vendors: Option<usize>,
+    /// Longest time, in seconds, that a turn waits for the reset of a vendor's limit; 0 does not wait. By default as configured, else a
+    /// day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_seconds: Option<u64>,
     /// Budget of all turns of the task together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<WorkBudget>,
@@ -176,6 +180,10 @@ pub struct TaskReopenRequest {
     /// Number of vendors whose votes a step needs from now on; 1 accepts a single vendor. By default the number of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_vendors: Option<usize>,
+    /// Longest time, in seconds, that a turn waits from now on for the reset of a vendor's limit; 0 does not wait. By default that of the
+    /// task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_wait_seconds: Option<u64>,
 }
 
 /// Removes a task that ended, with all its data. Commits that were not landed are lost.

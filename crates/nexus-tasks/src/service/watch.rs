@@ -7,7 +7,9 @@ use std::{
 
 use nexus_core::{
     BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord, harness::try_blocking,
+    turn::WaitingForReset,
 };
+use nexus_files::rfc3339;
 use nexus_work::{AgentTurn, LoggedTurn, WorkspaceEvent};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -64,6 +66,38 @@ pub(super) struct AttemptWatcher {
     /// `step 1 of 3`, with the number of the retry if it is not the first attempt.
     place: String,
     working: Mutex<BTreeMap<String, String>>,
+    waiting: Mutex<BTreeMap<String, AgentWait>>,
+}
+
+/// Wait of one agent for the reset of a vendor's limit.
+#[derive(Debug, Default)]
+pub(super) struct AgentWait(Option<WaitingForReset>);
+
+impl AgentWait {
+    /// Follows an event of the agent's turn. Returns the event for the log if a wait began, changed or ended.
+    pub(super) fn see(
+        &mut self,
+        attempt: Option<u32>,
+        agent: &str,
+        event: &TurnEvent,
+    ) -> Option<TaskLogEvent> {
+        let agent = agent.to_owned();
+        if let TurnEvent::Waiting(waiting) = event {
+            let backends = waiting.held.iter().map(|held| held.backend.to_string()).collect();
+            let reasons: Vec<_> = waiting.held.iter().map(|held| held.reason.as_str()).collect();
+            let (until, reason) = (rfc3339::seconds(waiting.until), reasons.join("; "));
+            self.0 = Some(waiting.clone());
+            return Some(TaskLogEvent::WaitBegan { attempt, agent, until, backends, reason });
+        }
+        self.0.take().map(|_| TaskLogEvent::WaitEnded { attempt, agent })
+    }
+
+    /// Returns the wait as the end of a progress line: `waits until 2026-05-04T10:00:00Z for alpha`.
+    pub(super) fn in_words(&self) -> Option<String> {
+        let waiting = self.0.as_ref()?;
+        let backends: Vec<_> = waiting.held.iter().map(|held| held.backend.as_str()).collect();
+        Some(format!("waits until {} for {}", rfc3339::seconds(waiting.until), backends.join(", ")))
+    }
 }
 
 impl AttemptWatcher {
@@ -72,7 +106,7 @@ impl AttemptWatcher {
         log: mpsc::UnboundedSender<TaskLogEvent>,
         place: String,
     ) -> Self {
-        Self { said, log, place, working: Mutex::default() }
+        Self { said, log, place, working: Mutex::default(), waiting: Mutex::default() }
     }
 
     /// Updates the activity of one agent, and publishes that of all agents.
@@ -114,8 +148,20 @@ impl StepWatcher for AttemptWatcher {
         self.say(&who, Some(format!("{} ({who}) {}", agent.agent_type, does(agent.phase))));
     }
 
-    fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, _event: &EventEnvelope) {
+    fn agent_event(&self, agent: &StepAgent, progress: AgentProgress, event: &EventEnvelope) {
         let who = agent.to_string();
+        let waits = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let wait = waiting.entry(who.clone()).or_default();
+            if let Some(changed) = wait.see(Some(agent.attempt), &who, &event.event) {
+                let _ = self.log.send(changed);
+            }
+            wait.in_words()
+        };
+        if let Some(waits) = waits {
+            self.say(&who, Some(format!("{} ({who}) {waits}", agent.agent_type)));
+            return;
+        }
         let AgentProgress { tool_calls, most_tool_calls } = progress;
         let line = format!(
             "{} ({who}) {}, {tool_calls} of {most_tool_calls} tool calls",

@@ -53,7 +53,8 @@ impl StepAttempt<'_> {
 
     /// Returns the host of a turn, without its session.
     pub(super) fn host(&self) -> TurnHost {
-        let host = TurnHost::new().with_cancel(self.cancel.child());
+        let wait = self.settings.max_wait_seconds.longest();
+        let host = TurnHost::new().with_cancel(self.cancel.child()).with_longest_wait(wait);
         match &self.budget {
             Some(budget) => host.with_budget(budget.clone()),
             None => host,

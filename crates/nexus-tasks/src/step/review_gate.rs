@@ -3,11 +3,13 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 
 use futures::future::join_all;
 use nexus_core::{
-    BackendId, BeforeRetry, FileTools, ParticipantScope, ScopeError, Submission, ToolAccess, TurnRequest,
+    BackendId, BeforeRetry, ErrorKind, FileTools, ParticipantScope, Retry, ScopeError, Submission,
+    ToolAccess, TurnError, TurnRequest,
 };
 use nexus_router::{KindError, Panel, Router, Seat};
 use nexus_trees::CommitId;
@@ -33,6 +35,9 @@ use crate::{
 
 /// Folder in which reviewers and reflectors read.
 pub(super) const REVIEW_FOLDER: &str = "review";
+
+/// Seats whose vendors return within this time of each other are asked together.
+const SAME_RESET: Duration = Duration::from_secs(10 * 60);
 
 /// Text above a reviewer's brief if the diff is empty.
 const CHANGES_NOTHING: &str =
@@ -62,6 +67,8 @@ struct Gate<'a> {
 struct SeatReport {
     vote: Result<ReviewVote, SilentReviewer>,
     runs: StepEvidence,
+    /// Time at which its backends take turns again. `None` if it voted, failed otherwise, or has waited.
+    held_until: Option<SystemTime>,
 }
 
 impl StepAttempt<'_> {
@@ -108,27 +115,23 @@ impl StepAttempt<'_> {
         let needed = self.settings.min_vendors.unwrap_or(panel.min_vendors).max(1);
 
         let gate = self.gate(router, &step, entry, work, panel.seats.len()).await?;
-        let reports = join_all(panel.seats.iter().map(|seat| self.seat(&gate, seat))).await;
-        let (mut votes, mut silent) = (Vec::new(), Vec::new());
-        let mut evidence = gate.evidence;
-        for report in reports {
-            evidence.add_all(&report.runs);
-            match report.vote {
-                Ok(vote) => votes.push(vote),
-                Err(seat) => silent.push(seat),
-            }
+        let seats = panel.seats.iter().map(|seat| self.seat(&gate, seat, None));
+        let mut reports: Vec<SeatReport> = join_all(seats).await;
+        loop {
+            let review = united(&gate, &reports, needed);
+            // The votes may suffice without a vendor that refuses turns, so the review waits for it only if they do not.
+            let is_short = matches!(review.outcome, ReviewOutcome::Short { .. });
+            let (Some(longest), true) = (self.settings.max_wait_seconds.longest(), is_short) else {
+                return Ok(review);
+            };
+            let first = reports.iter().filter_map(|report| report.held_until).min();
+            let Some(first) = first.filter(|_| !self.cancel.is_cancelled()) else { return Ok(review) };
+            let returns =
+                |report: &&mut SeatReport| report.held_until.is_some_and(|until| until <= first + SAME_RESET);
+            let again = reports.iter_mut().zip(&panel.seats).filter(|(report, _)| returns(report));
+            join_all(again.map(async |(report, seat)| *report = self.seat(&gate, seat, Some(longest)).await))
+                .await;
         }
-        // The union may cite the runs of every seat, so its basis has the evidence of all.
-        let basis = ReviewBasis { criteria: gate.criteria.into_iter().collect(), evidence: evidence.clone() };
-        let outcome = match PanelReview::of(&votes, &basis, needed) {
-            Ok(PanelReview::Settled(verdict)) => ReviewOutcome::Settled(verdict),
-            Ok(PanelReview::Short { vendors, needed }) => ReviewOutcome::Short { vendors, needed },
-            Err(error) => ReviewOutcome::Failed {
-                reason: "the votes cannot be combined into one verdict".to_owned(),
-                error: error.to_string(),
-            },
-        };
-        Ok(StepReview { votes, silent, evidence, outcome })
     }
 
     /// Returns the panel to which an entry's type is bound. A group counts as a panel with one seat.
@@ -215,21 +218,25 @@ impl StepAttempt<'_> {
         scope.with_write_slice(Vec::<PathBuf>::new())
     }
 
-    /// Runs one seat. If it stays silent, the next backend of its group gets one more turn.
-    async fn seat(&self, gate: &Gate<'_>, seat: &Seat) -> SeatReport {
+    /// Runs one seat, which may wait for a vendor's limit. If it stays silent, the next backend of its group gets one more turn.
+    async fn seat(&self, gate: &Gate<'_>, seat: &Seat, longest_wait: Option<Duration>) -> SeatReport {
         let lens = seat.lens.as_ref().map(|lens| lens.name.clone());
         let role = StepRole::Seat { index: seat.index, lens };
         let agent = self.agent(gate.number, role, gate.entry.agent_type(), gate.phase);
         let evidence = AgentEvidence::new(gate.evidence.clone(), gate.numbers.clone());
-        let mut report = self.ask(gate, &agent, &evidence, seat.clone().asking_again()).await;
+        let mut report = self.ask(gate, &agent, &evidence, seat.clone().asking_again(), longest_wait).await;
         // The router already moved on from a backend that failed or returned nothing. A backend that talked but submitted nothing is also
         // silent, and only this code notices it.
         if let (Err(AgentFailure::Silent { backend }), false) = (&report.answer, self.cancel.is_cancelled())
             && let Some(next) = without(seat, backend, &report)
         {
             evidence.take_back();
-            report = self.ask(gate, &agent, &evidence, next).await;
+            report = self.ask(gate, &agent, &evidence, next, longest_wait).await;
         }
+        let held_until = match report.turns.last().map(|turn| turn.outcome.as_ref()) {
+            Some(Err(error)) if longest_wait.is_none() => reset_of(error),
+            _ => None,
+        };
         let vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
         let vote = match (report.answer, vendor) {
             (Ok(verdict), Some(vendor)) => Ok(ReviewVote { seat: agent.to_string(), vendor, verdict }),
@@ -237,7 +244,9 @@ impl StepAttempt<'_> {
             (Err(failure), _) => Err(failure.to_string()),
         };
         let silent = |reason| SilentReviewer { seat: agent.to_string(), reason };
-        SeatReport { vote: vote.map_err(silent), runs: evidence.runs() }
+        let vote = vote.map_err(silent);
+        let held_until = held_until.filter(|_| vote.is_err());
+        SeatReport { vote, runs: evidence.runs(), held_until }
     }
 
     async fn ask(
@@ -246,6 +255,7 @@ impl StepAttempt<'_> {
         agent: &StepAgent,
         evidence: &AgentEvidence,
         seat: Seat,
+        longest_wait: Option<Duration>,
     ) -> AgentReport<ReviewVerdict> {
         let now = NowFiles::Commit(gate.commit.clone());
         let (briefing, handoffs, diff) =
@@ -299,12 +309,49 @@ impl StepAttempt<'_> {
             tools: Arc::new(tools),
             tool_calls: gate.phase.tool_calls(),
             refused_submissions: self.settings.max_refused_submissions,
-            host: self.host().with_before_retry(hook),
+            host: self.host().with_before_retry(hook).with_longest_wait(longest_wait),
             record: self.record_of(agent),
             answer: Box::new(move || submission.take().and_then(|draft| settle(draft).ok())),
         };
         self.run_agent(gate.router, agent, &assignment).await
     }
+}
+
+/// Returns the union of the seats' votes.
+fn united(gate: &Gate<'_>, reports: &[SeatReport], needed: usize) -> StepReview {
+    let (mut votes, mut silent) = (Vec::new(), Vec::new());
+    let mut evidence = gate.evidence.clone();
+    for report in reports {
+        evidence.add_all(&report.runs);
+        match &report.vote {
+            Ok(vote) => votes.push(vote.clone()),
+            Err(seat) => silent.push(seat.clone()),
+        }
+    }
+    // The union may cite the runs of every seat, so its basis has the evidence of all.
+    let basis = ReviewBasis { criteria: gate.criteria.iter().cloned().collect(), evidence: evidence.clone() };
+    let outcome = match PanelReview::of(&votes, &basis, needed) {
+        Ok(PanelReview::Settled(verdict)) => ReviewOutcome::Settled(verdict),
+        Ok(PanelReview::Short { vendors, needed }) => ReviewOutcome::Short { vendors, needed },
+        Err(error) => ReviewOutcome::Failed {
+            reason: "the votes cannot be combined into one verdict".to_owned(),
+            error: error.to_string(),
+        },
+    };
+    StepReview { votes, silent, evidence, outcome }
+}
+
+/// Returns the time at which a backend that refused the turn takes turns again.
+fn reset_of(error: &TurnError) -> Option<SystemTime> {
+    let is_refused =
+        |kind| matches!(kind, ErrorKind::RateLimited | ErrorKind::UsageLimit | ErrorKind::Overloaded);
+    let skipped = error.skipped().iter().filter(|skipped| skipped.kind.is_some_and(is_refused));
+    let of_skipped = skipped.filter_map(|skipped| skipped.until).min();
+    let own = is_refused(error.kind()).then(|| match error.retry() {
+        Retry::At(at) => Some(at),
+        other => Some(SystemTime::now() + other.delay(SystemTime::now())?),
+    });
+    of_skipped.into_iter().chain(own.flatten()).min()
 }
 
 /// Returns the seat without the silent backend, and without the backends that failed before it.

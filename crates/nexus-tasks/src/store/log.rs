@@ -65,6 +65,26 @@ pub enum TaskLogEvent {
         /// Its phase.
         phase: String,
     },
+    /// An agent waits, because every backend that could run its turn refuses turns until a time.
+    WaitBegan {
+        /// The attempt; `None` outside of steps.
+        attempt: Option<u32>,
+        /// Name of the agent.
+        agent: String,
+        /// Time of the next attempt, in RFC 3339.
+        until: String,
+        /// Names of the backends.
+        backends: Vec<String>,
+        /// Refusals of the backends, in the vendors' words.
+        reason: String,
+    },
+    /// An agent that waited goes on.
+    WaitEnded {
+        /// The attempt; `None` outside of steps.
+        attempt: Option<u32>,
+        /// Name of the agent.
+        agent: String,
+    },
     /// A turn of an agent ended.
     TurnEnded(LoggedTurn),
     /// An agent submitted its handoff, or failed.

@@ -1,9 +1,12 @@
 //! Attempts at a step of one unit: what is made, what is reviewed, and how it ends.
 #![cfg(target_os = "linux")]
 
+use std::time::Duration;
+
 use nexus_core::{ErrorKind, RecordLog};
 use nexus_tasks::{ReviewDecision, StepEnd, StepInterrupted, StepRecord};
 use nexus_testkit::scripted::{Act, ScriptedBackend};
+use nexus_work::ResetWait;
 use serde_json::json;
 
 use crate::support::{
@@ -583,4 +586,64 @@ async fn a_step_that_changes_no_file_is_marked_for_its_reviewers_and_in_its_reco
     let shown = one.answered();
     assert!(shown[0].contains("This step changes no file."), "{shown:?}");
     assert!(one.asked()[0].request.prompt_text().contains("This step changes no file."));
+}
+
+/// Long enough for a waiting turn, and much longer than it takes.
+const A_MINUTE: u64 = 60;
+const A_MOMENT: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn work_waits_for_the_reset_of_its_only_backend_and_loses_nothing() {
+    let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    world.settings.max_wait_seconds = ResetWait::of_seconds(A_MINUTE);
+    let refused = || vec![write("src/left-behind", "half\n"), Act::Refuse(ErrorKind::UsageLimit, A_MOMENT)];
+    let maker = agent("maker", vec![refused(), refused(), work()]);
+    let [one, two] = ["one", "two"].map(|id| agent(id, vec![vec![advance()]]));
+    let record = world.attempt(&cast(&maker, &one, &two).router()).run().await.unwrap();
+    assert_eq!(record.end, StepEnd::Advanced, "{record:?}");
+    // What the refused turns wrote was undone.
+    assert_eq!(world.changed(record.work.as_ref().unwrap()), ["src/new"]);
+    assert_eq!((maker.turns(), one.turns(), two.turns()), (3, 1, 1));
+}
+
+#[tokio::test]
+async fn a_review_waits_for_a_vendor_only_if_the_other_votes_do_not_suffice() {
+    let refused = |after| vec![Act::Refuse(ErrorKind::UsageLimit, after)];
+    let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    world.settings.max_wait_seconds = ResetWait::of_seconds(A_MINUTE);
+    let maker = agent("maker", vec![work(), work(), work()]);
+    let one = agent("one", vec![vec![advance()], vec![advance()], vec![refute("Mind zero.")]]);
+    // Its vote is needed.
+    let two = agent("two", vec![refused(A_MOMENT), vec![advance()]]);
+    let record = world.attempt(&cast(&maker, &one, &two).router()).run().await.unwrap();
+    assert_eq!(record.end, StepEnd::Advanced, "{record:?}");
+    let vendors: Vec<_> = record.votes.iter().map(|vote| vote.vendor.as_str()).collect();
+    assert_eq!((vendors, two.turns(), one.turns()), (vec!["acme", "zenith"], 2, 1));
+
+    // Two other vendors suffice, or one vote is against the work.
+    let gone = agent("gone", vec![refused(Duration::from_secs(50))]);
+    let three = agent("three", vec![vec![advance()]]);
+    let mut of_three = cast(&maker, &one, &gone);
+    of_three.seats.push(vec![(&three, "third")]);
+    for (cast, end) in [
+        (of_three, StepEnd::Advanced),
+        (cast(&maker, &one, &gone), StepEnd::Retried { max_retries: world.settings.max_review_retries }),
+    ] {
+        let record = world.attempt(&cast.router()).run().await.unwrap();
+        assert_eq!(record.end, end, "{record:?}");
+        assert_eq!(record.silent.len(), 1);
+    }
+    assert!(gone.turns() <= 2, "a held vendor was asked");
+}
+
+#[tokio::test]
+async fn a_reset_beyond_the_longest_wait_is_not_waited_for() {
+    let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    world.settings.max_wait_seconds = ResetWait::of_seconds(A_MINUTE);
+    let refused = vec![Act::Refuse(ErrorKind::UsageLimit, Duration::from_secs(A_MINUTE + 1))];
+    let maker = agent("maker", vec![work()]);
+    let (one, two) = (agent("one", vec![vec![advance()]]), agent("two", vec![refused]));
+    let record = world.attempt(&cast(&maker, &one, &two).router()).run().await.unwrap();
+    assert!(reason(&record).0.contains("1 of 2 vendors"), "{:?}", record.end);
+    assert_eq!(two.turns(), 1);
 }

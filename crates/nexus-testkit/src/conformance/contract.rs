@@ -86,7 +86,9 @@ fn order(events: &[EventEnvelope]) -> Verdict {
             })?;
         }
     }
-    let first = events.iter().find(|envelope| !matches!(envelope.event, TurnEvent::Queued(_)));
+    let first = events
+        .iter()
+        .find(|envelope| !matches!(envelope.event, TurnEvent::Queued(_) | TurnEvent::Waiting(_)));
     match first.map(|envelope| &envelope.event) {
         None | Some(TurnEvent::Started(_)) => Ok(()),
         Some(other) => {

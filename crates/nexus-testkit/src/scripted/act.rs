@@ -1,6 +1,6 @@
 //! Scripts as data.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use nexus_core::{AgentQuestion, ApprovalRequest, ErrorKind, FinishReason, TurnEvent};
 use serde_json::Value;
@@ -37,6 +37,8 @@ pub enum Act {
     Fail(ErrorKind),
     /// Fails with a message.
     FailSaying(ErrorKind, &'static str),
+    /// Refuses the turn, and takes turns again after this time.
+    Refuse(ErrorKind, Duration),
     /// Sets why the model stopped.
     Finish(FinishReason),
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nexus_core::{
-    ConversationMode, Cost, CostSource, EventEnvelope, EventSink, FinishReason, Phase, ResumeHandle,
+    ConversationMode, Cost, CostSource, EventEnvelope, EventSink, FinishReason, Phase, ResumeHandle, Retry,
     SteeredTurn, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
     harness::{Failure, RunningTurn},
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStatus},
@@ -206,6 +206,7 @@ impl ScriptedTurn<'_> {
                 Act::Hang => return Err(self.hang().await),
                 Act::Panic => panic!("{} breaks down, as it should", self.backend.id),
                 Act::Fail(kind) => return Err(failure(kind)),
+                Act::Refuse(kind, after) => return Err(failure(kind).with_retry(Retry::After(after))),
                 Act::FailSaying(kind, words) => return Err(Failure::new(kind, words)),
                 Act::Finish(reason) => finish = reason,
             }

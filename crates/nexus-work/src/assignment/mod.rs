@@ -8,6 +8,7 @@ mod budget;
 mod draft_fault;
 mod logged_turn;
 mod quote;
+mod reset_wait;
 mod run;
 mod terminal_tools;
 mod text_page;
@@ -22,6 +23,7 @@ pub use self::{
     draft_fault::{DraftError, DraftFault, Faults, shown},
     logged_turn::LoggedTurn,
     quote::Quote,
+    reset_wait::ResetWait,
     run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},
     text_page::{PageRequest, TextPage, bounded_answer},
 };

@@ -1,8 +1,7 @@
 //! Ends a task, and resumes a task that ended.
 
 use nexus_core::harness::try_blocking;
-use nexus_work::WorkBudget;
-use nexus_work::{MAX_CALL_WAIT, WorkspaceState as _};
+use nexus_work::{MAX_CALL_WAIT, ResetWait, WorkBudget, WorkspaceState as _};
 
 use super::{
     super::{
@@ -129,6 +128,9 @@ fn reopen(
     }
     if request.min_vendors.is_some() {
         data.settings.min_vendors = request.min_vendors;
+    }
+    if let Some(seconds) = request.max_wait_seconds {
+        data.settings.max_wait_seconds = ResetWait::of_seconds(seconds);
     }
     data.follow_ups.clear();
     data.notes.push(request.note.clone());

@@ -10,7 +10,7 @@ use super::{
     super::{
         answer::TaskTurnReport,
         inner::{JobKind, TaskJob, TasksCore, read},
-        report::{next_call, step_view},
+        report::{cut_waits, next_call, step_view, waits_of},
         request::TaskRunTurnRequest,
         step_job::brief_of,
     },
@@ -65,11 +65,13 @@ impl Tasks {
         }
         match self.0.jobs.outcome(&task, &job, wait).await {
             None => {
-                let state = read(&task, Task::data).await?.0;
+                let (state, waiting) =
+                    read(&task, |task| Ok((task.data()?.0, waits_of(&task.events()?.events)))).await?;
                 Ok(TaskTurnReport {
                     task_id: task.id().to_string(),
                     running: true,
                     progress: Some(cut(&job.progress(), 500)),
+                    waiting: cut_waits(&waiting, 300),
                     step: None,
                     status: state.status.word(),
                     next: next_call(&state, true).to_owned(),
@@ -114,6 +116,7 @@ impl TasksCore {
                 task_id: task.id().to_string(),
                 running: false,
                 progress: None,
+                waiting: Vec::new(),
                 step: step_view(&records[first..=last], &data, most),
                 status: state.status.word(),
                 next: next_call(&state, false).to_owned(),

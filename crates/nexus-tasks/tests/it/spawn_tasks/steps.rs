@@ -4,6 +4,7 @@ use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+use std::time::Duration;
 
 use nexus_core::ErrorKind;
 use nexus_tasks::{
@@ -267,4 +268,36 @@ async fn cancelling_stops_a_step_and_reopening_does_it_anew() {
     assert_eq!(walk(&world.tasks, &id).await.last().unwrap().status, "complete");
     let result = world.tasks.result(TaskResultRequest { task_id: id, offset: 0 }).await.unwrap();
     assert_eq!(result.commits.len(), 3);
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_a_vendor_says_so_everywhere_and_can_be_cancelled() {
+    let Some(world) = World::new(|seen| match seen.phase {
+        "implement" => vec![Act::Refuse(ErrorKind::UsageLimit, Duration::from_secs(3600))],
+        _ => honest(seen),
+    }) else {
+        return;
+    };
+    let id = world.framed().await;
+    world.tasks.run_turn(without_waiting(&id)).await.unwrap();
+    let waiting = async {
+        loop {
+            let report = status(&world.tasks, &id).await;
+            if let [wait] = &report.waiting[..] {
+                break (report.clone(), wait.clone());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let (report, wait) = tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
+    assert!(report.running && report.status == "active", "{report:?}");
+    assert_eq!(wait.agent, "unit 1");
+    assert!(!wait.backends.is_empty() && wait.reason.contains("on hold for"), "{wait:?}");
+    let progress = world.tasks.progress(&id).unwrap();
+    assert!(progress.borrow().contains(&format!("waits until {}", wait.until)), "{}", *progress.borrow());
+    let joined = world.tasks.run_turn(without_waiting(&id)).await.unwrap();
+    assert_eq!(joined.waiting, [wait]);
+    let cancelled = world.tasks.cancel(TaskCancelRequest { task_id: id.clone() }).await.unwrap();
+    assert!(cancelled.waiting.is_empty() && !cancelled.running, "{cancelled:?}");
+    assert_eq!(cancelled.status, "cancelled");
 }

@@ -14,7 +14,7 @@ use nexus_tasks::{
 };
 use nexus_testkit::scripted::{Act, ScriptedBackend};
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
-use nexus_work::{AgentTurn, AgentTypes};
+use nexus_work::{AgentTurn, AgentTypes, ResetWait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -72,6 +72,8 @@ impl World {
             return None;
         };
         settings.turn_seconds = 60;
+        // A test of waits allows them itself.
+        settings.max_wait_seconds = ResetWait::of_seconds(0);
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let (project, workspace) = (root.join("project"), root.join("workspace"));
