@@ -8,8 +8,8 @@ use std::{
 };
 
 use nexus::{
-    BuildContext, ConfigFile, DetectedConfig, Fleet, FleetHoldStore, FleetPools, KnownAgentSummary,
-    NothingDetected, Registry, Router, agents,
+    BuildContext, ConfigFile, DetectedConfig, Fleet, FleetHoldStore, FleetPools, NothingDetected, Registry,
+    Router,
     hold::{FileHoldStore, HoldStore},
 };
 use nexus_broker::BrokerSection;
@@ -19,7 +19,7 @@ use nexus_tasks::TasksSection;
 use crate::{
     args::ConfigArgs,
     command_error::CommandError,
-    config_use::{ConfigUses, FILE},
+    config_use::{ConfigUses, FILE, known_agents},
     output::complain,
     trust::{TrustState, TrustStore},
 };
@@ -238,11 +238,6 @@ impl UntrustedConfig {
         .with_subject(path.display())
         .with_advice_below(ADVICE)
     }
-}
-
-/// Returns the agents that a configuration of this process can name.
-pub(crate) fn known_agents() -> Vec<KnownAgentSummary> {
-    agents(&BuildContext::from_process()).agents
 }
 
 /// Returns the detected configuration. The error says which files do not exist, and what was found.

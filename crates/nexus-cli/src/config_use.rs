@@ -4,7 +4,7 @@ mod provided;
 
 use std::{collections::BTreeSet, fmt, path::Path};
 
-use nexus::{ConfigFile, KnownAgentSummary, redact::Redactor};
+use nexus::{BuildContext, ConfigFile, KnownAgentSummary, agents, redact::Redactor};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -155,6 +155,11 @@ impl fmt::Display for FirstUses<'_> {
         all.iter().take(MOST_SHOWN).try_for_each(|found| found.fmt(f))?;
         write!(f, "\n  and {} more; `nexus trust` shows all of them", all.len() - MOST_SHOWN)
     }
+}
+
+/// Returns the agents that a configuration of this process can name.
+pub(crate) fn known_agents() -> Vec<KnownAgentSummary> {
+    agents(&BuildContext::from_process()).agents
 }
 
 /// Returns the backends of the configuration: those of its groups, and its own entries.

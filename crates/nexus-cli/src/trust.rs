@@ -20,8 +20,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     args::TrustArgs,
     command_error::CommandError,
-    config,
-    config_use::{ConfigUse, ConfigUses, FILE},
+    config_use::{ConfigUse, ConfigUses, FILE, known_agents},
     output::{AnswerWriter, complain, printable, say},
 };
 
@@ -120,7 +119,7 @@ pub(crate) fn trust(out: AnswerWriter, args: &TrustArgs) -> Result<ExitCode, Com
     let file = ConfigFile::read(&path)?;
     // Reject a file that is not YAML: the person would see an empty list of uses.
     file.value()?;
-    let (sha256, uses) = (sha256(&file), ConfigUses::of(&file, &config::known_agents()));
+    let (sha256, uses) = (sha256(&file), ConfigUses::of(&file, &known_agents()));
     store.add(TrustEntry { path: path.clone(), sha256: sha256.clone() })?;
     let is_in_folder = uses.has_program_in_folder();
     let text =

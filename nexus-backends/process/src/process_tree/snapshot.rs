@@ -206,11 +206,15 @@ pub(crate) fn boot_id() -> io::Result<String> {
 
 /// Searches for `name=value` in the environment with which a process was started; `None` if this user must not read it.
 ///
-/// A process that has ended shows no environment: its file is empty, cannot be opened (`ESRCH`, Linux 6.18), or is gone.
+/// A process that has ended shows no environment: its file is empty, cannot be opened (`ESRCH`, Linux 6.18), or is gone. It belongs to
+/// root then, so another user may not open it.
 pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     let environment = match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
         Ok(environment) => environment,
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return None,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let has_ended = row(pid).is_none_or(|row| !row.is_alive());
+            return has_ended.then_some(Carries::Nothing);
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound || has_no_memory(&error) => {
             return Some(Carries::Nothing);
         }
