@@ -112,8 +112,8 @@ pub use agent::{AgentType, AgentTypeError, AgentTypes};
 #[cfg(feature = "service")]
 pub use assignment::{
     AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, DraftError,
-    DraftFault, Faults, LoggedTurn, MOST_REFUSED_SUBMISSIONS, PageRequest, Quote, TextPage, WorkBudget,
-    bounded_answer, run_agent, shown,
+    DraftFault, Faults, LoggedTurn, MOST_REFUSED_SUBMISSIONS, PageRequest, Quote, ResetWait, TextPage,
+    WorkBudget, bounded_answer, run_agent, shown,
 };
 pub use error::{WorkspaceError, WorkspaceErrorKind};
 pub use event::WorkspaceEvent;

@@ -158,11 +158,6 @@ impl ReportParts {
     }
 }
 
-/// Returns the usage of a task's turns, by its log.
-pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
-    Ok(spent_of(&task.events()?.events))
-}
-
 /// Returns the first waits, as many as fit, with short reasons.
 pub(super) fn cut_waits(waits: &[WaitView], most: usize) -> Vec<WaitView> {
     let shown = waits.iter().take(most_of(waits.len(), most));
@@ -188,6 +183,7 @@ pub(super) fn waits_of(events: &[WorkspaceEvent]) -> Vec<WaitView> {
     waits
 }
 
+/// Returns the usage of a task's turns, by its log.
 fn spent_of(events: &[WorkspaceEvent]) -> SpentView {
     let mut spent = SpentView::default();
     for event in events.iter().filter(|event| event.kind == "turn_ended") {
