@@ -5,6 +5,7 @@
 //! `--strict` the program ends with 1 if something that must hold does not.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
     fmt::Write as _,
@@ -35,8 +36,8 @@ const TASKS: usize = 10_000;
 const CALLS: usize = 139_000;
 const AGENTS: usize = 10_000;
 const BACKENDS: usize = 1_000;
-/// Time for a server to come to rest after its start.
-const REST: Duration = Duration::from_secs(5);
+/// Time for a server to come to rest after its start. Source: a runtime ends threads that block after 10 s.
+const REST: Duration = Duration::from_secs(12);
 /// Ticks of a second in /proc. Source: proc(5), and the kernel's USER_HZ of every usual architecture.
 const TICK: Duration = Duration::from_millis(10);
 
@@ -178,7 +179,10 @@ impl Stage {
             thread::sleep(REST);
             let before = server.wakes();
             thread::sleep(time);
-            let wakes = (server.wakes() - before) as f64 / time.as_secs_f64();
+            let of_thread = |(thread, now): (OsString, u64)| {
+                now.saturating_sub(before.get(&thread).copied().unwrap_or(0))
+            };
+            let wakes = server.wakes().into_iter().map(of_thread).sum::<u64>() as f64 / time.as_secs_f64();
             let memory = server.resident_mib();
             server.end();
             println!(
@@ -288,15 +292,14 @@ impl Server {
         Self(child)
     }
 
-    /// Times that a thread of the server stopped to wait, so far.
-    fn wakes(&self) -> u64 {
+    /// Returns how often each thread of the server has stopped to wait so far.
+    fn wakes(&self) -> BTreeMap<OsString, u64> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.0.id())).expect("the server runs");
-        let of_thread = |status: String| field(&status, "voluntary_ctxt_switches:");
-        threads
-            .flatten()
-            .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
-            .map(of_thread)
-            .sum()
+        let of_thread = |thread: fs::DirEntry| {
+            let status = fs::read_to_string(thread.path().join("status")).ok()?;
+            Some((thread.file_name(), field(&status, "voluntary_ctxt_switches:")))
+        };
+        threads.flatten().filter_map(of_thread).collect()
     }
 
     fn resident_mib(&self) -> f64 {
