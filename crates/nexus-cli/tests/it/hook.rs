@@ -508,8 +508,7 @@ fn a_command_that_only_prints_has_one_thread() {
     let stage = Stage::empty();
     // Its report names each path that it created.
     let folder = vec!["x".repeat(250); 8].join("/");
-    let rows: [&[&str]; 5] =
-        [&["manual"], &["schema", "output"], &["check", "--example"], &["--help"], &["init", &folder]];
+    let rows: [&[&str]; 3] = [&["manual"], &["check", "--example"], &["init", &folder]];
     for arguments in rows {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let room = rustix::pipe::fcntl_setpipe_size(&writer, rustix::pipe::PIPE_BUF).unwrap();
